@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from agentkit.usage import Usage as Usage
 
 
-_HOMES = {
+_MODULES = {
     "Agent": "agents.agent",
     "AgentKitError": "errors",
     "Approval": "safety.approval",
@@ -119,7 +119,7 @@ _HOMES = {
 }
 """Each public name and the module below `agentkit` that defines it."""
 
-__all__ = list(_HOMES)
+__all__ = list(_MODULES)
 
 
 _OTHER_MODULES = (
@@ -147,17 +147,17 @@ def __getattr__(name: str) -> object:
     import sys
     from importlib import import_module
 
-    if name not in _HOMES:
-        home = _home_of(name)
-        if home:  # not an AttributeError: `from agentkit import` would replace its message
-            raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
+    if name not in _MODULES:
+        module = _defining_module(name)
+        if module:  # not an AttributeError: `from agentkit import` would replace its message
+            raise ImportError(f"{name} is in {module}. Write: from {module} import {name}", name=__name__)
         raise AttributeError(f"module 'agentkit' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-    value = getattr(import_module(f"agentkit.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"agentkit.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 
 
-def _home_of(name: str) -> str:
+def _defining_module(name: str) -> str:
     """The module with a name that is not exported here, or an empty string."""
     import re
     from importlib import import_module
@@ -165,12 +165,12 @@ def _home_of(name: str) -> str:
 
     if name.startswith("_") or find_spec(f"agentkit.{name}"):  # `from agentkit import errors` looks here first
         return ""
-    for home in map("agentkit.{}".format, _OTHER_MODULES):
-        value = getattr(import_module(home), name, None)
+    for module in map("agentkit.{}".format, _OTHER_MODULES):
+        value = getattr(import_module(module), name, None)
         if re.match(r"agentkit\.(?!_)", getattr(value, "__module__", "")):
-            return home
+            return module
     return ""
 
 
 def __dir__() -> list[str]:
-    return list({*globals(), *_HOMES})
+    return list({*globals(), *_MODULES})

@@ -20,61 +20,63 @@ from typing import TYPE_CHECKING, Any
 __all__ = ["dataclass"]
 
 
-def _dataclass(**how: bool) -> Callable[[Any], Any]:
+def _dataclass(**options: bool) -> Callable[[Any], Any]:
     """Replace `dataclasses.dataclass`; delegates to it for classes without slots and for subclasses of a dataclass."""
-    slots, frozen, is_shown, is_compared = map(how.get, ("slots", "frozen", "repr", "eq"), (False, False, True, True))
+    slots, frozen, has_repr, has_eq = map(options.get, ("slots", "frozen", "repr", "eq"), (False, False, True, True))
 
-    def decorated(cls: Any) -> Any:
+    def decorate(cls: Any) -> Any:
         if not slots or any(map(dataclasses.is_dataclass, cls.__mro__[1:])):
-            return dataclasses.dataclass(**how)(cls)
-        own = {name for name, value in vars(cls).items() if value is not None}
-        made = dataclasses.dataclass(**how | _NOTHING)(cls)
-        made.__dataclass_params__.frozen = frozen
-        methods = {"__init__": _LazyInit(made)} | (_SHOWN if is_shown else {}) | (_FROZEN if frozen else {})
-        if is_compared:
-            methods |= _COMPARED if frozen else _COMPARED | {"__hash__": None}
-        for name in methods.keys() - own:
-            setattr(made, name, methods[name])
-        return made
+            return dataclasses.dataclass(**options)(cls)
+        defined = {name for name, value in vars(cls).items() if value is not None}
+        result = dataclasses.dataclass(**options | _NO_METHODS)(cls)
+        result.__dataclass_params__.frozen = frozen
+        methods = (
+            {"__init__": _LazyInit(result)} | (_REPR_METHODS if has_repr else {}) | (_FROZEN_METHODS if frozen else {})
+        )
+        if has_eq:
+            methods |= _EQ_METHODS if frozen else _EQ_METHODS | {"__hash__": None}
+        for name in methods.keys() - defined:
+            setattr(result, name, methods[name])
+        return result
 
-    return decorated
+    return decorate
 
 
-_NOTHING = {"init": False, "repr": False, "eq": False, "frozen": False}
+_NO_METHODS = {"init": False, "repr": False, "eq": False, "frozen": False}
 
 
-class _Shown:
+class _ReprTemplate:
     """Template of `__repr__`."""
 
     @recursive_repr()
     def __repr__(self: Any) -> str:
-        shown = (field.name for field in dataclasses.fields(self) if field.repr)
-        pairs = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        displayed = (field.name for field in dataclasses.fields(self) if field.repr)
+        pairs = ", ".join(f"{name}={getattr(self, name)!r}" for name in displayed)
         return f"{self.__class__.__qualname__}({pairs})"
 
 
-class _Compared:
+class _EqTemplate:
     """Template of `__eq__` and `__hash__`."""
 
     def __eq__(self: Any, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        values = _compared(other.__class__)
+        values = _get_compared(other.__class__)
         return bool(values(self) == values(other))
 
     def __hash__(self: Any) -> int:
-        return hash(_hashed(self.__class__)(self))
+        return hash(_get_hashed(self.__class__)(self))
 
 
-class _Frozen:
+class _FrozenTemplate:
     """Template of the methods of frozen dataclasses, including pickling."""
 
     def __setattr__(self: Any, name: str, value: object) -> None:
-        _refuse("assign to", self, name)
+        _raise_frozen("assign to", self, name)
         object.__setattr__(self, name, value)
 
     def __delattr__(self: Any, name: str) -> None:
-        _refuse("delete", self, name)
+        _raise_frozen("delete", self, name)
         object.__delattr__(self, name)
 
     def __getstate__(self: Any) -> list[Any]:
@@ -89,33 +91,33 @@ def _methods(template: type) -> dict[str, Any]:
     return {name: method for name, method in vars(template).items() if isinstance(method, FunctionType)}
 
 
-_SHOWN, _COMPARED, _FROZEN = map(_methods, (_Shown, _Compared, _Frozen))
+_REPR_METHODS, _EQ_METHODS, _FROZEN_METHODS = map(_methods, (_ReprTemplate, _EqTemplate, _FrozenTemplate))
 
 
-def _refuse(what: str, thing: Any, name: str) -> None:
+def _raise_frozen(what: str, instance: Any, name: str) -> None:
     """Raise FrozenInstanceError for a field. A subclass of a frozen dataclass can add mutable attributes."""
-    kind = type(thing)
+    kind = type(instance)
     if "__dataclass_fields__" in vars(kind) or name in kind.__dataclass_fields__:
         raise FrozenInstanceError(f"cannot {what} field {name!r}")
 
 
 @cache
-def _compared(kind: Any) -> Callable[[Any], Any]:
+def _get_compared(kind: Any) -> Callable[[Any], Any]:
     """Return a getter for the values that equality compares."""
-    return _values([field.name for field in dataclasses.fields(kind) if field.compare])
+    return _getter([field.name for field in dataclasses.fields(kind) if field.compare])
 
 
 @cache
-def _hashed(kind: Any) -> Callable[[Any], Any]:
+def _get_hashed(kind: Any) -> Callable[[Any], Any]:
     """Return a getter for the values that the hash is computed from."""
     fields = dataclasses.fields(kind)
-    return _values([field.name for field in fields if (field.compare if field.hash is None else field.hash)])
+    return _getter([field.name for field in fields if (field.compare if field.hash is None else field.hash)])
 
 
-def _values(names: list[str]) -> Callable[[Any], Any]:
+def _getter(names: list[str]) -> Callable[[Any], Any]:
     """Return a getter for a tuple of these attributes."""
     if len(names) < 2:
-        return lambda thing: tuple(getattr(thing, name) for name in names)
+        return lambda instance: tuple(getattr(instance, name) for name in names)
     return attrgetter(*names)
 
 
@@ -128,9 +130,9 @@ class _LazyInit:
         self._class = cls
 
     def __get__(self, instance: object, owner: type) -> Any:
-        written = _written(self._class)
-        type.__setattr__(self._class, "__init__", written)
-        return written if instance is None else written.__get__(instance)
+        init = _generate_init(self._class)
+        type.__setattr__(self._class, "__init__", init)
+        return init if instance is None else init.__get__(instance)
 
 
 class _Factory:
@@ -143,36 +145,36 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _written(cls: Any) -> Any:
+def _generate_init(cls: Any) -> Any:
     """Generate the `__init__` of a class, which stores each value directly in its slot."""
-    known = dataclasses.fields(cls)
+    all_fields = dataclasses.fields(cls)
     scope: dict[str, Any] = {"FACTORY": _FACTORY}
-    is_asked = hasattr(cls, "_refuse_unknown")
-    lines = ["if unknown: self._refuse_unknown(unknown)"] if is_asked else []
-    lines += [line for field in known for line in _line(cls, field, scope)]
+    takes_unknown = hasattr(cls, "_refuse_unknown")
+    lines = ["if unknown: self._refuse_unknown(unknown)"] if takes_unknown else []
+    lines += [line for field in all_fields for line in _render_assignment(cls, field, scope)]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    positional = [_parameter(field) for field in known if field.init and not field.kw_only]
-    by_keyword = [_parameter(field) for field in known if field.init and field.kw_only]
-    parameters = ["self", *positional, *(["*", *by_keyword] if by_keyword else [])] + ["**unknown"] * is_asked
+    positional = [_render_parameter(field) for field in all_fields if field.init and not field.kw_only]
+    by_keyword = [_render_parameter(field) for field in all_fields if field.init and field.kw_only]
+    parameters = ["self", *positional, *(["*", *by_keyword] if by_keyword else [])] + ["**unknown"] * takes_unknown
     body = "\n  ".join(lines or ["pass"])
     source = f"def write({', '.join(scope)}):\n def __init__({', '.join(parameters)}):\n  {body}\n return __init__"
-    writing: dict[str, Any] = {}
-    exec(source, vars(sys.modules[cls.__module__]), writing)
-    written = writing["write"](**scope)
-    written.__qualname__ = f"{cls.__qualname__}.__init__"
-    written.__annotations__ = {field.name: field.type for field in known if field.init} | {"return": None}
-    return written
+    namespace: dict[str, Any] = {}
+    exec(source, vars(sys.modules[cls.__module__]), namespace)
+    init = namespace["write"](**scope)
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__annotations__ = {field.name: field.type for field in all_fields if field.init} | {"return": None}
+    return init
 
 
-def _parameter(field: Field[Any]) -> str:
+def _render_parameter(field: Field[Any]) -> str:
     """Render a field as a parameter of `__init__`."""
     if field.default_factory is not MISSING:
         return f"{field.name}=FACTORY"
     return field.name if field.default is MISSING else f"{field.name}=default_{field.name}"
 
 
-def _line(cls: Any, field: Field[Any], scope: dict[str, Any]) -> list[str]:
+def _render_assignment(cls: Any, field: Field[Any], scope: dict[str, Any]) -> list[str]:
     """Render the statement of `__init__` that sets a field; adds the names it uses to `scope`."""
     name = value = field.name
     if field.default is not MISSING:

@@ -37,7 +37,7 @@ def store(path: Path, text: str, mode: int = 0o600) -> None:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
 
 
-def usable(path: str | os.PathLike[str]) -> Path:
+def validate_path(path: str | os.PathLike[str]) -> Path:
     """Validate a path and return it as a `Path`.
 
     Raises OSError for a name that contains a NUL or a lone surrogate, as for any other name that the system rejects;

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from agentkit._dataclass import dataclass
 
-MOST_FILE_BYTES = 50_000_000
+MAX_FILE_BYTES = 50_000_000
 """Maximum file size in bytes: no provider accepts a larger file in a request."""
 
 _IMAGE_TYPES = (
@@ -22,7 +22,7 @@ _IMAGE_TYPES = (
 """Image media types that models accept, each with a pattern of the files' first bytes."""
 
 _PDF = "application/pdf"
-_MOST_BEFORE_PDF_BYTES = 1_024
+_MAX_BEFORE_PDF_BYTES = 1_024
 """How far into the file the PDF header can start; PDF readers allow the same."""
 
 _FILE_TYPES = (
@@ -51,22 +51,22 @@ _OFFICE_TYPES = {
 }
 """Office formats by file name extension; some providers accept them over the Responses protocol."""
 
-ENDINGS = {_PDF: ".pdf", **{kind: f".{ending}" for ending, kind in _OFFICE_TYPES.items()}}
+EXTENSIONS = {_PDF: ".pdf", **{kind: f".{ending}" for ending, kind in _OFFICE_TYPES.items()}}
 """Extension by media type, for files without a name."""
 
-TEXTS = r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|sql|x-sh|x-ndjson)"
+TEXT_TYPES = r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|sql|x-sh|x-ndjson)"
 """Media types of files that are sent as plain text."""
 
-READ = "a PDF, a recording (WAV, MP3, FLAC, OGG or M4A), a text in UTF-8, or an office document"
+READABLE_FILES = "a PDF, a recording (WAV, MP3, FLAC, OGG or M4A), a text in UTF-8, or an office document"
 """Description of the file types that models accept, for error messages."""
 
-SCHEME = r"[A-Za-z][A-Za-z0-9+.-]+:"
+URL_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]+:"
 """Pattern of a URL scheme; a single letter and a colon is a Windows drive."""
 
 _ADDRESSES = ("https://", "http://")
 
 
-def bytes_of(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
+def read_source(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
     """Return the content and the name of a file; the name of bytes is empty.
 
     Raises OSError, or ValueError for more than 50 MB.
@@ -78,10 +78,10 @@ def bytes_of(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
 
         path = Path(source)
         with path.open("rb") as file:
-            data, name = file.read(MOST_FILE_BYTES + 1), path.name
-    if len(data) > MOST_FILE_BYTES:
-        shown = repr(str(source)) if name else "The data"
-        raise ValueError(f"{shown} has more than {MOST_FILE_BYTES / 1e6:g} MB, more than any model accepts")
+            data, name = file.read(MAX_FILE_BYTES + 1), path.name
+    if len(data) > MAX_FILE_BYTES:
+        label = repr(str(source)) if name else "The data"
+        raise ValueError(f"{label} has more than {MAX_FILE_BYTES / 1e6:g} MB, more than any model accepts")
     return data, name
 
 
@@ -92,7 +92,7 @@ def data_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
 
 
-def checked_url(url: str, most_bytes: int, type_of: Callable[[bytes], str | None], read: str) -> str:
+def validate_url(url: str, max_bytes: int, type_of: Callable[[bytes], str | None], read: str) -> str:
     """Return the URL with the media type detected from its data. Raises ValueError if it is invalid."""
     import binascii
 
@@ -101,8 +101,8 @@ def checked_url(url: str, most_bytes: int, type_of: Callable[[bytes], str | None
     head, _, encoded = url.partition(",")
     if not (head.startswith("data:") and head.endswith(";base64")):
         raise ValueError("its URL must begin with https:, or be a data: URL in base64")
-    if len(encoded) * 3 // 4 > most_bytes + 2:
-        raise ValueError(f"it has more than {most_bytes / 1e6:g} MB; return a smaller one")
+    if len(encoded) * 3 // 4 > max_bytes + 2:
+        raise ValueError(f"it has more than {max_bytes / 1e6:g} MB; return a smaller one")
     try:
         media_type = type_of(binascii.a2b_base64(encoded, strict_mode=True))
     except ValueError:
@@ -128,7 +128,7 @@ def file_type(data: bytes, name: str) -> str | None:
         return "audio/mp4"
     if _is_text(data):
         return "text/plain"
-    return _PDF if b"%PDF-" in data[:_MOST_BEFORE_PDF_BYTES] else None
+    return _PDF if b"%PDF-" in data[:_MAX_BEFORE_PDF_BYTES] else None
 
 
 def _type_in(types: tuple[tuple[str, bytes], ...], data: bytes) -> str | None:
@@ -150,7 +150,7 @@ def media_type_of(url: str) -> str:
     return url[5:].partition(",")[0].partition(";")[0].lower() if url[:5].lower() == "data:" else ""
 
 
-def told_of(url: str) -> str:
+def describe_url(url: str) -> str:
     """Describe a URL: media type and size of a `data:` URL, otherwise the address itself."""
     if not url.startswith("data:"):
         return url
@@ -165,10 +165,10 @@ def _size(count: int) -> str:
     return f"{count / 1e3:,.0f} kB" if count < 1_000_000 else f"{count / 1e6:,.1f} MB"
 
 
-MOST_IMAGE_BYTES = 3_750_000
+MAX_IMAGE_BYTES = 3_750_000
 """Maximum size in bytes of an image in a tool result: 5 MB in base64, the limit of some providers."""
 
-MOST_RETURNED_BYTES = 15_000_000
+MAX_RETURNED_BYTES = 15_000_000
 """Maximum size in bytes of a file in a tool result: 20 MB in base64, the request limit of some providers."""
 
 _FORMATS: Mapping[str, str] = {
@@ -178,7 +178,7 @@ _FORMATS: Mapping[str, str] = {
 }
 """Audio format names of the protocols, where they differ from the media subtype."""
 
-_MOST_NAME_CHARS = 200
+_MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +194,12 @@ class Image:
     detail: Literal["auto", "low", "high"] | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.url, str) and re.match(SCHEME, self.url)):
+        if not (isinstance(self.url, str) and re.match(URL_SCHEME, self.url)):
             raise ValueError(f"An image is an https: or data: URL; for a file, Image.read(path). Got {self.url!r:.99}.")
 
     def __str__(self) -> str:
         """Placeholder for the image in text: `[image/png, 12 kB]`, or its address."""
-        return f"[{told_of(self.url)}]"
+        return f"[{describe_url(self.url)}]"
 
     @classmethod
     def read(cls, source: str | PathLike[str] | bytes, detail: Literal["auto", "low", "high"] | None = None) -> Image:
@@ -207,21 +207,21 @@ class Image:
 
         Raises OSError, or ValueError if the data is not a PNG, JPEG, GIF or WebP image or exceeds 50 MB.
         """
-        data, name = bytes_of(source)
+        data, name = read_source(source)
         media_type = image_type(data)
         if media_type is None:
             shown = repr(str(source)) if name else "The data"
             raise ValueError(f"{shown} is not an image that models read; use a PNG, JPEG, GIF or WebP file")
         return cls(data_url(media_type, data), detail)
 
-    def checked(self) -> Image:
+    def validated(self) -> Image:
         """Return the image in the form providers accept in a tool result, with the media type detected from its data.
 
         Raises ValueError with the reason if it is invalid: a provider would reject the whole conversation because of
         it.
         """
-        right = checked_url(self.url, MOST_IMAGE_BYTES, image_type, "models read PNG, JPEG, GIF and WebP")
-        return self if right == self.url else replace(self, url=right)
+        valid_url = validate_url(self.url, MAX_IMAGE_BYTES, image_type, "models read PNG, JPEG, GIF and WebP")
+        return self if valid_url == self.url else replace(self, url=valid_url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +237,16 @@ class File:
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.url, str) and re.match(SCHEME, self.url)):
+        if not (isinstance(self.url, str) and re.match(URL_SCHEME, self.url)):
             raise ValueError(
                 f"A file is an https: or data: URL; for one on disk, File.read(path). Got {self.url!r:.99}."
             )
-        name = "".join(filter(str.isprintable, self.name))[-_MOST_NAME_CHARS:]
+        name = "".join(filter(str.isprintable, self.name))[-_MAX_NAME_CHARS:]
         object.__setattr__(self, "name", name)
 
     def __str__(self) -> str:
         """Placeholder for the file in text: `[report.pdf, application/pdf, 12 kB]`, or its address."""
-        return f"[{', '.join(filter(None, (self.name, told_of(self.url))))}]"
+        return f"[{', '.join(filter(None, (self.name, describe_url(self.url))))}]"
 
     @classmethod
     def read(cls, source: str | PathLike[str] | bytes, name: str = "") -> File:
@@ -257,12 +257,12 @@ class File:
         Raises OSError, or ValueError for a type that models cannot read, an image (use `Image.read`), or more than 50
         MB.
         """
-        data, own_name = bytes_of(source)
+        data, own_name = read_source(source)
         shown = repr(str(source)) if own_name else "The data"
         media_type = file_type(data, name or own_name)
         if media_type is None:
-            picture = "; for an image, use Image.read" if image_type(data) else ""
-            raise ValueError(f"{shown} is not a file that models read: {READ}{picture}")
+            hint = "; for an image, use Image.read" if image_type(data) else ""
+            raise ValueError(f"{shown} is not a file that models read: {READABLE_FILES}{hint}")
         return cls(data_url(media_type, data), name or own_name)
 
     @property
@@ -285,7 +285,7 @@ class File:
             return None
 
     @property
-    def sound(self) -> str:
+    def audio_format(self) -> str:
         """The format of an audio file, such as `wav`; empty for other files."""
         kind, _, name = self.media_type.partition("/")
         return _FORMATS.get(name, name) if kind == "audio" else ""
@@ -293,12 +293,12 @@ class File:
     @property
     def file_name(self) -> str:
         """The file name, or a generic one with the extension of the media type."""
-        return self.name or f"file{ENDINGS.get(self.media_type, '')}"
+        return self.name or f"file{EXTENSIONS.get(self.media_type, '')}"
 
     @property
-    def words(self) -> str | None:
+    def quoted_text(self) -> str | None:
         """The content of a text file, quoted with its name; None for any other file."""
-        data = self.data if re.fullmatch(TEXTS, self.media_type) else None
+        data = self.data if re.fullmatch(TEXT_TYPES, self.media_type) else None
         if data is None:
             return None
         try:
@@ -307,36 +307,36 @@ class File:
             return None
         return quoted_file(self.name, text)
 
-    def checked(self) -> File:
+    def validated(self) -> File:
         """Return the file in the form providers accept in a tool result, with the media type detected from its data.
 
         Raises ValueError with the reason if it is invalid: a provider would reject the whole conversation because of
         it.
         """
-        right = checked_url(
-            self.url, MOST_RETURNED_BYTES, lambda data: file_type(data, self.name), f"models read {READ}"
+        valid_url = validate_url(
+            self.url, MAX_RETURNED_BYTES, lambda data: file_type(data, self.name), f"models read {READABLE_FILES}"
         )
-        return self if right == self.url else replace(self, url=right)
+        return self if valid_url == self.url else replace(self, url=valid_url)
 
 
 def quoted_file(name: str, text: str) -> str:
     """Wrap the text of a file in begin and end markers."""
-    called = f"the file {name}" if name else "a file"
-    return f"[What follows is {called}.]\n{text.strip()}\n[Here ends {called}.]"
+    label = f"the file {name}" if name else "a file"
+    return f"[What follows is {label}.]\n{text.strip()}\n[Here ends {label}.]"
 
 
-def worded(part: str | Image | File | PathLike[str]) -> str | Image | File:
+def load_part(part: str | Image | File | PathLike[str]) -> str | Image | File:
     """Convert a part of a prompt: a path to the content of its file, a text file to its text.
 
     Raises OSError, or ValueError for a file that models cannot read.
     """
     if isinstance(part, PathLike):
-        return part_of(part)
-    words = part.words if isinstance(part, File) else None
+        return read_part(part)
+    words = part.quoted_text if isinstance(part, File) else None
     return part if words is None else words
 
 
-def word_of(part: str | Image | File) -> str:
+def part_text(part: str | Image | File) -> str:
     """Text form of a part: the text itself or a placeholder without data or address."""
     if isinstance(part, str):
         return part
@@ -353,7 +353,7 @@ def files_in(parts: Iterable[object]) -> tuple[File, ...]:
     return tuple([part for part in parts if isinstance(part, File)])
 
 
-def part_of(source: str | PathLike[str] | bytes) -> str | Image | File:
+def read_part(source: str | PathLike[str] | bytes) -> str | Image | File:
     """Load a file as a prompt part: an image, a file (PDF, recording) or text. Raises OSError, ValueError."""
-    data, name = bytes_of(source)
-    return Image.read(data) if image_type(data) else worded(File.read(source if name else data))
+    data, name = read_source(source)
+    return Image.read(data) if image_type(data) else load_part(File.read(source if name else data))

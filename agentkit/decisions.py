@@ -59,7 +59,7 @@ class Label(StrEnum):
     """Data of this machine or its user."""
 
 
-MOST_EVIDENCE_CHARS = 200
+MAX_EVIDENCE_CHARS = 200
 """Maximum length of the evidence quoted from an argument."""
 
 _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)

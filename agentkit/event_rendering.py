@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from agentkit.content import word_of
+from agentkit.content import part_text
 from agentkit.messages import (
     UPDATE_PLAN,
     AssistantMessage,
@@ -19,7 +19,7 @@ from agentkit.messages import (
     UserMessage,
     parts_of,
 )
-from agentkit.redaction import redact_data, written_redactor
+from agentkit.redaction import redact_data, stored_text_redactor
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
@@ -27,67 +27,67 @@ MAX_LINE_CHARS = 110
 _MAX_LEVELS = 50
 _MAX_RESULT_CHARS = 1_000
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
-_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-_UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_INVISIBLE = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 """Invisible characters whose category is that of a letter or mark."""
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Escape characters that are invisible or change how others are displayed, so that the text cannot mislead."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(f"\\u{{{ord(letter):x}}}" if _is_unseen(letter) else letter for letter in text)
+    return "".join(f"\\u{{{ord(letter):x}}}" if _is_invisible(letter) else letter for letter in text)
 
 
-def _is_unseen(letter: str) -> bool:
+def _is_invisible(letter: str) -> bool:
     if " " <= letter <= "~" or letter in "\n\t":
         return False
     import unicodedata
 
-    return unicodedata.category(letter) in _UNSEEN_CATEGORIES or re.match(_UNSEEN, letter) is not None
+    return unicodedata.category(letter) in _INVISIBLE_CATEGORIES or re.match(_INVISIBLE, letter) is not None
 
 
-def hidden(text: str) -> str:
+def redact_stored(text: str) -> str:
     """Redact everything that is or resembles a secret. Redact before cutting: a cut could leave half of a secret."""
-    return written_redactor()(text)
+    return stored_text_redactor()(text)
 
 
-def cut(text: str, max_chars: int) -> str:
+def truncate(text: str, max_chars: int) -> str:
     """Truncate the text to `max_chars`, with an ellipsis if something was removed."""
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def one_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
     """Redact secrets, collapse the text to one line, escape invisible characters and truncate it."""
-    return collapsed(hidden(text), max_chars)
+    return collapse(redact_stored(text), max_chars)
 
 
-def collapsed(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
+def collapse(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
     """Collapse a redacted text to one line, escape invisible characters and truncate it."""
-    return cut(visible(" ".join(text.split())[: max_chars + 1]), max_chars)
+    return truncate(escape_invisible(" ".join(text.split())[: max_chars + 1]), max_chars)
 
 
 def call_text(call: ToolCall) -> str:
     """Render a tool call with its arguments; secrets are redacted however the arguments spell them."""
-    said = redact_data({"name": call.name, "arguments": call.arguments}, written_redactor())
-    return f"{said['name']}({said['arguments']})"
+    redacted = redact_data({"name": call.name, "arguments": call.arguments}, stored_text_redactor())
+    return f"{redacted['name']}({redacted['arguments']})"
 
 
-def arguments_in(written: str) -> dict[str, Any] | str:
+def parse_arguments(written: str) -> dict[str, Any] | str:
     """Parse the arguments of a call; returns the text unchanged if it is not a JSON object."""
-    loaded = json_value(written or "{}")
-    return loaded if isinstance(loaded, dict) else written
+    value = parse_json(written or "{}")
+    return value if isinstance(value, dict) else written
 
 
 def arguments_text(written: str) -> str:
     """Render the arguments of a call as `name=value` pairs, or unchanged if they are not a JSON object."""
-    named = arguments_in(written)
+    named = parse_arguments(written)
     if isinstance(named, str):
         return named
     return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())
 
 
-def json_value(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Parse JSON text; returns the text unchanged if it is invalid, too deep or cannot be serialised again."""
     try:
         value = json.loads(text)
@@ -105,7 +105,7 @@ def is_shallow(value: object, levels: int = _MAX_LEVELS) -> bool:
     return levels > 0 and all(is_shallow(part, levels - 1) for part in parts)
 
 
-def answer_in(result: ToolResult) -> str:
+def main_text(result: ToolResult) -> str:
     """Render the main part of a result: the value under `result`, `output` or a similar key of agentkit's own tools.
 
     Any other structured value is rendered as the model receives it: as JSON, not as Python's repr.
@@ -118,7 +118,7 @@ def answer_in(result: ToolResult) -> str:
 
 def content_text(content: Content, between: str = " ") -> str:
     """Render message content as text: `[image]` replaces each image, `[file report.pdf]` a file."""
-    return between.join(map(word_of, parts_of(content)))
+    return between.join(map(part_text, parts_of(content)))
 
 
 def conversation_text(messages: Iterable[Message]) -> str:
@@ -129,24 +129,24 @@ def conversation_text(messages: Iterable[Message]) -> str:
 def _message_lines(message: Message) -> Iterator[str]:
     match message:
         case UserMessage(content):
-            yield _spoken("user", content_text(content, "\n"))
+            yield _turn_text("user", content_text(content, "\n"))
         case SystemMessage(text):
-            yield _spoken("system", text)
+            yield _turn_text("system", text)
         case AssistantMessage(text, calls):
             if text:
-                yield _spoken("assistant", text)
-            yield from (_spoken("  calls", f"{call.name}({call.arguments})") for call in calls)
+                yield _turn_text("assistant", text)
+            yield from (_turn_text("  calls", f"{call.name}({call.arguments})") for call in calls)
         case _:
-            yield _spoken(f"  {message.name}", _truncated(message.content))
+            yield _turn_text(f"  {message.name}", _truncate_result(message.content))
 
 
-def _spoken(author: str, text: str) -> str:
+def _turn_text(author: str, text: str) -> str:
     """Render a text after its author, with further lines indented."""
     lines = enumerate(split_lines(f"{author}: {text}"))
     return "\n".join(f"    {line}".rstrip() if number else line for number, line in lines)
 
 
-def _truncated(text: str) -> str:
+def _truncate_result(text: str) -> str:
     start = text[:_MAX_RESULT_CHARS]
     return start if start == text else f"{start} … ({len(text)} characters)"
 
@@ -161,7 +161,7 @@ _MARKS = {"pending": " ", "active": ">", "done": "x"}
 
 def plan_text(call: ToolCall) -> str:
     """Render the plan in a call of `update_plan` as a checklist; empty for any other call."""
-    steps = json_value(call.arguments) if call.name == UPDATE_PLAN else None
+    steps = parse_json(call.arguments) if call.name == UPDATE_PLAN else None
     steps = steps.get("steps") if isinstance(steps, dict) else None
     if not isinstance(steps, list) or not all(
         isinstance(each, dict) and each.get("status") in _MARKS for each in steps

@@ -1,8 +1,8 @@
 """Events of a run. `RunFinished`, the last one, is defined with its result in `agents/result.py`.
 
-`Milestone` events fully describe a run: the run's state is derived from them, and sessions and cassettes store them.
-The other events are incremental previews of upcoming milestones. Each class declares how it is stored, logged, traced
-and displayed; the codec, the listeners and all pages render from these declarations.
+`StoredEvent` events fully describe a run: the run's state is derived from them, and sessions and cassettes store
+them. The other events are incremental previews of upcoming stored events. Each class declares how it is stored,
+logged, traced and displayed; the codec, the listeners and all pages render from these declarations.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import (
-    answer_in,
     content_text,
     conversation_text,
     count_text,
+    main_text,
     plan_text,
     seconds_text,
     tokens_text,
@@ -51,7 +51,7 @@ class EventDescription:
     call: ToolCall | None = None
 
 
-_UNLOGGED = EventDescription(severity="debug")
+_DEBUG_ONLY = EventDescription(severity="debug")
 
 
 class Event:
@@ -61,14 +61,14 @@ class Event:
 
     def describe(self) -> EventDescription:
         """Return how the event is displayed and logged."""
-        return _UNLOGGED
+        return _DEBUG_ONLY
 
 
-class Milestone(Event):
+class StoredEvent(Event):
     """An event that is part of the permanent record of a run.
 
     `event_name` identifies the class in sessions, cassettes and traces. With `is_span_event`, a trace contains the
-    event and its fields in the span of its run; the other milestones have spans themselves.
+    event and its fields in the span of its run; the other stored events have spans themselves.
     """
 
     __slots__ = ()
@@ -81,7 +81,7 @@ class Milestone(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RunStarted(Milestone):
+class RunStarted(StoredEvent):
     """A run of the agent `agent` begins with `prompt`.
 
     `history` is the number of messages already in the conversation; `record` is the id under which the workspace's
@@ -107,7 +107,7 @@ class RunStarted(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryGiven(Milestone):
+class HistoryGiven(StoredEvent):
     """The conversation starts with messages from elsewhere: a fork or an import.
 
     Stored with a session, but not emitted to listeners.
@@ -126,7 +126,7 @@ class HistoryGiven(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class RunResumed(Milestone):
+class RunResumed(StoredEvent):
     """A finished, paused or interrupted run resumes; `prompt` is the message sent to the model, if any."""
 
     event_name: ClassVar[str] = "run_resumed"
@@ -139,7 +139,7 @@ class RunResumed(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class InputReceived(Milestone):
+class InputReceived(StoredEvent):
     """A message was sent into the run while it was running; the next request contains it."""
 
     event_name: ClassVar[str] = "input_received"
@@ -189,7 +189,7 @@ class PartialOutput(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseReceived(Milestone):
+class ResponseReceived(StoredEvent):
     """The model has responded."""
 
     event_name: ClassVar[str] = "response_received"
@@ -216,7 +216,7 @@ class ResponseReceived(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestFailed(Milestone):
+class RequestFailed(StoredEvent):
     """A request to the model failed. The run ends, or retries if it can recover.
 
     `usage` counts an interrupted request as one of unknown cost.
@@ -235,7 +235,7 @@ class RequestFailed(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class Approved(Milestone):
+class Approved(StoredEvent):
     """A person has answered an approval request for a tool call: `answer` is the value of the Approval.
 
     `text` is the person's comment: the reason of a refusal, or the result of a call that waited for one. `arguments` is
@@ -262,7 +262,7 @@ class Approved(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallStarted(Milestone):
+class ToolCallStarted(StoredEvent):
     """A tool call has been judged; it runs unless the decision forbids it."""
 
     event_name: ClassVar[str] = "tool_call_started"
@@ -279,7 +279,7 @@ class ToolCallStarted(Milestone):
             _SEVERITIES[decision.verdict],
             f"{decision.verdict}, by {decision.rule}",
             fields={
-                **_named(self.call),
+                **_call_fields(self.call),
                 "verdict": decision.verdict,
                 "rule": decision.rule,
                 "arguments_chars": len(arguments),
@@ -290,7 +290,7 @@ class ToolCallStarted(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallFinished(Milestone):
+class ToolCallFinished(StoredEvent):
     """A tool call has finished with a result."""
 
     event_name: ClassVar[str] = "tool_call_finished"
@@ -304,11 +304,11 @@ class ToolCallFinished(Milestone):
         spent = [tokens_text(result.usage)] if result.usage.requests else []
         return EventDescription(
             f"{result.status} in {seconds_text(result.seconds)}",
-            result.error or plan_text(self.call) or answer_in(result),
+            result.error or plan_text(self.call) or main_text(result),
             "info" if result.ok or result.status == "waiting" else "error",
             figures=tuple(spent),
             fields={
-                **_named(self.call),
+                **_call_fields(self.call),
                 "status": result.status,
                 "seconds": round(result.seconds, 6),
                 "result_chars": len(result.content),
@@ -333,7 +333,7 @@ class HostedCallFinished(ToolCallFinished):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallPostponed(Milestone):
+class ToolCallPostponed(StoredEvent):
     """A tool call waits for a person; the run pauses once nothing else is left to do.
 
     `question` is shown to the person. A call that waits for approval has the decision that requires it and the folder
@@ -366,14 +366,14 @@ class ToolCallPostponed(Milestone):
             "waits for approval" if self.decision is not None or self.inner is not None else "waits for an answer",
             self.question,
             "warning",
-            fields=_named(self.call),
+            fields=_call_fields(self.call),
             content={"question": self.question},
             call=self.call,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRefused(Milestone):
+class AnswerRefused(StoredEvent):
     """The answer was rejected; the reason is sent to the model as a user message."""
 
     event_name: ClassVar[str] = "answer_refused"
@@ -385,7 +385,7 @@ class AnswerRefused(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerGiven(Milestone):
+class AnswerGiven(StoredEvent):
     """A tool that ends the run has provided the answer instead of the model."""
 
     event_name: ClassVar[str] = "answer_given"
@@ -397,7 +397,7 @@ class AnswerGiven(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerAmended(Milestone):
+class AnswerAmended(StoredEvent):
     """A guardrail has replaced the text of the answer."""
 
     event_name: ClassVar[str] = "answer_amended"
@@ -409,7 +409,7 @@ class AnswerAmended(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class Summarised(Milestone):
+class Summarised(StoredEvent):
     """From here on `text` replaces the first `messages` messages in requests to the model.
 
     `usage` is the cost of writing the summary. The history keeps all messages.
@@ -431,7 +431,7 @@ class Summarised(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOff(Milestone):
+class HandedOff(StoredEvent):
     """From here on the agent `agent` owns the conversation."""
 
     event_name: ClassVar[str] = "handed_off"
@@ -444,7 +444,7 @@ class HandedOff(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class LimitReached(Milestone):
+class LimitReached(StoredEvent):
     """A limit was exceeded: `limit` is the name of the field of Limits, `reason` a description."""
 
     event_name: ClassVar[str] = "limit_reached"
@@ -459,7 +459,7 @@ class LimitReached(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionStarted(Milestone):
+class FunctionStarted(StoredEvent):
     """A durable function starts: its name, the version of its source, and its arguments by name, as encoded texts."""
 
     event_name: ClassVar[str] = "function_started"
@@ -469,17 +469,17 @@ class FunctionStarted(Milestone):
 
     def describe(self) -> EventDescription:
         """Return how the event is displayed and logged."""
-        given = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return EventDescription(
             f"Durable function {self.function}",
-            given,
+            arguments,
             fields={"function": self.function, "version": self.version},
-            content={"arguments": given},
+            content={"arguments": arguments},
         )
 
 
 @dataclass(frozen=True, slots=True)
-class StepRecorded(Milestone):
+class StepRecorded(StoredEvent):
     """A step of a durable function is done, has failed, or waits for a person or a time.
 
     `number` counts from 0. `digest` identifies its arguments. `value` is its encoded result, the error of a failed
@@ -529,7 +529,7 @@ class RunLeft(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded(Milestone):
+class RunEnded(StoredEvent):
     """The run is over or paused. `output` is its answer as text; `error` explains a missing answer.
 
     Stored with a session, but not emitted to listeners, which receive RunFinished.
@@ -548,17 +548,17 @@ class RunEnded(Milestone):
         )
 
 
-MILESTONES: Mapping[str, type[Milestone]] = {
+STORED_EVENTS: Mapping[str, type[StoredEvent]] = {
     kind.event_name: kind
     for kind in list(vars().values())
-    if isinstance(kind, type) and issubclass(kind, Milestone) and kind is not Milestone
+    if isinstance(kind, type) and issubclass(kind, StoredEvent) and kind is not StoredEvent
 }
-"""The milestone classes by their `event_name`."""
+"""The stored event classes by their `event_name`."""
 
 _SEVERITIES: Mapping[Verdict, Severity] = {Verdict.ALLOW: "info", Verdict.ASK: "warning", Verdict.DENY: "error"}
 
 
-def _named(call: ToolCall) -> Mapping[str, str]:
+def _call_fields(call: ToolCall) -> Mapping[str, str]:
     return {"tool": call.name, "call": call.id}
 
 
@@ -580,7 +580,7 @@ if not TYPE_CHECKING:  # a type checker would accept every name
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def deltas_of(response: Response) -> Iterator[Event]:
+def response_deltas(response: Response) -> Iterator[Event]:
     """Convert a complete response to the delta events of a stream."""
     if response.message.reasoning:
         yield ReasoningDelta(response.message.reasoning)
@@ -590,7 +590,7 @@ def deltas_of(response: Response) -> Iterator[Event]:
         yield ToolCallDelta(index, call.name, call.arguments)
 
 
-def streamed(response: Response) -> Iterator[Event]:
+def response_events(response: Response) -> Iterator[Event]:
     """Convert a complete response to the events of a stream: deltas, then the response itself."""
-    yield from deltas_of(response)
+    yield from response_deltas(response)
     yield ResponseReceived(response)

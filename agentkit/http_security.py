@@ -17,38 +17,37 @@ if TYPE_CHECKING:
     import uvicorn
 
 
-_FEWEST_CHARS = 16
+_MIN_CHARS = 16
 _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.IGNORECASE)
 
 
-def checked_token(token: str | None) -> str:
-    """Validate the token that clients must send; generates a random one for None.
+def validate_token(token: str | None) -> str:
+    """Validate the token that clients must send, or generate a random one for None.
 
     Raises ConfigError if it is too short.
     """
     if token is None:
         return secrets.token_urlsafe(32)
-    if not isinstance(token, str) or len(token) < _FEWEST_CHARS or not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or len(token) < _MIN_CHARS or not _TOKEN.fullmatch(token):
         raise ConfigError(
-            f"A token is at least {_FEWEST_CHARS} letters, digits and signs without blanks. "
-            "Leave it out for a random one."
+            f"A token is at least {_MIN_CHARS} letters, digits and signs without blanks. Leave it out for a random one."
         )
     return token
 
 
-def shows(authorization: str, token: str) -> bool:
+def has_token(authorization: str, token: str) -> bool:
     """Whether the value of an `Authorization` header contains the token."""
-    scheme, _, shown = authorization.partition(" ")
-    return scheme.lower() == "bearer" and is_same(shown.strip(), token)
+    scheme, _, credentials = authorization.partition(" ")
+    return scheme.lower() == "bearer" and constant_time_equal(credentials.strip(), token)
 
 
-def is_same(one: str, other: str) -> bool:
+def constant_time_equal(one: str, other: str) -> bool:
     """Compare two texts in constant time."""
     return hmac.compare_digest(_digest(one), _digest(other))
 
 
-def checked_host(host: str) -> str:
+def validate_host(host: str) -> str:
     """Validate a host name and return it in lower case. Raises ConfigError if it is invalid."""
     if not _NAME.fullmatch(host):
         raise ConfigError(f"A host is a name such as agent.example.com, without scheme and port. Got {host!r:.200}.")
@@ -63,7 +62,7 @@ def is_local(host: str) -> bool:
         return host == "localhost"
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Open a listening socket; port 0 selects a free port. Raises ConfigError if the address is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -87,13 +86,13 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-_MOST_CONNECTIONS = 256
+_MAX_CONNECTIONS = 256
 _GRACE_SECONDS = 1
 _HEAD_SECONDS = 10.0
 """Timeout in seconds for the head of a request; without it, idle connections would never be closed."""
 
 
-def server_of(application: Any, head_seconds: float = _HEAD_SECONDS) -> uvicorn.Server:
+def create_server(application: Any, head_seconds: float = _HEAD_SECONDS) -> uvicorn.Server:
     """Create a server without access log that ignores proxy headers. Raises ModuleNotFoundError without uvicorn."""
     import uvicorn
 
@@ -118,7 +117,7 @@ def server_of(application: Any, head_seconds: float = _HEAD_SECONDS) -> uvicorn.
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
     )
@@ -128,21 +127,21 @@ def _connections(head_seconds: float) -> type[asyncio.Protocol]:
     """Return uvicorn's HTTP protocol class, extended to close connections that do not send a request head in time."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class Impatient(H11Protocol):
+    class TimeoutProtocol(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._patience = _HeaderTimeout(head_seconds)
-            self._patience.look(self)
+            self._timeout = _HeaderTimeout(head_seconds)
+            self._timeout.update(self)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._patience.look(self)
+            self._timeout.update(self)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._patience.end()
+            self._timeout.cancel()
             super().connection_lost(exc)
 
-    return Impatient
+    return TimeoutProtocol
 
 
 class _HeaderTimeout:
@@ -150,17 +149,17 @@ class _HeaderTimeout:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._late: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def look(self, connection: Any) -> None:
+    def update(self, connection: Any) -> None:
         """Start the timer unless a request is being answered."""
         if connection.cycle is not None and not connection.cycle.response_complete:
-            self.end()
-        elif self._late is None:
-            self._late = connection.loop.call_later(self._seconds, connection.transport.close)
+            self.cancel()
+        elif self._timer is None:
+            self._timer = connection.loop.call_later(self._seconds, connection.transport.close)
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """Cancel the timer."""
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -40,10 +40,10 @@ def _installer(place: Path) -> str:
     The path of pip is named if the shell would find another one, as in an environment that is not activated.
     """
     try:
-        is_of_uv = "uv =" in (place / "pyvenv.cfg").read_text("utf-8")
+        is_uv = "uv =" in (place / "pyvenv.cfg").read_text("utf-8")
     except (OSError, ValueError):
-        is_of_uv = False
-    if is_of_uv and not _is_installed("pip"):
+        is_uv = False
+    if is_uv and not _is_installed("pip"):
         return "uv pip install"
     from shutil import which
 
@@ -54,15 +54,15 @@ def _installer(place: Path) -> str:
 
 def _is_editable() -> bool:
     """Whether agentkit runs from its source code: as an editable installation, or without one."""
-    found = _found(NAME)
+    found = _distribution(NAME)
     return found is None or '"editable": true' in (found.read_text("direct_url.json") or "")
 
 
 def _is_installed(name: str) -> bool:
-    return _found(name) is not None
+    return _distribution(name) is not None
 
 
-def _found(name: str) -> Distribution | None:
+def _distribution(name: str) -> Distribution | None:
     try:
         return distribution(name)
     except PackageNotFoundError:
@@ -71,7 +71,7 @@ def _found(name: str) -> Distribution | None:
 
 def _source() -> str:
     """The wheel, or the folder of the source code, that agentkit is installed from or runs from; empty otherwise."""
-    found = _found(NAME)
+    found = _distribution(NAME)
     return str(Path(__file__).parents[1]) if found is None else local_source(found.read_text("direct_url.json") or "")
 
 

@@ -153,7 +153,7 @@ class ToolResult:
         return done[0] if len(done) == 1 else Undone.joined(done)
 
     @property
-    def beside(self) -> tuple[Image | File, ...]:
+    def attachments(self) -> tuple[Image | File, ...]:
         """The images and files sent along with the text."""
         return (*self.images, *self.files)
 
@@ -243,7 +243,7 @@ class AssistantMessage:
         """The text."""
         return self.text
 
-    def of_agent(self, agent: str) -> AssistantMessage:
+    def with_agent(self, agent: str) -> AssistantMessage:
         """The message as written by this agent: much faster than `replace`, which each stored one would need."""
         if agent == self.agent:
             return self
@@ -273,14 +273,14 @@ class ToolMessage:
         return self.content
 
     @property
-    def beside(self) -> tuple[Image | File, ...]:
+    def attachments(self) -> tuple[Image | File, ...]:
         """The images and files sent along with the text."""
         return (*self.images, *self.files) if self.images or self.files else ()
 
     @property
-    def shown(self) -> Content:
+    def parts_content(self) -> Content:
         """The text, followed by the images and files, if any."""
-        return (self.content, *self.beside) if self.images or self.files else self.content
+        return (self.content, *self.attachments) if self.images or self.files else self.content
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
@@ -339,7 +339,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class FailedModel:
     """A model of a fallback chain that did not answer: its name (`openai:gpt-5.4-mini`), the error's kind and text.
 
     `usage` counts what the provider can charge regardless. `was_asked` is False if the model was skipped because it
@@ -353,7 +353,7 @@ class Missed:
     was_asked: bool = True
 
 
-def usage_of(missed: Iterable[Missed]) -> Usage:
+def usage_of(missed: Iterable[FailedModel]) -> Usage:
     """Sum of what the providers of failed models can charge regardless."""
     return sum((each.usage for each in missed), start=NO_USAGE)
 
@@ -383,7 +383,7 @@ class Response:
     usage: Usage = field(default_factory=Usage)
     model: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    missed: tuple[Missed, ...] = ()
+    missed: tuple[FailedModel, ...] = ()
     hosted: tuple[HostedUse, ...] = ()
 
     @property
@@ -406,12 +406,14 @@ class Response:
         """The tariff of this answer, ignoring models that failed before; None if it is unknown."""
         if not self.missed:
             return self.usage.tariff
-        in_vain = {part.tariff: part.requests for part in usage_of(self.missed).by_tariff}
-        return next((each.tariff for each in self.usage.by_tariff if each.requests > in_vain.get(each.tariff, 0)), None)
+        failed_requests = {part.tariff: part.requests for part in usage_of(self.missed).by_tariff}
+        return next(
+            (each.tariff for each in self.usage.by_tariff if each.requests > failed_requests.get(each.tariff, 0)), None
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class VectorsAsked:
+class EmbeddingQuery:
     """A request for embeddings of texts; `settings` are sent unchanged."""
 
     texts: tuple[str, ...]
@@ -419,7 +421,7 @@ class VectorsAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class VectorsMade:
+class EmbeddingAnswer:
     """The embeddings of texts, in the same order, created by the model `model`."""
 
     vectors: Sequence[list[float]] = field(repr=False)
@@ -465,7 +467,7 @@ def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMe
     return message if distinct == message.tool_calls else replace(message, tool_calls=distinct)
 
 
-def reading_call(handle: str, start: int | None = None) -> str:
+def read_more_call(handle: str, start: int | None = None) -> str:
     """Render the call that reads the omitted part of a result, as a model writes it.
 
     `handle` is the id of the result's call.

@@ -1,7 +1,7 @@
 """The interface through which runs are recorded and replayed.
 
 A recording is active in the context of a `with` block: in its tasks and in threads that copy the context. Code that
-queries a model, tool or person goes through `taped` or one of its variants.
+queries a model, tool or person goes through `record_or_replay` or one of its variants.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar, cast
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError
-from agentkit.events import Approved, Event, Milestone, ResponseReceived, TextDelta, streamed
-from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, VectorsAsked, VectorsMade
+from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, TextDelta, response_events
+from agentkit.messages import AssistantMessage, EmbeddingAnswer, EmbeddingQuery, Request, Response, ToolCall, ToolResult
 from agentkit.usage import Charge
 
 
@@ -29,13 +29,13 @@ class PersonAsked:
     decision: Decision
 
 
-Question = Request | ToolCall | PersonAsked | VectorsAsked
+Question = Request | ToolCall | PersonAsked | EmbeddingQuery
 """A query to the outside world: a model, a tool or a person."""
 
-Answer = Response | ModelError | ToolResult | Approved | VectorsMade
+Answer = Response | ModelError | ToolResult | Approved | EmbeddingAnswer
 """The result of a query. A ModelError was raised, and is raised again on replay."""
 
-_Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved | VectorsMade)
+_Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved | EmbeddingAnswer)
 
 
 class Account(Protocol):
@@ -61,7 +61,7 @@ class Clock:
         """The time in seconds."""
         return self.now()
 
-    def left(self, seconds: float, /) -> float:
+    def seconds_left(self, seconds: float, /) -> float:
         """Seconds left in the run, given `seconds` by this clock; 0 or less means that the time is up."""
         return seconds
 
@@ -72,16 +72,16 @@ class OpenQuestion:
     def __init__(self, tape: Recording) -> None:
         self.tape = tape
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
         """Record the answer. Returns False if an answer is already recorded; the first one stays.
 
         An answer that `is_live` cannot be stored completely, so a replay executes the query again. `charge` is its
         cost.
         """
 
-    def left(self, answer: Answer, /) -> None:
+    def record_partial(self, answer: Answer, /) -> None:
         """Record the partial answer received before the consumer stopped."""
-        self.heard(answer)
+        self.record_answer(answer)
 
 
 class Recording:
@@ -90,25 +90,25 @@ class Recording:
     is_replaying = False
     """Whether answers come from a recording, so that models, tools and people are not needed."""
 
-    def replayed(self, _question: Question, _account: Account | None = None, /) -> Answer | None:
+    def replay(self, _question: Question, _account: Account | None = None, /) -> Answer | None:
         """Return the recorded answer, or None to execute the query. Raises ReplayError if a replay has no such answer.
 
         The recorded cost is charged to the account.
         """
         return None
 
-    def asked(self, _question: Question, /) -> OpenQuestion:
+    def open_question(self, _question: Question, /) -> OpenQuestion:
         """Record that the query is about to be executed."""
         return OpenQuestion(self)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        """Record a milestone of the run with that id."""
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        """Record a stored event of the run with that id."""
 
     def now(self) -> float:
         """The time in seconds since 1970; in a replay, that of the recording."""
         return time.time()
 
-    def watch(self, _part: str = "", /) -> Clock:
+    def new_clock(self, _part: str = "", /) -> Clock:
         """Return the clock of a run that starts: the next one of this part of the program."""
         return Clock(self.now)
 
@@ -133,11 +133,11 @@ def is_replaying() -> bool:
     return tape is not None and tape.is_replaying
 
 
-def record_milestone(run: str, milestone: Milestone) -> None:
-    """Record a milestone of the run with that id, if a recording is active."""
+def record_event(run: str, event: StoredEvent) -> None:
+    """Record a stored event of the run with that id, if a recording is active."""
     tape = TAPE.get()
     if tape is not None:
-        tape.record_milestone(run, milestone)
+        tape.record_event(run, event)
 
 
 def clock() -> Callable[[], float]:
@@ -146,7 +146,7 @@ def clock() -> Callable[[], float]:
     In a replay the recording's clock returns recorded times.
     """
     tape = TAPE.get()
-    return time.monotonic if tape is None else tape.watch()
+    return time.monotonic if tape is None else tape.new_clock()
 
 
 class ScopedRecording(Recording):
@@ -156,25 +156,25 @@ class ScopedRecording(Recording):
         self._tape, self._name = tape, name
         self.is_replaying = tape.is_replaying
 
-    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
+    def replay(self, question: Question, account: Account | None = None, /) -> Answer | None:
         """Forward to the wrapped recording."""
-        return self._tape.replayed(question, account)
+        return self._tape.replay(question, account)
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Forward to the wrapped recording."""
-        return self._tape.asked(question)
+        return self._tape.open_question(question)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
         """Forward to the wrapped recording."""
-        self._tape.record_milestone(run, milestone)
+        self._tape.record_event(run, event)
 
     def now(self) -> float:
         """Forward to the wrapped recording."""
         return self._tape.now()
 
-    def watch(self, part: str = "", /) -> Clock:
+    def new_clock(self, part: str = "", /) -> Clock:
         """Return the next clock of this part."""
-        return self._tape.watch(f"{self._name}/{part}" if self._name else part)
+        return self._tape.new_clock(f"{self._name}/{part}" if self._name else part)
 
 
 class Attempt(ScopedRecording):
@@ -192,15 +192,15 @@ class Attempt(ScopedRecording):
         self._error: ModelError | None = None
         self._is_closed = False
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Record a query that can be abandoned."""
-        asked = _Attempted(self._tape.asked(question), self)
+        asked = _Attempted(self._tape.open_question(question), self)
         with self._lock:
             self._questions.append(asked)
             error = self._error
         self.has_begun.set()
         if error is not None:
-            asked.heard(error)
+            asked.record_answer(error)
         return asked
 
     def give_up(self, error: ModelError) -> bool:
@@ -208,7 +208,7 @@ class Attempt(ScopedRecording):
         with self._lock:
             self._error = error
             questions = tuple(self._questions)
-        taken = [asked.heard(error) for asked in questions]
+        taken = [asked.record_answer(error) for asked in questions]
         return False not in taken
 
     def leave(self, asked: OpenQuestion, answer: Answer) -> None:
@@ -218,14 +218,14 @@ class Attempt(ScopedRecording):
             if not is_closed:
                 self._left.append((asked, answer))
         if is_closed:
-            asked.heard(answer)
+            asked.record_answer(answer)
 
     def close(self) -> None:
         """Close the attempt and record the partial answers."""
         with self._lock:
             self._is_closed = True
         for asked, answer in self._left:
-            asked.heard(answer)
+            asked.record_answer(answer)
 
 
 class _Attempted(OpenQuestion):
@@ -235,15 +235,15 @@ class _Attempted(OpenQuestion):
         super().__init__(asked.tape)
         self._asked, self._attempt = asked, attempt
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
-        return self._asked.heard(answer, is_live=is_live, charge=charge)
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
+        return self._asked.record_answer(answer, is_live=is_live, charge=charge)
 
-    def left(self, answer: Answer, /) -> None:
+    def record_partial(self, answer: Answer, /) -> None:
         self._attempt.leave(self._asked, answer)
 
 
 @contextmanager
-def attempted() -> Iterator[Attempt]:
+def start_attempt() -> Iterator[Attempt]:
     """Start an attempt on the active recording; it is closed at the end of the block."""
     attempt = Attempt(TAPE.get() or _SILENCE)
     try:
@@ -255,7 +255,7 @@ def attempted() -> Iterator[Attempt]:
 _SILENCE = Recording()
 
 
-def taped(
+def record_or_replay(
     question: Question,
     ask: Callable[[], _Answer],
     is_live: Callable[[_Answer], bool] = lambda _: False,
@@ -269,98 +269,98 @@ def taped(
     tape = TAPE.get()
     if tape is None:
         return ask()
-    known = tape.replayed(question, account)
+    known = tape.replay(question, account)
     if known is not None:
-        return cast("_Answer", _given(known))
-    asked = tape.asked(question)
-    with _hearing_errors(asked), active(asked.tape):
+        return cast("_Answer", _return_or_raise(known))
+    asked = tape.open_question(question)
+    with _record_error(asked), active(asked.tape):
         answer = ask()
-    asked.heard(answer, is_live=is_live(answer), charge=None if account is None else account.charged)
+    asked.record_answer(answer, is_live=is_live(answer), charge=None if account is None else account.charged)
     return answer
 
 
-async def ataped(
+async def arecord_or_replay(
     question: Question,
     ask: Callable[[], Awaitable[_Answer]],
     is_live: Callable[[_Answer], bool] = lambda _: False,
     account: Account | None = None,
 ) -> _Answer:
-    """Async version of `taped`."""
+    """Async version of `record_or_replay`."""
     tape = TAPE.get()
     if tape is None:
         return await ask()
-    known = tape.replayed(question, account)
+    known = tape.replay(question, account)
     if known is not None:
-        return cast("_Answer", _given(known))
-    asked = tape.asked(question)
-    with _hearing_errors(asked), active(asked.tape):
+        return cast("_Answer", _return_or_raise(known))
+    asked = tape.open_question(question)
+    with _record_error(asked), active(asked.tape):
         answer = await ask()
-    asked.heard(answer, is_live=is_live(answer), charge=None if account is None else account.charged)
+    asked.record_answer(answer, is_live=is_live(answer), charge=None if account is None else account.charged)
     return answer
 
 
 @contextmanager
-def _hearing_errors(asked: OpenQuestion) -> Iterator[None]:
+def _record_error(asked: OpenQuestion) -> Iterator[None]:
     try:
         yield
     except ModelError as error:
-        asked.heard(error)
+        asked.record_answer(error)
         raise
 
 
-def taped_stream(request: Request, ask: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-    """Streaming version of `taped`; a replay emits each part of the response in one event."""
+def record_or_replay_stream(request: Request, ask: Callable[[], Iterator[Event]]) -> Iterator[Event]:
+    """Streaming version of `record_or_replay`; a replay emits each part of the response in one event."""
     tape = TAPE.get()
     return ask() if tape is None else _stream(tape, request, ask)
 
 
-def ataped_stream(request: Request, ask: Callable[[], AsyncIterator[Event]]) -> AsyncIterator[Event]:
-    """Async version of `taped_stream`."""
+def arecord_or_replay_stream(request: Request, ask: Callable[[], AsyncIterator[Event]]) -> AsyncIterator[Event]:
+    """Async version of `record_or_replay_stream`."""
     tape = TAPE.get()
     return ask() if tape is None else _astream(tape, request, ask)
 
 
 def _stream(tape: Recording, request: Request, ask: Callable[[], Iterator[Event]]) -> Generator[Event, None, None]:
-    known = tape.replayed(request)
+    known = tape.replay(request)
     if known is not None:
-        yield from streamed(_given(known))
+        yield from response_events(_return_or_raise(known))
         return
-    hearing = _StreamRecorder(tape.asked(request))
+    stream = _StreamRecorder(tape.open_question(request))
     events = ask()
     try:
         for event in events:
-            hearing.hear(event)
+            stream.observe(event)
             yield event
     except ModelError as error:
-        hearing.end(error)
+        stream.end(error)
         raise
     finally:
         if isinstance(events, Generator):
             events.close()
-        hearing.end()
+        stream.end()
 
 
 async def _astream(
     tape: Recording, request: Request, ask: Callable[[], AsyncIterator[Event]]
 ) -> AsyncGenerator[Event, None]:
-    known = tape.replayed(request)
+    known = tape.replay(request)
     if known is not None:
-        for event in streamed(_given(known)):
+        for event in response_events(_return_or_raise(known)):
             yield event
         return
-    hearing = _StreamRecorder(tape.asked(request))
+    stream = _StreamRecorder(tape.open_question(request))
     events = ask()
     try:
         async for event in events:
-            hearing.hear(event)
+            stream.observe(event)
             yield event
     except ModelError as error:
-        hearing.end(error)
+        stream.end(error)
         raise
     finally:
         if isinstance(events, AsyncGenerator):
             await events.aclose()
-        hearing.end()
+        stream.end()
 
 
 class _StreamRecorder:
@@ -371,7 +371,7 @@ class _StreamRecorder:
         self._texts: list[str] = []
         self._has_ended = False
 
-    def hear(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         if isinstance(event, TextDelta):
             self._texts.append(event.text)
         elif isinstance(event, ResponseReceived):
@@ -382,12 +382,12 @@ class _StreamRecorder:
         if not self._has_ended:
             self._has_ended = True
             if answer is not None:
-                self._asked.heard(answer)
+                self._asked.record_answer(answer)
             else:
-                self._asked.left(Response(AssistantMessage("".join(self._texts)), finish_reason="length"))
+                self._asked.record_partial(Response(AssistantMessage("".join(self._texts)), finish_reason="length"))
 
 
-def _given(answer: Answer) -> Any:
+def _return_or_raise(answer: Answer) -> Any:
     """Return the answer, or raise it if it is an error."""
     if isinstance(answer, ModelError):
         raise answer

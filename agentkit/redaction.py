@@ -23,21 +23,21 @@ from agentkit.text_encoding import read_table
 MARK = "[redacted: "
 """The beginning of every replacement."""
 
-_HIDDEN = f"{MARK}secret]"
+_REDACTED = f"{MARK}secret]"
 
-_SHORTEST_CHARS = 12
-_SHORTEST_WRITTEN_CHARS = 8
-_MOST_NODES = 100_000
-_MOST_LEVELS = 60
+_MIN_CHARS = 12
+_MIN_WRITTEN_CHARS = 8
+_MAX_NODES = 100_000
+_MAX_LEVELS = 60
 _URL = "url"
 _PART_FIELDS = frozenset({_URL, "detail", "name", "part"})
-_NO_TEXT = re.compile(
+_BASE64_FILE = re.compile(
     r"data:(?:(?:image|audio)/[a-z0-9.+-]{1,40}|application/(?:pdf|msword|vnd\.[a-z0-9.-]{1,80}));base64,[A-Za-z0-9+/=]*+"
 )
 """Base64 data of binary files, in which anything that resembles a key is a coincidence."""
 
 
-def _mixed(characters: str, least: int = 20, most: int = 4_096) -> str:
+def _mixed_pattern(characters: str, least: int = 20, most: int = 4_096) -> str:
     """Pattern of characters with a letter next to a digit, as in keys and unlike hyphenated words."""
     near = min(most - 2, 200)
     return rf"(?=[{characters}]{{0,{near}}}?(?:[A-Za-z]\d|\d[A-Za-z]))[{characters}]{{{least},{most}}}+"
@@ -53,11 +53,11 @@ def key_formats() -> tuple[tuple[str, str, str], ...]:
     The match is stricter directly after a word character.
     """
 
-    def expanded(match: re.Match[str]) -> str:
-        return _mixed(match[1], *map(int, match[2].split()))
+    def expand(match: re.Match[str]) -> str:
+        return _mixed_pattern(match[1], *map(int, match[2].split()))
 
     rows = read_table(Path(__file__).with_suffix(".txt"))
-    return tuple((needle, _MIXED.sub(expanded, shape), kind) for kind, needle, shape in rows)
+    return tuple((needle, _MIXED.sub(expand, shape), kind) for kind, needle, shape in rows)
 
 
 _NEVER_GLUED = frozenset(
@@ -73,42 +73,44 @@ _SURELY_KEY = re.compile(
 )
 """Keys recognised even after a word character; words such as `task-…` and `risk-…` end with the same letters."""
 
-_MOST_GLUED, _FEWEST_GLUED = 24, 20
+_MAX_GLUED, _MIN_GLUED = 24, 20
 """Maximum length of a word before a key, and minimum length of the key in that case."""
 
-_LONG_WORD = re.compile(r"(?<![\w~.+/=$,-])[\w~.+/=$,-]{15}")
-"""A run of characters that every key contains; text without one is not searched for keys."""
+_KEY_CHARS = "_~.+/=$,-"
+_KINDS_OF_CHARS = bytes(ord("x" if chr(code).isalnum() or chr(code) in _KEY_CHARS else " ") for code in range(128)) + (
+    b" " * 128
+)
+_LONG_WORD = b"x" * 15
+"""A run of letters, digits and `_KEY_CHARS`, such as every key contains; only these runs are searched for needles."""
 
 _IN_WORD = re.compile(r"[\w-]+")
 _DIGIT_BY_LETTER = re.compile(r"[A-Za-z]\d|\d[A-Za-z]")
 
-_SHAPES: tuple[tuple[str, str, str], ...] = (
-    (":AA", r"(?:(?<![\w:/-])|(?<=\\[nrt]))\d{8,10}:AA[A-Za-z0-9_-]{33}(?![\w-])", "Telegram token"),
+_SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((":AA",), r"(?:(?<![\w:/-])|(?<=\\[nrt]))\d{8,10}:AA[A-Za-z0-9_-]{33}(?![\w-])", "Telegram token"),
     (
-        "sig=",
+        ("sig=",),
         r"(?P<before>(?<![A-Za-z0-9])sig=)(?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:%3[Dd]|=)",
         "signature of a shared address",
     ),
     (
-        "PRIVATE KEY",
+        ("PRIVATE KEY",),
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z0-9 ]{0,60}-----)?",
         "private key",
     ),
-    ("://", r"(?P<before>://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)", "name and password"),
+    (("://",), r"(?P<before>://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)", "name and password"),
 )
-_BEARER = rf"(?P<before>[Bb](?i:earer) ){_mixed('A-Za-z0-9._~+/-')}=*"
+_BEARER = rf"(?P<before>[Bb](?i:earer) ){_mixed_pattern('A-Za-z0-9._~+/-')}=*"
 _ASSIGNED = r"""(?x) (?P<before> [AaPpSs] (?=[PpCcUuAaEe][IiCcTtSs]) (?<![A-Za-z0-9][aps]) (?<![A-Z0-9][APS])
     (?i: pi[_-]?key | ccess[_-]?(?:key|token) | uth[_-]?token | assw(?:or)?d | ecret(?:[_-]?key)? )
     ["']?\s{0,3}[=:]\s{0,3}["']?)
     (?=[A-Za-z+/_=-]{0,200}+\d)(?=[0-9+/_=-]{0,200}+[A-Za-z]) [A-Za-z0-9+/_=-]{20,4096}+ (?![(\[]|\.[A-Za-z_])"""
-_SHAPES_OF_ANY_CASE: tuple[tuple[str, str, str], ...] = (
-    ("bearer ", _BEARER, "token"),
-    ("key", _ASSIGNED, "secret"),
-    ("secret", _ASSIGNED, "secret"),
-    ("token", _ASSIGNED, "secret"),
-    ("passw", _ASSIGNED, "secret"),
+_SHAPES_OF_ANY_CASE: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("bearer ",), _BEARER, "token"),
+    (("key", "secret", "token", "passw"), _ASSIGNED, "secret"),
 )
+"""Formats whose value is a long word."""
 
 
 _NAMES = (
@@ -118,9 +120,9 @@ _NAMES = (
 )
 """Endings of names of secrets. Page, list and vocabulary tokens are excluded."""
 
-_OTHERS = "page|next|continuation|sync|stop|special|max|bos|eos|pad|unk|sep|cls|mask|cursor"
+_ORDINARY_TOKENS = "page|next|continuation|sync|stop|special|max|bos|eos|pad|unk|sep|cls|mask|cursor"
 _SECRET_NAME = rf"(?i)(?:{_NAMES})\d{{0,4}}\Z"
-_NO_SECRET_NAME = rf"(?i)(?:{_OTHERS})[ _.-]?token\d{{0,4}}\Z"
+_ORDINARY_TOKEN_NAME = rf"(?i)(?:{_ORDINARY_TOKENS})[ _.-]?token\d{{0,4}}\Z"
 _NEEDLES = ("pass", "pwd", "secret", "credential", "authorization", "bearer", "cookie", "key", "token")
 _NAME = rf"(?P<name>[\w\ .-]{{0,60}}?(?:{_NAMES})\d{{0,4}})"
 _NAMED = (
@@ -142,21 +144,24 @@ _NAMED = (
     ),
     (":", r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)"""),
 )
-_MAY_BE_NAMED = rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])"""
+_NAMED_PREFILTER = re.compile(rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])""")
 """Prefilter in lower case for the patterns above and for a list after a name."""
 
-_NO_VALUE = r"(?s)[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+"
+_MAX_BEFORE_NEEDLE, _WINDOW_CHARS = 16, 120
+"""The part of the text around a needle that is searched; a match takes at most 60 characters."""
+
+_PLACEHOLDER = r"(?s)[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+"
 """A placeholder, or a dotted name in a program."""
 
 
 @lru_cache(4_096)
 def is_secret_name(name: str) -> bool:
     """Whether a name identifies a secret: `password`, `apiKey`, `X-Auth-Token`; not `next_page_token`."""
-    return re.search(_SECRET_NAME, name) is not None and re.search(_NO_SECRET_NAME, name) is None
+    return re.search(_SECRET_NAME, name) is not None and re.search(_ORDINARY_TOKEN_NAME, name) is None
 
 
 @cache
-def _compiled(shape: str, kind: str) -> tuple[re.Pattern[str], str]:
+def _compile(shape: str, kind: str) -> tuple[re.Pattern[str], str]:
     """The compiled pattern and its replacement."""
     pattern = re.compile(shape)
     before = r"\g<before>" if "before" in pattern.groupindex else ""
@@ -170,17 +175,17 @@ def redact(text: str) -> str:
 
 def redactor() -> Callable[[str], str]:
     """Return a `redact` function for many texts, which reads the environment's secrets once."""
-    return partial(_redacted_text, secrets=spellings(secret_values()))
+    return partial(_redact_text, secrets=spellings(secret_values()))
 
 
-def written_redactor() -> Callable[[str], str]:
+def stored_text_redactor() -> Callable[[str], str]:
     """Return a `redactor` for stored text, which also redacts values whose name in the text identifies a secret."""
-    return _written_redactor(secret_values())
+    return _cached_redactor(secret_values())
 
 
 @lru_cache(4)
-def _written_redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
-    return partial(_redacted_writing, secrets=spellings(secrets))
+def _cached_redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
+    return partial(_redact_stored, secrets=spellings(secrets))
 
 
 def value_redactor(values: tuple[str, ...]) -> Callable[[str], str]:
@@ -189,7 +194,7 @@ def value_redactor(values: tuple[str, ...]) -> Callable[[str], str]:
 
     def clean(text: str) -> str:
         for each in found:
-            text = text.replace(each, _HIDDEN)
+            text = text.replace(each, _REDACTED)
         return text
 
     return clean
@@ -202,12 +207,14 @@ def spellings(secrets: tuple[str, ...]) -> tuple[str, ...]:
     Includes quoting for JSON, programs, URLs and HTML, base64 at any offset, and hexadecimal.
     """
     found = {
-        spelling for secret in secrets for spelling in (*_quoted(secret), *_encoded(secret.encode("utf-8", "replace")))
+        spelling
+        for secret in secrets
+        for spelling in (*_quoted_spellings(secret), *_encoded_spellings(secret.encode("utf-8", "replace")))
     }
     return tuple(sorted(found, key=len, reverse=True))
 
 
-def _quoted(secret: str) -> Iterator[str]:
+def _quoted_spellings(secret: str) -> Iterator[str]:
     from html import escape
     from urllib.parse import quote, quote_plus
 
@@ -224,7 +231,7 @@ def _quoted(secret: str) -> Iterator[str]:
             yield from (address, re.sub("%..", lambda sign: sign[0].lower(), address))
 
 
-def _encoded(secret: bytes) -> Iterator[str]:
+def _encoded_spellings(secret: bytes) -> Iterator[str]:
     """The hexadecimal digits, and the base64 characters that depend only on the secret, at each of three offsets."""
     from base64 import b64encode
 
@@ -238,53 +245,53 @@ def _encoded(secret: bytes) -> Iterator[str]:
 def redact_data(value: Any, clean: Callable[[str], str]) -> Any:
     """Redact JSON-compatible data before it is stored. JSON text in `arguments` remains valid JSON.
 
-    `clean` is a `written_redactor`.
+    `clean` is a `stored_text_redactor`.
     """
     if isinstance(value, str):
-        return clean(value) if _can_hide(value) else value
+        return clean(value) if _is_long_enough(value) else value
     if isinstance(value, dict):
         return {
-            redact_data(name, clean): item if is_data(value, name) else _redacted_field(name, item, clean)
+            redact_data(name, clean): item if is_binary_data(value, name) else _redact_field(name, item, clean)
             for name, item in value.items()
         }
     return [redact_data(item, clean) for item in value] if isinstance(value, list) else value
 
 
-def _can_hide(text: str) -> bool:
+def _is_long_enough(text: str) -> bool:
     """Whether a text is long enough to contain a secret."""
-    return len(text) >= _SHORTEST_WRITTEN_CHARS
+    return len(text) >= _MIN_WRITTEN_CHARS
 
 
-def is_data(part: dict[Any, Any], name: Any) -> bool:
+def is_binary_data(part: dict[Any, Any], name: Any) -> bool:
     """Whether this field of an object is the base64 data of an image, PDF or recording."""
     url = part[name] if name == _URL and part.keys() <= _PART_FIELDS else None
-    return isinstance(url, str) and _NO_TEXT.fullmatch(url) is not None
+    return isinstance(url, str) and _BASE64_FILE.fullmatch(url) is not None
 
 
-def _redacted_field(name: Any, item: Any, clean: Callable[[str], str]) -> Any:
-    item = _redacted_named(name, item)
-    return _redacted_json(item, clean) if name == "arguments" and isinstance(item, str) else redact_data(item, clean)
+def _redact_field(name: Any, item: Any, clean: Callable[[str], str]) -> Any:
+    item = _redact_named(name, item)
+    return _redact_json(item, clean) if name == "arguments" and isinstance(item, str) else redact_data(item, clean)
 
 
-def _redacted_named(name: Any, value: Any) -> Any:
+def _redact_named(name: Any, value: Any) -> Any:
     """Replace strings whose name identifies a secret, directly or in a list."""
     if not isinstance(name, str) or not is_secret_name(name):
         return value
     if isinstance(value, list):
-        return [_redacted_named(name, each) for each in value]
-    return _HIDDEN if isinstance(value, str) and value and not value.startswith(MARK) else value
+        return [_redact_named(name, each) for each in value]
+    return _REDACTED if isinstance(value, str) and value and not value.startswith(MARK) else value
 
 
-def _redacted_json(text: str, clean: Callable[[str], str]) -> str:
+def _redact_json(text: str, clean: Callable[[str], str]) -> str:
     """Redact each value of JSON text, or the whole text if it is not JSON."""
     redacted = clean(text)
     try:
-        said = json.loads(text)
-        plain = json.dumps(said, ensure_ascii=False)
-        hidden = clean(json.dumps(redact_data(said, clean), ensure_ascii=False))  # and secrets known by their key
+        parsed = json.loads(text)
+        plain = json.dumps(parsed, ensure_ascii=False)
+        cleaned = clean(json.dumps(redact_data(parsed, clean), ensure_ascii=False))  # and secrets known by their key
     except (ValueError, RecursionError):
         return redacted
-    return text if hidden == plain and redacted == text else hidden
+    return text if cleaned == plain and redacted == text else cleaned
 
 
 def redact_value(value: Any, clean: Callable[[str], str] | None = None) -> Any:
@@ -295,38 +302,54 @@ def redact_value(value: Any, clean: Callable[[str], str] | None = None) -> Any:
 
     `clean` is an existing `redactor`.
     """
-    return _redacted(value, clean or redactor(), [_MOST_NODES], _MOST_LEVELS)
+    return _redact_nested(value, clean or redactor(), [_MAX_NODES], _MAX_LEVELS)
 
 
-def _redacted_text(text: str, secrets: Sequence[str]) -> str:
+def _redact_text(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         if secret in text:
             text = text.replace(secret, f"{MARK}value of a secret variable]")
-    if len(text) < _SHORTEST_CHARS:
+    if len(text) < _MIN_CHARS:
         return text
-    for needle, shape, kind in key_formats() if _LONG_WORD.search(text) else ():
-        if needle in text:
-            text = _compiled(shape, kind)[0].sub(partial(_without_key, needle, kind), text)
-    text = _without_shapes(text, text, _SHAPES)
-    return _without_shapes(text, text.lower(), _SHAPES_OF_ANY_CASE)
+    words = "\n".join(_long_words(text))
+    if words:
+        for needle, shape, kind in key_formats():
+            if needle in words:
+                text = _compile(shape, kind)[0].sub(partial(_without_key, needle, kind), text)
+        text = _without_shapes(text, text.lower(), _SHAPES_OF_ANY_CASE)
+    return _without_shapes(text, text, _SHAPES)
 
 
-def _without_shapes(text: str, searched: str, shapes: Iterable[tuple[str, str, str]]) -> str:
-    for needle, shape, kind in shapes:
-        if needle in searched:
-            pattern, replacement = _compiled(shape, kind)
-            text = pattern.sub(replacement, text)
+def _long_words(text: str) -> list[str]:
+    """Runs of at least 15 characters of keys. Scanning bytes takes a tenth of the time of a regular expression."""
+    kinds = text.encode("ascii", "replace").translate(_KINDS_OF_CHARS)  # one byte for each character of the text
+    words, start = list[str](), kinds.find(_LONG_WORD)
+    while start >= 0:
+        end = kinds.find(b" ", start)
+        end = end if end >= 0 else len(text)
+        words.append(text[start:end])
+        start = kinds.find(_LONG_WORD, end)
+    return words
+
+
+def _without_shapes(text: str, searched: str, shapes: Iterable[tuple[tuple[str, ...], str, str]]) -> str:
+    for needles, shape, kind in shapes:
+        for needle in needles:
+            if needle in searched:
+                pattern, replacement = _compile(shape, kind)
+                text = pattern.sub(replacement, text)
+                break
     return text
 
 
 def _without_key(needle: str, kind: str, found: re.Match[str]) -> str:
     """Replacement of a text that resembles a key; inside a word, only an unambiguous key is replaced."""
     text, start = found.string, found.start()
-    before = text[max(start - _MOST_GLUED - 1, 0) : start]
+    before = text[max(start - _MAX_GLUED - 1, 0) : start]
     is_glued = before[-1:] == "-" or before[-1:].isalnum() or before[-1:] == "_"
     if is_glued and before[-2:] not in {r"\n", r"\r", r"\t"}:  # the n of an escaped line break
         is_sure = needle != "sk-" or _SURELY_KEY.match(found[0])
-        is_key = is_sure and needle not in _NEVER_GLUED and len(found[0]) >= _FEWEST_GLUED
+        is_key = is_sure and needle not in _NEVER_GLUED and len(found[0]) >= _MIN_GLUED
         if not is_key or not _DIGIT_BY_LETTER.search(found[0], len(needle)) or _is_long(before):
             return found[0]
     return f"{MARK}{kind}]"
@@ -334,47 +357,50 @@ def _without_key(needle: str, kind: str, found: re.Match[str]) -> str:
 
 def _is_long(before: str) -> bool:
     """Whether the preceding text belongs to a long run of key characters, in which a match is a coincidence."""
-    return len(before) > _MOST_GLUED and _IN_WORD.fullmatch(before) is not None
+    return len(before) > _MAX_GLUED and _IN_WORD.fullmatch(before) is not None
 
 
-def _redacted_writing(text: str, secrets: Sequence[str]) -> str:
-    text = _redacted_text(text, secrets)
-    if may_be_named(text):
+def _redact_stored(text: str, secrets: Sequence[str]) -> str:
+    text = _redact_text(text, secrets)
+    if may_name_secret(text):
         for sign, pattern in _NAMED:
             if sign in text:
                 text = re.sub(pattern, _without_value, text)
     return text
 
 
-def may_be_named(text: str) -> bool:
+def may_name_secret(text: str) -> bool:
     """Whether a text can contain the name of a secret with its value. False positives are rare and harmless."""
     lowered = text.lower()
-    for needle in _NEEDLES:  # a loop, because a generator takes five times as long, and every stored text comes here
-        if needle in lowered:
-            return re.search(_MAY_BE_NAMED, lowered) is not None
+    for needle in _NEEDLES:  # finding words first takes a fifth of the time of one search of the whole text
+        at = lowered.find(needle)
+        while at >= 0:
+            if _NAMED_PREFILTER.search(lowered, max(at - _MAX_BEFORE_NEEDLE, 0), at + _WINDOW_CHARS):
+                return True
+            at = lowered.find(needle, at + _WINDOW_CHARS // 2)
     return False
 
 
 def _without_value(found: re.Match[str]) -> str:
     """Replacement of a name and its value."""
-    if MARK in found["value"] or not is_secret_name(found["name"]) or re.fullmatch(_NO_VALUE, found["value"]):
+    if MARK in found["value"] or not is_secret_name(found["name"]) or re.fullmatch(_PLACEHOLDER, found["value"]):
         return found[0]
-    return f"{found['before']}{_HIDDEN}{found['after']}"
+    return f"{found['before']}{_REDACTED}{found['after']}"
 
 
-def _redacted(value: Any, clean: Callable[[str], str], room: list[int], levels: int) -> Any:
-    """Recursive redaction; `room` is the number of nodes left to visit, `levels` the remaining depth."""
-    room[0] -= 1
+def _redact_nested(value: Any, clean: Callable[[str], str], nodes_left: list[int], levels: int) -> Any:
+    """Recursive redaction; `nodes_left` is the number of nodes left to visit, `levels` the remaining depth."""
+    nodes_left[0] -= 1
     if isinstance(value, str) and not isinstance(value, Enum):
         hidden = clean(value)
         return value if hidden == value else hidden
-    if room[0] < 0 or levels == 0 or type(value) in _WITHOUT_TEXT:
+    if nodes_left[0] < 0 or levels == 0 or type(value) in _WITHOUT_TEXT:
         return value
-    rebuild = _CONTAINERS.get(type(value)) or _rebuilding(value)
+    rebuild = _CONTAINERS.get(type(value)) or _rebuilder(value)
     if rebuild is None:
         return value
     items = list(value.items()) if isinstance(value, dict) else _items(value)
-    redacted = [_redacted(item, clean, room, levels - 1) for item in items]
+    redacted = [_redact_nested(item, clean, nodes_left, levels - 1) for item in items]
     if not any(new is not old for new, old in zip(redacted, items, strict=True)):
         return value
     try:
@@ -400,10 +426,10 @@ def _items(value: Any) -> list[Any]:
     return list(value.items()) if isinstance(value, MappingProxyType) else _attributes(value)
 
 
-def _rebuilding(value: Any) -> Callable[[list[Any]], Any] | None:
+def _rebuilder(value: Any) -> Callable[[list[Any]], Any] | None:
     """Return a function that rebuilds the value from other parts; None if the value is not a container."""
     if isinstance(value, dict | list | set | deque):
-        return partial(_refilled, value)
+        return partial(_refill, value)
     if isinstance(value, tuple):
         return getattr(type(value), "_make", type(value))
     if isinstance(value, frozenset):
@@ -420,7 +446,7 @@ _RECORDS = ("__dataclass_fields__", "__attrs_attrs__", "__pydantic_fields__")
 _PLAIN_OBJECTS = (SimpleNamespace, UserDict, UserList)
 
 
-def _refilled(value: Any, parts: list[Any]) -> Any:
+def _refill(value: Any, parts: list[Any]) -> Any:
     """A copy of a container (such as a `defaultdict`) with other contents."""
     other = copy(value)
     other.clear()

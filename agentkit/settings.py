@@ -11,14 +11,15 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Any, TextIO
 
 DEFAULT_MODEL = "gpt-5.4-mini"
 """Model used by default. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
 
 DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
-DEFAULT_GEMINI_MODEL = "gemini-3.8-flash"
 """Anthropic model used by default. `AGENTKIT_MODEL` or `ANTHROPIC_MODEL` override it."""
+
+DEFAULT_GEMINI_MODEL = "gemini-3.8-flash"
 
 DEFAULT_AZURE_API_VERSION = "2024-02-01"
 
@@ -32,21 +33,21 @@ _NOT_THE_SECRET = re.compile(
 )
 _PASSWORD_NAME = re.compile("PASS|PWD|SECRET")
 _SEGMENT = "[A-Za-z]?[a-z0-9_.-]+"
-_NO_SECRET = re.compile(
+_REFERENCE = re.compile(
     rf"[A-Za-z_]+(?:\.[A-Za-z_]+)+|(?:~|\.{{0,2}}|[A-Za-z]:)(?:[\\/]{_SEGMENT})+[\\/]?"
     rf"|[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?::[0-9]+)?(?:/{_SEGMENT})*/?"
 )
 """A dotted name, a path, or a URL without a user: settings that refer to a secret stored elsewhere."""
 
-_WORD_CHARS = 12
+_MIN_WORD_CHARS = 12
 
-_OURS = ("AGENTKIT_", "ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_")
-_SHORT = 8
+_PREFIXES = ("AGENTKIT_", "ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_")
+_MIN_SECRET_CHARS = 8
 
 
 def environment() -> Mapping[str, str]:
     """The current environment with whitespace stripped from values; empty variables are omitted."""
-    return {name: value.strip() for name, value in os.environ.items() if value.strip()}
+    return _LATEST.read()[0]
 
 
 def sandbox_backend() -> str:
@@ -68,7 +69,8 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def empty_variables() -> tuple[str, ...]:
     """The names of agentkit's variables that are set but empty and therefore ignored, in alphabetical order."""
-    return tuple(sorted(name for name, value in os.environ.items() if name.startswith(_OURS) and not value.strip()))
+    filled = environment()
+    return tuple(sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in filled))
 
 
 def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -79,27 +81,28 @@ def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]
     """
     if variables is not None:
         return _secret_values(tuple(variables.items()))
-    # The raw data of os.environ is used: decoding every variable each time costs a tenth of a millisecond.
-    return _LATEST.values_of(vars(os.environ).get("_data", os.environ))
+    return _LATEST.read()[1]
 
 
-class _LatestSecrets:
-    """The secrets of the environment as it was at the latest call: comparing it takes a tenth of a cache's hashing."""
+class _LatestEnvironment:
+    """The environment at the latest call. Comparing its raw data is far cheaper than decoding every variable again."""
 
     def __init__(self) -> None:
-        self._known: tuple[Mapping[str | bytes, str | bytes], tuple[str, ...]] = ({}, ())
+        self._known: tuple[Mapping[Any, Any], Mapping[str, str], tuple[str, ...]] = ({}, {}, ())
 
-    def values_of(self, variables: Mapping[str | bytes, str | bytes]) -> tuple[str, ...]:
-        """The secrets among these variables."""
-        known, values = self._known
-        if known != variables:
-            known = dict(variables)
-            values = _secret_values(tuple(known.items()))
-            self._known = known, values
-        return values
+    def read(self) -> tuple[Mapping[str, str], tuple[str, ...]]:
+        """The variables, stripped and without empty ones, and the secret values among them."""
+        raw = vars(os.environ).get("_data", os.environ)
+        known, stripped, secrets = self._known
+        if known != raw:
+            variables = dict(os.environ)
+            stripped = {name: value.strip() for name, value in variables.items() if value.strip()}
+            secrets = _secret_values(tuple(variables.items()))
+            self._known = dict(raw), stripped, secrets
+        return stripped, secrets
 
 
-_LATEST = _LatestSecrets()
+_LATEST = _LatestEnvironment()
 
 
 @lru_cache(4)
@@ -107,7 +110,7 @@ def _secret_values(variables: tuple[tuple[str | bytes, str | bytes], ...]) -> tu
     """Cached implementation of `secret_values`."""
     decoded = [(os.fsdecode(name), os.fsdecode(value).strip()) for name, value in variables]
     secrets = [(name, value) for name, value in decoded if _is_secret(name)]
-    found = {value for name, value in secrets if _can_be_told(value) and not _tells_none(name, value)}
+    found = {value for name, value in secrets if _is_distinctive(value) and not _is_reference(name, value)}
     return tuple(sorted(found, key=len, reverse=True))
 
 
@@ -117,12 +120,12 @@ def _is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None and _NOT_THE_SECRET.search(name) is None
 
 
-def _can_be_told(value: str) -> bool:
-    return len(value) >= _WORD_CHARS or (len(value) >= _SHORT and not value.isalpha())
+def _is_distinctive(value: str) -> bool:
+    return len(value) >= _MIN_WORD_CHARS or (len(value) >= _MIN_SECRET_CHARS and not value.isalpha())
 
 
-def _tells_none(name: str, value: str) -> bool:
-    return _PASSWORD_NAME.search(name.upper()) is None and _NO_SECRET.fullmatch(value) is not None
+def _is_reference(name: str, value: str) -> bool:
+    return _PASSWORD_NAME.search(name.upper()) is None and _REFERENCE.fullmatch(value) is not None
 
 
 def state_folder(platform: str = sys.platform) -> Path:
@@ -136,10 +139,10 @@ _HOME_VARIABLES = ("HOME", "USERPROFILE")
 
 
 @lru_cache(16)
-def _state_folder(platform: str, ours: str, local: str, state: str, *_home: str) -> Path:
+def _state_folder(platform: str, override: str, local: str, state: str, *_home: str) -> Path:
     """Implementation of `state_folder`, cached by the variables it depends on because every run calls it."""
-    if ours:
-        return Path(ours)
+    if override:
+        return Path(override)
     home = Path.home()
     folders = {"win32": local or home / "AppData/Local", "darwin": home / "Library/Application Support"}
     return Path(folders.get(platform) or state or home / ".local/state") / "agentkit"
@@ -147,9 +150,9 @@ def _state_folder(platform: str, ours: str, local: str, state: str, *_home: str)
 
 def settings_file(platform: str = sys.platform) -> Path:
     """The user's settings file of the command line: `config.toml` in the platform's configuration folder."""
-    named = _variable("APPDATA" if platform == "win32" else "XDG_CONFIG_HOME")
-    usual = "AppData/Roaming" if platform == "win32" else ".config"
-    return Path(named or Path.home() / usual) / "agentkit" / "config.toml"
+    folder = _variable("APPDATA" if platform == "win32" else "XDG_CONFIG_HOME")
+    default = "AppData/Roaming" if platform == "win32" else ".config"
+    return Path(folder or Path.home() / default) / "agentkit" / "config.toml"
 
 
 def _variable(name: str) -> str:
@@ -172,7 +175,7 @@ class Secret:
     def scrub(self, text: str) -> str:
         """Replace every occurrence of the value in `text`; a short value is replaced only as a whole word."""
         pattern = re.escape(self._value)
-        if len(self._value) < _SHORT:
+        if len(self._value) < _MIN_SECRET_CHARS:
             pattern = rf"(?<!\w){pattern}(?!\w)"
         return re.sub(pattern, "***", text) if self._value else text
 

@@ -17,29 +17,32 @@ def closest(name: str, known: Iterable[str], cutoff: float) -> str:
     return next(iter(get_close_matches(name[:_MAX_NAME_CHARS], list(known), n=1, cutoff=cutoff)), "")
 
 
-def refuse(function: str, given: Iterable[str], accepted: Sequence[str]) -> None:
+def raise_unknown_argument(function: str, names: Iterable[str], accepted: Sequence[str]) -> None:
     """Raise TypeError for the first unknown argument, with the accepted one that was probably intended."""
-    for name in given:
-        near = closest(name, accepted, _SIMILARITY) or _only_longer(name, accepted)
+    for name in names:
+        near = closest(name, accepted, _SIMILARITY) or _completion(name, accepted)
         hint = f"Did you mean {near}=?" if near else f"It takes: {', '.join(accepted) or 'none'}."
         raise TypeError(f"{function}() takes no argument {name}=. {hint}")
 
 
-def refuse_made(made: Callable[..., object], given: Iterable[str], more: Iterable[str] = ()) -> None:
-    """Call `refuse` for a class or function. `more` are accepted arguments that are missing from its signature."""
-    if given:
-        refuse(made.__qualname__, given, (*arguments_of(made), *more))
+def check_unknown_arguments(function: Callable[..., object], names: Iterable[str], more: Iterable[str] = ()) -> None:
+    """Call `raise_unknown_argument` for a class or function.
+
+    `more` are accepted arguments that are missing from its signature.
+    """
+    if names:
+        raise_unknown_argument(function.__qualname__, names, (*arguments_of(function), *more))
 
 
-def arguments_of(made: Callable[..., object]) -> tuple[str, ...]:
+def arguments_of(function: Callable[..., object]) -> tuple[str, ...]:
     """The parameter names of a class or function."""
     from inspect import Parameter, signature
 
-    parameters = signature(made).parameters.items()
+    parameters = signature(function).parameters.items()
     return tuple(name for name, each in parameters if each.kind is not Parameter.VAR_KEYWORD and name != "self")
 
 
-def _only_longer(name: str, accepted: Sequence[str]) -> str:
+def _completion(name: str, accepted: Sequence[str]) -> str:
     """The only accepted name that starts with this one, such as `timeout_seconds` for `timeout`; else empty."""
     longer = [each for each in accepted if each.startswith(name)] if len(name) >= _MIN_PREFIX_CHARS else []
     return longer[0] if len(longer) == 1 else ""

@@ -54,7 +54,7 @@ _WELL_FORMED = re.compile(
     rb"|[\xf1-\xf4][\x80-\xbf]{3}"
 )
 _SAMPLE_BYTES, _DETECTED_BYTES = 8_000, 64_000
-_MAX_CONTROL_SHARE, _MOST, _FEW_BYTES = 0.02, 0.95, 16
+_MAX_CONTROL_SHARE, _MIN_ASCII_SHARE, _FEW_BYTES = 0.02, 0.95, 16
 _MIN_CONFIDENCE = 0.5
 _SUPERSETS = {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030", "iso8859-1": "cp1252"}
 """Encodings are decoded by the superset that programs write under their names."""
@@ -112,13 +112,13 @@ def decode_text(content: bytes, *, is_cut: bool = False, errors: Errors = "repla
     """
     mark, encoding = next((pair for pair in BYTE_ORDER_MARKS if content.startswith(pair[0])), (b"", ""))
     if mark:
-        return _marked(content, (mark, encoding), is_cut=is_cut, errors=errors)
+        return _decode_marked(content, (mark, encoding), is_cut=is_cut, errors=errors)
     if b"\0" in content:
-        return _utf16(content, is_cut=is_cut)
+        return _decode_utf16(content, is_cut=is_cut)
     try:
         text = codecs.utf_8_decode(content, "strict", not is_cut)[0]
     except UnicodeDecodeError:
-        return _not_utf8(content, errors)
+        return _decode_legacy(content, errors)
     for sign, encoding in _SEVEN_BITS:  # Japanese and Korean, which switch between character sets by escape sequences
         if sign in content:
             with contextlib.suppress(UnicodeDecodeError):
@@ -126,7 +126,7 @@ def decode_text(content: bytes, *, is_cut: bool = False, errors: Errors = "repla
     return DecodedText(text)
 
 
-def _marked(content: bytes, marked: tuple[bytes, str], *, is_cut: bool, errors: Errors) -> DecodedText | None:
+def _decode_marked(content: bytes, marked: tuple[bytes, str], *, is_cut: bool, errors: Errors) -> DecodedText | None:
     """Decode a text with a byte order mark; None if nothing of it is text."""
     mark, encoding = marked
     body = content[len(mark) :]
@@ -143,7 +143,7 @@ def _marked(content: bytes, marked: tuple[bytes, str], *, is_cut: bool, errors: 
     return DecodedText(body.decode(encoding, errors) if encoding == "utf-8" else shown, encoding, mark, note)
 
 
-def _not_utf8(content: bytes, errors: Errors) -> DecodedText | None:
+def _decode_legacy(content: bytes, errors: Errors) -> DecodedText | None:
     """Decode damaged UTF-8, or text in a legacy encoding, in which few sequences are UTF-8 by chance.
 
     Returns None for binary content.
@@ -157,7 +157,7 @@ def _not_utf8(content: bytes, errors: Errors) -> DecodedText | None:
         return None
     rest, good = _WELL_FORMED.subn(b"", content)
     if good < max(sum(byte >= 0x80 for byte in rest[:_DETECTED_BYTES]), 1):
-        return _detected(content)
+        return _decode_detected(content)
     shown = content.decode("utf-8", "replace")
     count = shown.count("\ufffd") - content.count(b"\xef\xbf\xbd")
     line = content.decode("utf-8", "surrogateescape")
@@ -168,7 +168,7 @@ def _not_utf8(content: bytes, errors: Errors) -> DecodedText | None:
     return DecodedText(shown if errors == "replace" else line, note=note)
 
 
-def _detected(content: bytes) -> DecodedText:
+def _decode_detected(content: bytes) -> DecodedText:
     """Decode text in a legacy encoding, found by the frequencies of its characters."""
     name, language, confidence = _detect(content)
     try:
@@ -206,12 +206,12 @@ def _detect(content: bytes) -> tuple[str, str, float]:
     return name, found.language or "", found.confidence
 
 
-def _utf16(content: bytes, *, is_cut: bool) -> DecodedText | None:
+def _decode_utf16(content: bytes, *, is_cut: bool) -> DecodedText | None:
     """Decode UTF-16 without a mark: its zeros are all on one side, and its characters are printable."""
     has_half = len(content) % 2 == 1 and not is_cut
     sample = content[:_SAMPLE_BYTES]
     printable = sum(32 <= byte < 127 or byte in b"\n\r\t" for byte in sample)
-    is_ascii = printable > _MOST * (len(sample) - sample.count(0)) and sample.count(0) < len(sample) / 4
+    is_ascii = printable > _MIN_ASCII_SHARE * (len(sample) - sample.count(0)) and sample.count(0) < len(sample) / 4
     if is_ascii or (has_half and len(content) < _FEW_BYTES):  # in UTF-16, half of the bytes of such text are zeros
         return None
     even, odd = sample[::2].count(0), sample[1::2].count(0)
@@ -238,7 +238,7 @@ def split_lines(text: str, *, keepends: bool = False) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """A text as a sentence, with a full stop if it does not end with punctuation, so that another can follow."""
     text = text.rstrip()
     return text if not text or text[-1] in ".!?…:;)\"'" else f"{text}."

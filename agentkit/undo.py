@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agentkit._dataclass import dataclass
 
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 _WRITTEN: ContextVar[list[Reversible] | None] = ContextVar("written", default=None)
 """The records written by the current call, if they are collected."""
 
@@ -31,12 +31,12 @@ class Undone:
         return cls(restored, removed, notes)
 
     def __str__(self) -> str:
-        did = [
-            f"{verb} {listed(paths)}"
+        actions = [
+            f"{verb} {format_paths(paths)}"
             for verb, paths in (("restored", self.restored), ("removed", self.removed))
             if paths
         ]
-        return ". ".join([" and ".join(did).capitalize() or "Nothing to undo", *self.notes]) + "."
+        return ". ".join([" and ".join(actions).capitalize() or "Nothing to undo", *self.notes]) + "."
 
 
 class Reversible(Protocol):
@@ -48,24 +48,24 @@ class Reversible(Protocol):
 
 
 @contextmanager
-def collected() -> Iterator[list[Reversible]]:
+def collect_records() -> Iterator[list[Reversible]]:
     """Collect the records written by the current call, including its threads and tasks."""
-    written: list[Reversible] = []
-    token = _WRITTEN.set(written)
+    add_record: list[Reversible] = []
+    token = _WRITTEN.set(add_record)
     try:
-        yield written
+        yield add_record
     finally:
         _WRITTEN.reset(token)
 
 
-def written(record: Reversible) -> None:
+def add_record(record: Reversible) -> None:
     """Add a record to those of the current call."""
     records = _WRITTEN.get()
     if records is not None:
         records.append(record)
 
 
-def listed(paths: Sequence[str]) -> str:
+def format_paths(paths: Sequence[str]) -> str:
     """The first paths, followed by the number of the remaining ones."""
-    more = len(paths) - _MOST_NAMED
-    return ", ".join([*map(repr, paths[:_MOST_NAMED]), *([f"{more:,} more"] if more > 0 else [])])
+    more = len(paths) - _MAX_NAMED
+    return ", ".join([*map(repr, paths[:_MAX_NAMED]), *([f"{more:,} more"] if more > 0 else [])])

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeGuard
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 
 LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
 """Input token counts above which some provider charges more for the whole request."""
@@ -75,7 +75,7 @@ class Usage:
         """This usage split by tariff; empty if nothing was used."""
         return self.parts or ((self,) if self.tariff or any(_counts(self)) else ())
 
-    def under(self, tariff: Tariff) -> Usage:
+    def with_tariff(self, tariff: Tariff) -> Usage:
         """The same figures under `tariff`."""
         return Usage(*_counts(self), tariff)
 
@@ -92,7 +92,7 @@ class Usage:
             sums[part.tariff] = sums[part.tariff] + part if part.tariff in sums else part
         if len(sums) == 1:
             return next(iter(sums.values()))
-        return _sum(self, other, parts=tuple(sorted(sums.values(), key=_order)))
+        return _sum(self, other, parts=tuple(sorted(sums.values(), key=_sort_key)))
 
 
 NO_USAGE = Usage()
@@ -136,7 +136,7 @@ def _sum(one: Usage, two: Usage, tariff: Tariff | None = None, parts: tuple[Usag
     )
 
 
-def _order(part: Usage) -> str:
+def _sort_key(part: Usage) -> str:
     """Sort key of the parts of a sum, which makes the order independent of the order of addition."""
     return repr(part.tariff)
 
@@ -202,16 +202,16 @@ class Price:
         return _flat_dollars(self.worst(input_tokens), input_tokens, max_output_tokens)
 
 
-def dearest(prices: Sequence[Price]) -> Price:
+def highest_price(prices: Sequence[Price]) -> Price:
     """The maximum of several prices, in the worst case: never less than any of them."""
     if len(prices) == 1:
         return prices[0]
     starts = sorted({start for price in prices for start, _ in price.tiers})
-    flat = [_worst_of(prices, input_tokens) for input_tokens in (0, *(start + 1 for start in starts))]
+    flat = [_worst_price(prices, input_tokens) for input_tokens in (0, *(start + 1 for start in starts))]
     return Price(flat[0].input, flat[0].output, None, flat[0].source, tiers=tuple(zip(starts, flat[1:], strict=True)))
 
 
-def _worst_of(prices: Sequence[Price], input_tokens: int) -> Price:
+def _worst_price(prices: Sequence[Price], input_tokens: int) -> Price:
     worst = [price.worst(input_tokens) for price in prices]
     sources = " and ".join(dict.fromkeys(price.source for price in prices))
     return Price(max(each.input for each in worst), max(each.output for each in worst), None, sources)
@@ -221,10 +221,10 @@ def _flat_dollars(price: Price, input_tokens: int, output_tokens: int, cached: i
     """The cost of tokens at a flat price. Inconsistent counts from a server never make it negative."""
     cached = min(cached, input_tokens)
     written = min(written, input_tokens - cached)
-    of_cached = price.input if price.cached is None else price.cached
-    of_written = price.input if price.written is None else price.written
-    fresh = input_tokens - cached - written
-    input_price = fresh * price.input + cached * of_cached + written * of_written
+    cached_rate = price.input if price.cached is None else price.cached
+    written_rate = price.input if price.written is None else price.written
+    uncached = input_tokens - cached - written
+    input_price = uncached * price.input + cached * cached_rate + written * written_rate
     return (input_price + output_tokens * price.output) / 1_000_000
 
 
@@ -243,19 +243,19 @@ class Cost:
 
     def __str__(self) -> str:
         """`≈ $0.0123 (genai-prices 0.2.3, 2026-11-09)`; a lower bound includes its number of unpriced requests."""
-        sum_told = f"≈ {_money(self.dollars)}" if self.dollars else "$0"
+        amount = f"≈ {_format_dollars(self.dollars)}" if self.dollars else "$0"
         noun = "request" if self.unpriced_requests == 1 else "requests"
         missing = f"{self.unpriced_requests} {noun} of unknown price" if self.unpriced_requests else ""
         notes = ", ".join(filter(None, (self.source, self.date, missing)))
-        return f"{'at least ' if missing else ''}{sum_told}{f' ({notes})' if notes else ''}"
+        return f"{'at least ' if missing else ''}{amount}{f' ({notes})' if notes else ''}"
 
 
-def shown_cost(cost: Cost | None) -> str:
+def format_cost(cost: Cost | None) -> str:
     """Render a cost; `unknown` for None."""
     return "unknown" if cost is None else str(cost)
 
 
-def _money(dollars: float) -> str:
+def _format_dollars(dollars: float) -> str:
     """Two decimals from one dollar on; below, two significant digits and at least four decimals."""
     places = 2 if dollars >= 1 else max(4, 1 - math.floor(math.log10(dollars)))
     return f"${dollars:,.{places}f}"
@@ -321,12 +321,12 @@ class Limits:
                 _check_limit(name, value, whole=declared.is_whole)
         _check_unknown_price(self.unknown_price)
 
-    def rendered(self, name: str) -> str:
+    def format_limit(self, name: str) -> str:
         """A limit with its value, such as `1,000 output tokens`."""
         return LIMITS[name].text.format(getattr(self, name))
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(Limits, given)
+        check_unknown_arguments(Limits, given)
 
 
 LIMITS: Mapping[str, LimitDeclaration] = MappingProxyType(
@@ -341,8 +341,8 @@ RESERVED_LIMITS, COUNTED_LIMITS = (
 
 def _check_limit(name: str, value: object, *, whole: bool) -> None:
     if not (is_whole(value, 1) if whole else is_number(value) and value):
-        wanted = "a whole number of at least 1" if whole else "a number above 0"
-        raise ConfigError(f"Limits({name}=) takes {wanted}, or None for no limit. Got {value!r:.200}.")
+        expected = "a whole number of at least 1" if whole else "a number above 0"
+        raise ConfigError(f"Limits({name}=) takes {expected}, or None for no limit. Got {value!r:.200}.")
 
 
 def _check_unknown_price(value: object) -> None:

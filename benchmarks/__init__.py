@@ -1,1 +1,1 @@
-"""What does agentkit cost next to the wire, and next to its peers?"""
+"""Benchmarks of agentkit against the openai client and other agent libraries."""

@@ -1,9 +1,9 @@
-"""What does agentkit cost next to the wire, and next to its peers?
+"""Command that compares agentkit with the openai client and other agent libraries.
 
     python -m benchmarks [--scenarios NAME ...] [--peers [NAME ...]] [--quick] [--json FILE] [--markdown [PAGE]]
 
-Compares with the raw `openai` client and a loop written by hand, in the same run, in turns, against a server of its
-own on the other core. Peers must have been installed: `python -m benchmarks.peers make`.
+The reference is the plain `openai` client with a handwritten loop. All libraries are measured in the same run, in
+turns, against a local server on another core. Install the peers first: `python -m benchmarks.peers make`.
 """
 
 from __future__ import annotations
@@ -20,100 +20,106 @@ from benchmarks.comparing import Bench, Outcome
 from benchmarks.figures import number, shown
 from benchmarks.machine import machine, versions
 from benchmarks.processes import Server
-from benchmarks.reporting import Report, markdown, merge, place, told
+from benchmarks.reporting import Report, markdown, merge, replace_tables, results
 
 _PROFILED = ("chat", "loop", "stream", "history", "concurrent", "schema")
 
 
 def main() -> None:
-    """Measure as the arguments say."""
-    wishes = parsed(sys.argv[1:])
+    """Run the benchmarks that the arguments select."""
+    options = parsed(sys.argv[1:])
     report: Report = {"machine": machine(), "scenarios": {}, "own": {}, "versions": {}, "sizes": {}, "profiles": {}}
-    for part, name, value in measured(wishes):
+    for part, name, value in measured(options):
         report[part][name] = value
-        if wishes.json:
-            merge(wishes.json, {part: {name: value}})
-    if wishes.json:
-        report = merge(wishes.json, {"machine": report["machine"]})
-    if wishes.markdown:
-        place(wishes.markdown, markdown(report))
+        if options.json:
+            merge(options.json, {part: {name: value}})
+    if options.json:
+        report = merge(options.json, {"machine": report["machine"]})
+    if options.markdown:
+        replace_tables(options.markdown, markdown(report))
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The wishes; `scenarios` and `libraries` are the names of those that are wanted."""
+    """Parse the arguments; `scenarios` and `libraries` become the selected names."""
     parser = argparse.ArgumentParser(
         "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    there = [*(scenario.name for scenario in SCENARIOS), *own.TABLES]
+    names = [*(scenario.name for scenario in SCENARIOS), *own.TABLES]
     others = [library.name for library in LIBRARIES if library.kind == "peer"]
-    parser.add_argument("--scenarios", nargs="+", metavar="NAME", choices=there, help=f"of: {', '.join(there)}")
-    parser.add_argument("--peers", nargs="*", metavar="NAME", choices=others, help=f"all, or of: {', '.join(others)}")
-    parser.add_argument("--no-floors", action="store_true", help="of the floors only the raw openai client")
-    parser.add_argument("--quick", action="store_true", help="each run once: whether it works, not how fast it is")
-    parser.add_argument("--rounds", type=int, default=1_000, metavar="N", help="at most so many rounds of a scenario")
-    parser.add_argument("--soak", action="store_true", help="only the soak: 7,200 runs")
-    parser.add_argument("--growth", action="store_true", help="only how costs grow with use, with fitted exponents")
+    parser.add_argument(
+        "--scenarios", nargs="+", metavar="NAME", choices=names, help=f"one or more of: {', '.join(names)}"
+    )
+    parser.add_argument(
+        "--peers", nargs="*", metavar="NAME", choices=others, help=f"all peers, or some of: {', '.join(others)}"
+    )
+    parser.add_argument("--no-floors", action="store_true", help="no baselines except the openai client")
+    parser.add_argument("--quick", action="store_true", help="run everything once, to check that it works")
+    parser.add_argument("--rounds", type=int, default=1_000, metavar="N", help="maximum number of rounds per scenario")
+    parser.add_argument("--soak", action="store_true", help="only the soak test of 7,200 runs")
+    parser.add_argument("--growth", action="store_true", help="only the growth of costs with use, with exponents")
     parser.add_argument(
         "--overheads", action="store_true", help="only what sessions, recordings and tracing add to a run"
     )
-    parser.add_argument("--profile", action="store_true", help="where agentkit's time goes, instead of how much it is")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="add the figures to this file")
-    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="put the tables between the marks of this page")
-    parser.add_argument("--postgres", metavar="URL", help="for `sessions`: a database, too; leaves two sessions")
-    offline = parser.add_argument_group("for `offline`")
-    offline.add_argument("--engine-alone", action="store_true", help="the engine without the checks around it")
-    offline.add_argument("--show", action="store_true", help="also every question that was not answered rightly")
-    offline.add_argument("--half", choices=("development", "held-out"), help="the questions of one half only")
-    wishes = parser.parse_args(arguments)
-    wishes.scenarios = chosen(wishes)
-    wishes.libraries = [library.name for library in LIBRARIES if is_wanted(library, wishes)]
-    return wishes
+    parser.add_argument("--profile", action="store_true", help="profile agentkit instead of measuring it")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="update this file with the results")
+    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="write the tables between the marks of this page")
+    parser.add_argument(
+        "--postgres", metavar="URL", help="also measure this database for `sessions`; leaves two sessions in it"
+    )
+    offline = parser.add_argument_group("options of `offline`")
+    offline.add_argument("--engine-alone", action="store_true", help="ask the engine without the rules")
+    offline.add_argument("--show", action="store_true", help="also print every question without a correct answer")
+    offline.add_argument("--half", choices=("development", "held-out"), help="only the questions of one half")
+    options = parser.parse_args(arguments)
+    options.scenarios = selected(options)
+    options.libraries = [library.name for library in LIBRARIES if is_selected(library, options)]
+    return options
 
 
-def chosen(wishes: argparse.Namespace) -> list[str]:
-    """The names of the scenarios that are wanted."""
-    alone = [name for name in ("soak", "growth", "overheads") if getattr(wishes, name)]
+def selected(options: argparse.Namespace) -> list[str]:
+    """The names of the selected scenarios."""
+    alone = [name for name in ("soak", "growth", "overheads") if getattr(options, name)]
     if alone:
         return alone
-    compared = [scenario.name for scenario in SCENARIOS if scenario.quick or not wishes.quick]
-    tables = [] if wishes.quick or wishes.profile else own.USUAL
-    return list(wishes.scenarios or (_PROFILED if wishes.profile else [*compared, *tables]))
+    compared = [scenario.name for scenario in SCENARIOS if scenario.quick or not options.quick]
+    tables = [] if options.quick or options.profile else own.USUAL
+    return list(options.scenarios or (_PROFILED if options.profile else [*compared, *tables]))
 
 
-def is_wanted(library: Library, wishes: argparse.Namespace) -> bool:
-    """Whether a library takes part."""
+def is_selected(library: Library, options: argparse.Namespace) -> bool:
+    """Whether a library is selected."""
     if library.kind == "peer":
-        return wishes.peers is not None and (not wishes.peers or library.name in wishes.peers)
-    return library.kind == "own" or library.name == "openai" or not wishes.no_floors
+        return options.peers is not None and (not options.peers or library.name in options.peers)
+    return library.kind == "own" or library.name == "openai" or not options.no_floors
 
 
-def measured(wishes: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
-    """Measure one thing after the other, and yield the part of the report, the name and the figures of each."""
-    pythons = peers.pythons(wishes.libraries)
-    for name in sorted(set(wishes.libraries) - set(pythons)):
+def measured(options: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
+    """Run the measurements in turn, and yield the part of the report, the name and the figures of each."""
+    pythons = peers.pythons(options.libraries)
+    for name in sorted(set(options.libraries) - set(pythons)):
         print(f"{name} is not installed: python -m benchmarks.peers make {name}", flush=True)
     yield from (("versions", name, version) for name, version in found_versions(pythons).items())
     libraries = [library for library in LIBRARIES if library.name in pythons]
     with Server() as server:
-        bench = Bench(server, pythons, wishes.quick, wishes.rounds)
-        for scenario in (scenario for scenario in SCENARIOS if scenario.name in wishes.scenarios):
-            if wishes.profile:
+        bench = Bench(server, pythons, options.quick, options.rounds)
+        for scenario in (scenario for scenario in SCENARIOS if scenario.name in options.scenarios):
+            if options.profile:
                 yield profiled(bench, scenario)
             else:
                 outcomes = bench.compare(scenario, libraries)
-                tell(scenario, outcomes)
-                yield "scenarios", scenario.name, told(scenario, outcomes)
-    for name in (name for name in own.TABLES if name in wishes.scenarios):
+                print_results(scenario, outcomes)
+                yield "scenarios", scenario.name, results(scenario, outcomes)
+    for name in (name for name in own.TABLES if name in options.scenarios):
         lines = [""]
-        for line in own.tables(name, wishes):
+        for line in own.tables(name, options):
             lines.append(line)
             print(line, flush=True)
         yield "own", name, "\n".join(lines[1:])
-    yield from (("sizes", name, size) for name in peers.wanted() if (size := peers.installed_bytes(name)))
+    yield from (("sizes", name, size) for name in peers.requirements() if (size := peers.installed_bytes(name)))
 
 
 def found_versions(pythons: dict[str, Path]) -> dict[str, str]:
-    """The versions of the libraries that take part."""
+    """The versions of the selected libraries."""
     found = {}
     for library in LIBRARIES:
         if library.name in pythons and (library.kind == "peer" or library.name in {"openai", "httpx2", "agentkit"}):
@@ -123,15 +129,15 @@ def found_versions(pythons: dict[str, Path]) -> dict[str, str]:
 
 
 def profiled(bench: Bench, scenario: Scenario) -> tuple[str, str, Any]:
-    """Where agentkit's time goes in a scenario."""
+    """Profile agentkit in a scenario, by package."""
     agentkit = next(library for library in LIBRARIES if library.kind == "own")
     shares = bench.profile(scenario, agentkit).get("profile", [])
     print(f"{scenario.name}: {', '.join(f'{where} {share:.0%}' for where, share in shares)}", flush=True)
     return "profiles", scenario.title, shares
 
 
-def tell(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
-    """Print what came of a scenario."""
+def print_results(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
+    """Print the results of a scenario."""
     reference = next((each for each in outcomes if each.library.name == scenario.reference), None)
     aims = f" (must {scenario.must}, want {scenario.want})" if scenario.must else ""
     print(f"\n{scenario.name}: {scenario.title}{aims}")

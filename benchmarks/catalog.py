@@ -1,4 +1,4 @@
-"""What is measured, and who? One row a scenario, one row a library."""
+"""The scenarios and the libraries of the benchmarks."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Library:
-    """Who is measured: `kind` is `floor`, `own` or `peer`; `adapter` is its module below `benchmarks/workers`."""
+    """A measured library: `kind` is `floor`, `own` or `peer`; `adapter` is its module in `benchmarks/workers`."""
 
     name: str
     kind: str
     adapter: str
     module: str = ""
-    """What a program imports that only wants to name the package."""
+    """The import statement for the package."""
     program: str = ""
-    """What a program imports in order to run an agent against an OpenAI-compatible server."""
+    """The imports of a program that runs an agent with an OpenAI-compatible server."""
     requires: tuple[str, ...] = ()
-    """What is installed into the virtual environment of a peer."""
+    """The requirements that are installed in the virtual environment of a peer."""
     distribution: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """What is measured. `does` is one of the tasks of a worker, or a kind of fresh process.
+    """A measurement. `does` is a task of a worker, or a kind of new process.
 
-    A run's time is divided by `per`. Of `times` runs in a round the median counts, and of `rounds` rounds the median
-    and quartiles. `requests` are those that one run must send to the server, so that nobody can be quick by doing less.
+    The time of a run is divided by `per`. A round reports the median of `times` runs; the report has the median and
+    quartiles of `rounds` rounds. A run must send at least `requests` requests to the server, so that no library is
+    faster by doing less.
     """
 
     name: str
@@ -49,18 +50,18 @@ class Scenario:
     quick: bool = False
     value: str | int | None = None
     messages: int = 0
-    """How many messages the longest request must have at least."""
+    """The minimum number of messages in the longest request."""
     kinds: tuple[str, ...] = ("floor", "own", "peer")
-    """Which kinds of libraries have such a thing at all."""
+    """The kinds of libraries that support the scenario."""
 
     @property
     def is_fresh(self) -> bool:
-        """Whether each run is a process of its own."""
+        """Whether each run is a new process."""
         return self.does in {"import", "program", "first"}
 
     @property
     def is_counted(self) -> bool:
-        """Whether the server counts the figure, and not the worker."""
+        """Whether the server measures the figure instead of the worker."""
         return self.metric in {"sent_bytes", "rewritten"}
 
 
@@ -206,7 +207,7 @@ SCENARIOS = (
     ),
     Scenario(
         "concurrent",
-        "200 concurrent async runs of 3 turns at 20 ms: a run",
+        "200 concurrent async runs of 3 turns at 20 ms, per run",
         "aask",
         "turns-2.delay-20",
         {"tools": "lookup", "together": 200},
@@ -253,7 +254,7 @@ SCENARIOS = (
     ),
     Scenario(
         "stall",
-        "the longest pause of the event loop while a tool gives 1 MB",
+        "the longest pause of the event loop while a tool returns 1 MB",
         "stall",
         "turns-1.tool-dump",
         times=1,
@@ -280,7 +281,7 @@ SCENARIOS = (
     ),
     Scenario(
         "prefix",
-        "requests of that task that do not begin with the one before",
+        "requests of that task that do not start with the previous one",
         "ask",
         "turns-3.tool-lookup.weigh-1",
         {"tools": "lookup book_trip"},
@@ -306,7 +307,7 @@ SCENARIOS = (
     ),
     Scenario(
         "schema-again",
-        "a schema that was asked for before",
+        "a cached schema",
         "schema_again",
         times=10,
         inner=20,
@@ -315,7 +316,7 @@ SCENARIOS = (
     ),
     Scenario(
         "agent",
-        "an agent with 10 ready tools",
+        "an agent with 10 existing tools",
         "make",
         times=20,
         inner=5,
@@ -326,7 +327,7 @@ SCENARIOS = (
     ),
     Scenario(
         "memory",
-        "the memory of each of 10,000 such agents",
+        "memory per agent, of 10,000 such agents",
         "memory",
         options={"count": 10_000},
         times=1,
@@ -339,7 +340,7 @@ SCENARIOS = (
     ),
     Scenario(
         "direct",
-        "a wrapped core tool called directly, its judge included",
+        "a direct call of a core tool, with its judge",
         "direct",
         times=20,
         inner=50,

@@ -1,4 +1,4 @@
-"""How are libraries compared? Each in its own process, in turns, a little of each in every round."""
+"""Comparison of libraries: each in its own process, measured in turns, with a part of the runs in every round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WARMING = 2
 
 @dataclass
 class Outcome:
-    """What a library did in a scenario: a figure a round, or why there is none."""
+    """The result of a library in a scenario: one figure per round, or the reason why it has none."""
 
     library: Library
     rounds: list[float] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def spread(self) -> Spread | None:
-        """The median and the quartiles of what was measured."""
+        """The median and the quartiles of the figures."""
         return Spread.of(self.rounds) if self.rounds else None
 
     def against(self, reference: Outcome | None) -> Spread | None:
@@ -42,13 +42,13 @@ class Outcome:
         return ratios(self.rounds, reference.rounds) if reference and self.rounds else None
 
     def cpu_against(self, reference: Outcome | None) -> Spread | None:
-        """The ratio to the reference in processor time."""
+        """The ratio to the reference in CPU time."""
         return ratios(self.cpu, reference.cpu) if reference and self.cpu else None
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What is needed to measure: the server, and the interpreter of each library."""
+    """The server, and the interpreter of each library."""
 
     server: Server
     pythons: Mapping[str, Path]
@@ -56,17 +56,17 @@ class Bench:
     most_rounds: int = 1_000
 
     def compare(self, scenario: Scenario, libraries: Sequence[Library]) -> list[Outcome]:
-        """Measure a scenario with each library, in turns that begin with another one each round."""
+        """Measure a scenario with each library, in turns; each round starts with another library."""
         outcomes = [Outcome(library) for library in libraries if self._takes_part(library, scenario)]
-        contestant = self._fresh if scenario.is_fresh else self._lasting
-        running = [contestant(scenario, outcome) for outcome in outcomes]
+        runner = self._new if scenario.is_fresh else self._warm
+        running = [runner(scenario, outcome) for outcome in outcomes]
         rounds = 1 if self.quick else min(scenario.rounds, self.most_rounds)
         for number in range(rounds):
             start = number % len(running) if running else 0
-            for contest in [*running[start:], *running[:start]]:
-                contest.go()
-        for contest in running:
-            contest.close()
+            for process in [*running[start:], *running[:start]]:
+                process.go()
+        for process in running:
+            process.close()
         return outcomes
 
     def _takes_part(self, library: Library, scenario: Scenario) -> bool:
@@ -74,9 +74,9 @@ class Bench:
         return library.name in self.pythons and library.kind in scenario.kinds and is_importable
 
     def profile(self, scenario: Scenario, library: Library) -> dict[str, Any]:
-        """Which packages the time of a scenario goes to."""
-        with Lasting(self, scenario, Outcome(library)) as contest:
-            return contest.worker.do(contest.task(max(scenario.times, 5)) | {"profile": True})
+        """Profile a scenario by package."""
+        with WarmProcess(self, scenario, Outcome(library)) as process:
+            return process.worker.do(process.task(max(scenario.times, 5)) | {"profile": True})
 
     def urls(self, scenario: Scenario) -> dict[str, Any]:
         """The URL of a scenario's script, and the options of its task."""
@@ -86,15 +86,15 @@ class Bench:
             options["other_url"] = self.server.url("turns-1")
         return {"url": self.server.url(scenario.script, scheme), "options": options}
 
-    def _lasting(self, scenario: Scenario, outcome: Outcome) -> Lasting:
-        return Lasting(self, scenario, outcome)
+    def _warm(self, scenario: Scenario, outcome: Outcome) -> WarmProcess:
+        return WarmProcess(self, scenario, outcome)
 
-    def _fresh(self, scenario: Scenario, outcome: Outcome) -> Fresh:
-        return Fresh(self, scenario, outcome)
+    def _new(self, scenario: Scenario, outcome: Outcome) -> NewProcess:
+        return NewProcess(self, scenario, outcome)
 
 
-class Lasting:
-    """A library whose process stays for all rounds of a scenario, and is warm."""
+class WarmProcess:
+    """A library whose process runs, warmed up, for all rounds of a scenario."""
 
     def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
         self._bench, self._scenario, self._outcome = bench, scenario, outcome
@@ -104,14 +104,14 @@ class Lasting:
         is_short = scenario.rounds > 1
         self._ask(_WARMING if is_short and not bench.quick else 1, kept=not is_short)
 
-    def __enter__(self) -> Lasting:
+    def __enter__(self) -> WarmProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def task(self, times: int) -> dict[str, Any]:
-        """What the worker is asked for."""
+        """The request to the worker."""
         scenario = self._scenario
         return {"does": scenario.does, "times": times, "inner": scenario.inner, **self._bench.urls(scenario)}
 
@@ -127,22 +127,22 @@ class Lasting:
     def _ask(self, times: int, *, kept: bool) -> None:
         outcome, scenario = self._outcome, self._scenario
         self._bench.server.tally()
-        told = self.worker.do(self.task(times))
+        result = self.worker.do(self.task(times))
         tally = self._bench.server.tally()
         runs = times * scenario.inner
-        outcome.refusal = why_not(told, tally, scenario, runs)
+        outcome.refusal = invalid_reason(result, tally, scenario, runs)
         if kept and not outcome.refusal:
-            counted = [tally.get(scenario.metric, 0) / runs] if scenario.is_counted else told[scenario.metric]
+            counted = [tally.get(scenario.metric, 0) / runs] if scenario.is_counted else result[scenario.metric]
             outcome.rounds.append(statistics.median(counted) / scenario.per)
-            outcome.cpu.append(statistics.median(told["cpu"]) / scenario.per)
-            outcome.peak = told["peak"]
+            outcome.cpu.append(statistics.median(result["cpu"]) / scenario.per)
+            outcome.peak = result["peak"]
             outcome.connections = max(outcome.connections, (tally.get("connections", 1) - 1) / runs)
 
 
-def why_not(told: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenario, runs: int) -> str:
-    """Why what a worker did does not count, if it does not: it failed, or it did less than was asked for."""
-    if "missing" in told or "error" in told:
-        return str(told.get("missing") or told["error"])
+def invalid_reason(result: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenario, runs: int) -> str:
+    """The reason why a result is invalid: the worker failed, or it did less than required. None if it is valid."""
+    if "missing" in result or "error" in result:
+        return str(result.get("missing") or result["error"])
     if tally["refusals"]:
         return f"the server refused: {tally['refusals'][0]}"
     asked = tally.get("requests", 0)
@@ -150,13 +150,13 @@ def why_not(told: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenari
         return f"sent {asked} requests instead of {runs * scenario.requests}"
     if tally["most_messages"] < scenario.messages:
         return f"sent {tally['most_messages']} messages of history instead of {scenario.messages}"
-    if scenario.value is not None and told["values"][-1] != scenario.value:
-        return f"gave {told['values'][-1]} instead of {scenario.value}"
+    if scenario.value is not None and result["values"][-1] != scenario.value:
+        return f"gave {result['values'][-1]} instead of {scenario.value}"
     return ""
 
 
-class Fresh:
-    """A library that is measured from the start of a process; the first process only fills the caches of the disk."""
+class NewProcess:
+    """A library that is measured with new processes; the first one only warms the disk cache."""
 
     def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
         self._bench, self._scenario, self._outcome = bench, scenario, outcome
@@ -165,7 +165,7 @@ class Fresh:
         outcome.cpu.clear()
 
     def go(self) -> None:
-        """Start a process, and wait for what it says."""
+        """Start a process, and wait for its output."""
         command = self._command()
         if self._outcome.refusal:
             return
@@ -173,21 +173,21 @@ class Fresh:
         python = self._bench.pythons[self._outcome.library.name]
         process = Process([python, *command], cores()[1], self._bench.server.variables)
         try:
-            said, wall = process.read(b"\n"), process.stopwatch_ns()
+            output, wall = process.read(b"\n"), process.stopwatch_ns()
         except TimeoutError:
-            said, wall = b"", 0
+            output, wall = b"", 0
         status, cpu_seconds = process.wait()
         tally = self._bench.server.tally()
-        told = {"values": [None]} if said and status == 0 else {"error": f"ended with status {status}"}
-        self._outcome.refusal = why_not(told, tally, self._scenario, 1)
+        result = {"values": [None]} if output and status == 0 else {"error": f"ended with status {status}"}
+        self._outcome.refusal = invalid_reason(result, tally, self._scenario, 1)
         if not self._outcome.refusal:
-            in_process = [] if self._scenario.does == "first" else [float(word) for word in said.split()[-2:]]
+            in_process = [] if self._scenario.does == "first" else [float(word) for word in output.split()[-2:]]
             wall_ns, cpu_ns = in_process or (wall, cpu_seconds * 1e9)
             self._outcome.rounds.append(wall_ns)
             self._outcome.cpu.append(cpu_ns)
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: each process has ended already."""
 
     def _command(self) -> list[str | Path]:
         library, does = self._outcome.library, self._scenario.does

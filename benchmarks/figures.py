@@ -1,4 +1,4 @@
-"""What do many times say? Medians, their spread, and ratios of what was measured side by side."""
+"""Statistics of repeated measurements: medians, quartiles, and ratios of figures from the same round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spread:
-    """A median, and the quartiles around it."""
+    """A median with its quartiles."""
 
     median: float
     low: float
@@ -17,7 +17,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of some values; of one value it is nothing."""
+        """The median and quartiles of values; a single value has no spread."""
         if len(values) < 2:
             return cls(values[0], values[0], values[0])
         low, median, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -25,13 +25,13 @@ class Spread:
 
 
 def ratios(values: Sequence[float], references: Sequence[float]) -> Spread | None:
-    """How many times the reference, round by round, so that what slows a whole round down does not count."""
+    """The ratio to the reference, computed per round to cancel noise that affects a whole round."""
     pairs = [value / reference for value, reference in zip(values, references, strict=False) if reference > 0]
     return Spread.of(pairs) if pairs else None
 
 
 def shown(value: float, unit: str) -> str:
-    """A value in words: nanoseconds as the unit that fits, bytes likewise, anything else as it is."""
+    """Format a value: nanoseconds and bytes with a suitable unit, other values unchanged."""
     if unit == "ns":
         steps = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
     elif unit == "bytes":
@@ -43,7 +43,7 @@ def shown(value: float, unit: str) -> str:
 
 
 def number(value: float) -> str:
-    """A number with about three digits that count."""
+    """Format a number with about three significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     if abs(value) >= 10:

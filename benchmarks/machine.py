@@ -1,4 +1,4 @@
-"""On what machine, when, and with which versions was something measured?"""
+"""Description of the machine and the versions of a measurement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ print(json.dumps({each.name.lower(): each.version for each in distributions()}))
 
 
 def machine() -> dict[str, str]:
-    """What a reader must know of the machine."""
+    """Describe the machine."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "processor": _processor(),
@@ -39,9 +39,9 @@ def _processor() -> str:
 
 
 def versions(python: Path) -> Mapping[str, str]:
-    """The distributions that an interpreter finds, by name in small letters."""
+    """The distributions that an interpreter has installed, by name in lower case."""
     process = Process([python, "-c", _VERSIONS], cores()[1])
-    said = process.read()
+    output = process.read()
     process.wait()
-    found: dict[str, str] = json.loads(said)
+    found: dict[str, str] = json.loads(output)
     return found

@@ -1,9 +1,9 @@
-"""Where do the other libraries live? Each in a virtual environment of its own, outside the tree.
+"""Virtual environments of the other libraries, outside of the source tree.
 
     python -m benchmarks.peers make [NAME ...]
     python -m benchmarks.peers list
 
-The folder is `$AGENTKIT_PEERS`, or else `agentkit/benchmark-peers` in the cache folder of the user.
+The folder is `$AGENTKIT_PEERS`, or `agentkit/benchmark-peers` in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def folder() -> Path:
 
 
 def python_of(library: Library) -> Path:
-    """The interpreter of a library: a peer's own, or this one."""
+    """The interpreter of a library: that of a peer's environment, or the current one."""
     return folder() / library.name / "bin" / "python" if library.kind == "peer" else Path(sys.executable)
 
 
 def pythons(names: Sequence[str]) -> dict[str, Path]:
-    """The interpreters of the libraries of these names, as far as they are there."""
+    """The interpreters of the named libraries that are installed."""
     found = {library.name: python_of(library) for library in LIBRARIES if library.name in names}
     return {name: python for name, python in found.items() if python.exists()}
 
 
 def installed_bytes(name: str) -> int | None:
-    """What an environment holds, but for pip; None when there is no such environment."""
+    """The distributions in an environment, except pip; None if the environment does not exist."""
     packages = next((folder() / name).glob("lib/python*/site-packages"), None)
     if packages is None:
         return None
@@ -46,15 +46,15 @@ def installed_bytes(name: str) -> int | None:
     return sum(path.stat().st_size for path in files if path.relative_to(packages).parts[0].partition("-")[0] != "pip")
 
 
-def wanted() -> dict[str, tuple[str, ...]]:
-    """What is installed where: each peer, and agentkit and openai alone, whose sizes are compared."""
+def requirements() -> dict[str, tuple[str, ...]]:
+    """The requirements of each environment: the peers, and agentkit and openai alone, to compare sizes."""
     peers = {library.name: library.requires for library in LIBRARIES if library.kind == "peer"}
     return {"agentkit": (str(ROOT),), "openai": ("openai",), **peers}
 
 
 def make(names: Sequence[str]) -> Iterator[str]:
-    """Make environments; yields what came of each."""
-    for name, requires in wanted().items():
+    """Create environments, and yield the outcome of each."""
+    for name, requires in requirements().items():
         if not names or name in names:
             place = folder() / name
             venv.create(place, with_pip=True, symlinks=True, clear=True)
@@ -69,16 +69,16 @@ async def _run(command: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Make the environments, or list them."""
+    """Create the environments, or list them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("make", "list"))
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
-    wishes = parser.parse_args()
-    if unknown := set(wishes.names) - set(wanted()):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(wanted())}")
-    sizes = {name: installed_bytes(name) for name in wanted()}
-    told = (f"{name}: {'not made' if size is None else f'{size / 1e6:.0f} MB'}" for name, size in sizes.items())
-    for line in make(wishes.names) if wishes.what == "make" else told:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these peers")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(requirements()):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; the peers are {', '.join(requirements())}")
+    sizes = {name: installed_bytes(name) for name in requirements()}
+    lines = (f"{name}: {'not created' if size is None else f'{size / 1e6:.0f} MB'}" for name, size in sizes.items())
+    for line in make(options.names) if options.what == "make" else lines:
         print(line, flush=True)
 
 

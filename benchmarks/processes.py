@@ -1,4 +1,4 @@
-"""How are the measured processes started, pinned and ended? The server on one core, whoever is measured on another."""
+"""Start, CPU pinning and end of the measured processes: the server on one core, the libraries on another."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ QUIET = {
     "PYTHONHASHSEED": "0",
     "UNDERTHESEA_TRACE_DISABLED": "1",
 }
-"""Environment of every worker: no telemetry, no tracing, a key that opens nothing."""
+"""Environment of every worker: no telemetry, no tracing, and an invalid key."""
 
 _LONGEST_SECONDS, _PATIENCE_SECONDS = 600.0, 30.0
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR")
 
 
 def cores() -> tuple[set[int], set[int]]:
-    """The cores for the server and for whoever is measured; the same where there is only one."""
+    """The cores of the server and of the measured process; the same one on a single-core machine."""
     usable = sorted(os.sched_getaffinity(0))
     return {usable[-1]}, {usable[0]}
 
 
 class Process:
-    """A child with pipes to its input and output, on its core, and in the end what it has used."""
+    """A child process with pipes, pinned to a core, with its resource usage at the end."""
 
     def __init__(self, command: Sequence[str | Path], on: set[int], variables: Mapping[str, str] | None = None) -> None:
         own = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -69,11 +69,14 @@ class Process:
         os.close(stdout)
 
     def stopwatch_ns(self) -> int:
-        """How many nanoseconds ago the process was started."""
+        """The nanoseconds since the process was started."""
         return time.perf_counter_ns() - self.begun_ns
 
     def read(self, until: bytes = b"", within_seconds: float = _LONGEST_SECONDS) -> bytes:
-        """What the process prints, to its end or to some bytes. One that takes too long is ended: TimeoutError."""
+        """Read the output to its end or to the given bytes.
+
+        Raises TimeoutError, after killing the process, if it takes too long.
+        """
         read, end = b"", time.monotonic() + within_seconds
         while not (until and until in read):
             if not select.select([self.stdout], [], [], max(end - time.monotonic(), 0))[0]:
@@ -86,13 +89,13 @@ class Process:
         return read
 
     def write(self, data: bytes) -> None:
-        """Give the process some input."""
+        """Write to the input of the process."""
         os.write(self.stdin, data)
 
     def wait(self) -> tuple[int, float]:
-        """Wait for the end: the exit status, and the seconds of processor time that were used.
+        """Wait for the end, and return the exit status and the CPU seconds.
 
-        Its input ends; a process that does not end because of that is ended.
+        Closes the input; a process that does not end then is killed.
         """
         os.close(self.stdin)
         ending = os.pidfd_open(self.pid)
@@ -105,13 +108,13 @@ class Process:
 
 
 class Worker:
-    """One library in one process, which does a task at a time."""
+    """One library in one process, which runs one task at a time."""
 
     def __init__(self, python: Path, adapter: str, on: set[int], variables: Mapping[str, str]) -> None:
         self._process = Process([python, WORKERS / "worker.py", adapter], on, variables)
 
     def do(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """What the worker answers: `wall`, `cpu`, `values`, `peak`, `resident`; or `error`; or `missing`."""
+        """The worker's answer: `wall`, `cpu`, `values`, `peak`, `resident`; or `error`; or `missing`."""
         try:
             self._process.write(json.dumps(task).encode() + b"\n")
             line = self._process.read(b"\n")
@@ -125,14 +128,14 @@ class Worker:
 
 
 class Server:
-    """The project's own deterministic server, over HTTP and TLS, in its own process on its own core."""
+    """The deterministic server of the benchmarks, over HTTP and TLS, in a separate process on its own core."""
 
     def __init__(self, *, with_tls: bool = True) -> None:
         self._with_tls = with_tls
         self._exits = ExitStack()
         self._ports: dict[str, int] = {}
         self.variables: dict[str, str] = {}
-        """What a client's environment needs in order to trust the certificate."""
+        """The environment variables with which a client trusts the certificate."""
 
     def __enter__(self) -> Self:
         folder = Path(self._exits.enter_context(tempfile.TemporaryDirectory(prefix="agentkit-benchmarks-")))
@@ -152,15 +155,15 @@ class Server:
         return f"{scheme}://127.0.0.1:{self._ports[scheme]}/{script}/v1"
 
     def tally(self) -> dict[str, Any]:
-        """What was asked of the server since the last tally."""
+        """The requests that the server received since the last tally."""
         connection = http.client.HTTPConnection("127.0.0.1", self._ports["http"])
         connection.request("GET", "/tally")
-        told: dict[str, Any] = json.loads(connection.getresponse().read())
+        counts: dict[str, Any] = json.loads(connection.getresponse().read())
         connection.close()
-        return told
+        return counts
 
     def _certify(self, folder: Path) -> Path:
-        """Make a certificate; clients trust it beside the usual ones, whose loading is a part of what TLS costs."""
+        """Create a certificate. Clients also load the default certificates, because this is part of the cost of TLS."""
         import trustme
 
         authority = trustme.CA()

@@ -1,4 +1,4 @@
-"""How are figures told? As JSON that can be added to, and as the Markdown tables of docs/benchmarks.md."""
+"""Reports: JSON files that are updated scenario by scenario, and the Markdown tables of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 Report = dict[str, Any]
 
 
-def told(scenario: Scenario, outcomes: Sequence[Outcome]) -> Report:
-    """What came of a scenario, as JSON."""
+def results(scenario: Scenario, outcomes: Sequence[Outcome]) -> Report:
+    """The results of a scenario, JSON-serialisable."""
     reference = next((each for each in outcomes if each.library.name == scenario.reference), None)
     return {outcome.library.name: _figures(outcome, reference) for outcome in outcomes}
 
@@ -35,7 +35,7 @@ def _figures(outcome: Outcome, reference: Outcome | None) -> Report:
 
 
 def merge(path: Path, news: Report) -> Report:
-    """Add to what a file holds, scenario by scenario, and return all of it."""
+    """Update a file scenario by scenario, and return its contents."""
     report: Report = json.loads(path.read_text("utf-8")) if path.exists() else {}
     for key, value in news.items():
         report[key] = {**report.get(key, {}), **value}
@@ -43,8 +43,8 @@ def merge(path: Path, news: Report) -> Report:
     return report
 
 
-def place(page: Path, lines: Iterable[str]) -> None:
-    """Put lines between the marks of a page; a page without marks holds nothing but them."""
+def replace_tables(page: Path, lines: Iterable[str]) -> None:
+    """Replace the lines between the marks of a page; a page without marks is replaced completely."""
     text = page.read_text("utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -52,7 +52,7 @@ def place(page: Path, lines: Iterable[str]) -> None:
 
 
 def markdown(report: Report) -> Iterator[str]:
-    """Everything that was measured, as tables."""
+    """Render all measurements as tables."""
     yield from _machine(report.get("machine", {}), report.get("versions", {}))
     measured = {scenario: report["scenarios"][scenario.name] for scenario in SCENARIOS if _is_in(report, scenario)}
     if measured:
@@ -79,13 +79,13 @@ def _machine(machine: Mapping[str, str], versions: Mapping[str, str]) -> Iterato
     if machine:
         yield "Measured: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + "."
         if float(machine["load before"].split()[0]) > int(machine["cores"]) / 2:
-            yield "The machine was busy with other work: trust ratios in processor time more than those of the clock."
+            yield "The machine was busy: ratios of CPU time are more reliable than ratios of wall time."
         yield "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
 
 
 def _own_table(measured: Mapping[Scenario, Report]) -> Iterator[str]:
-    heads = ("openai", "its low-level `post`", "agentkit", "x openai (quartiles)", "CPU x openai", "must", "want")
-    yield from ["", "### agentkit against the raw openai client", ""]
+    heads = ("openai", "its low-level `post`", "agentkit", "ratio to openai (quartiles)", "CPU ratio", "must", "want")
+    yield from ["", "### agentkit compared with the openai client", ""]
     yield from _row("", *heads)
     yield _rule(1 + len(heads))
     for scenario, by_name in measured.items():
@@ -103,10 +103,13 @@ def _floors(measured: Mapping[Scenario, Report]) -> Iterator[str]:
         (by_name.get("raw socket", {}) for scenario, by_name in measured.items() if scenario.name == "chat"), {}
     )
     if any(name in by_name for name in names for by_name in compared.values()):
-        yield from ["", "### The floors: x openai", ""]
+        yield from ["", "### Baselines: ratio to openai", ""]
         yield from _matrix(compared, [*names, "agentkit"])
     if "value" in wire:
-        yield from ["", f"The server's ceiling: one raw socket gets {number(1e9 / wire['value'][0])} chats a second."]
+        yield from [
+            "",
+            f"The server answers up to {number(1e9 / wire['value'][0])} chats per second over one raw socket.",
+        ]
 
 
 def _peers(measured: Mapping[Scenario, Report]) -> Iterator[str]:
@@ -114,9 +117,9 @@ def _peers(measured: Mapping[Scenario, Report]) -> Iterator[str]:
     there = [name for name in names if any(name in by_name for by_name in measured.values())]
     measured = {each: by_name for each, by_name in measured.items() if by_name.keys() & set(there)}
     if there:
-        yield from ["", "### The peers: x openai, or the figure itself where openai has none", ""]
+        yield from ["", "### Other libraries: ratio to openai, or the absolute figure", ""]
         yield from _matrix(measured, ["agentkit", *there])
-        yield from ["", "### The peers in processor time: x openai", ""]
+        yield from ["", "### Other libraries: CPU time, ratio to openai", ""]
         compared = {scenario: by_name for scenario, by_name in measured.items() if scenario.reference}
         yield from _matrix(compared, ["agentkit", *there], "cpu_ratio")
 
@@ -134,8 +137,8 @@ def _costs(measured: Mapping[Scenario, Report]) -> Iterator[str]:
     concurrent = next((by_name for scenario, by_name in measured.items() if scenario.name == "concurrent"), {})
     rows = {name: figures for name, figures in concurrent.items() if "cpu" in figures}
     if rows:
-        yield from ["", "### The 200 concurrent runs: processor and memory", ""]
-        yield from _row("", "runs a second", "CPU a run", "peak memory of the process", "connections opened")
+        yield from ["", "### 200 concurrent runs: CPU time and memory", ""]
+        yield from _row("", "runs per second", "CPU per run", "peak memory of the process", "connections opened")
         yield _rule(5)
     for name, figures in rows.items():
         peak, connections = shown(figures["peak"], "bytes"), number(figures["connections"])
@@ -143,7 +146,7 @@ def _costs(measured: Mapping[Scenario, Report]) -> Iterator[str]:
 
 
 def _growth(scenarios: Mapping[str, Report]) -> Iterator[str]:
-    """How the cost grows with what went before."""
+    """The growth of the cost with the length of the conversation."""
     pairs = (("long-loop", "loop"), ("history", "history-200"))
     rows = {
         library.name: [_quotient(scenarios, library.name, *pair) for pair in pairs]
@@ -151,8 +154,8 @@ def _growth(scenarios: Mapping[str, Report]) -> Iterator[str]:
         if library.kind != "floor" or library.name.startswith("openai")
     }
     if any(cell != "-" for cells in rows.values() for cell in cells):
-        heads = ("a turn of a run of 100, to one of a run of 10", "2,000 messages of history, to 200")
-        yield from ["", "### How it grows", ""]
+        heads = ("a turn in a run of 100 turns, relative to 10", "2,000 messages of history, relative to 200")
+        yield from ["", "### Growth with the length of the conversation", ""]
         yield from _row("", *heads)
         yield _rule(3)
     for name, cells in rows.items():
@@ -166,11 +169,11 @@ def _quotient(scenarios: Mapping[str, Report], name: str, one: str, other: str) 
 
 
 def _better(measured: Mapping[Scenario, Report]) -> Iterator[str]:
-    """Where a peer is better than agentkit."""
+    """The measurements in which a peer is better than agentkit."""
     peers = {library.name for library in LIBRARIES if library.kind == "peer"}
     if not any(peers.intersection(by_name) for by_name in measured.values()):
         return
-    yield from ["", "### Where a peer is better", ""]
+    yield from ["", "### Where another library is better", ""]
     found = False
     for scenario, by_name in measured.items():
         own = by_name.get("agentkit", {}).get("value")
@@ -183,11 +186,11 @@ def _better(measured: Mapping[Scenario, Report]) -> Iterator[str]:
             found = True
             yield f"- {scenario.title}: {', '.join(better)}; agentkit {_value(by_name['agentkit'], scenario)}."
     if not found:
-        yield "In none of what was measured."
+        yield "In no measured scenario."
 
 
 def _refusals(measured: Mapping[Scenario, Report]) -> Iterator[str]:
-    """What is not in the tables, and why."""
+    """The missing measurements, with the reasons."""
     lines = [
         f"- {name}, {scenario.title}: {' '.join(figures['refusal'].split())[:200]}."
         for scenario, by_name in measured.items()
@@ -195,11 +198,11 @@ def _refusals(measured: Mapping[Scenario, Report]) -> Iterator[str]:
         if figures.get("refusal")
     ]
     if lines:
-        yield from ["", "### What has no figure, and why", "", *lines]
+        yield from ["", "### Missing figures", "", *lines]
 
 
 def _sizes(sizes: Mapping[str, int]) -> Iterator[str]:
-    yield from ["", "### Installed, with what each needs", ""]
+    yield from ["", "### Installed size with dependencies", ""]
     yield from _row("", "MB without compiled files")
     yield _rule(2)
     for name, size in sorted(sizes.items(), key=lambda each: each[1]):
@@ -207,10 +210,10 @@ def _sizes(sizes: Mapping[str, int]) -> Iterator[str]:
 
 
 def _profiles(profiles: Mapping[str, Sequence[tuple[str, float]]]) -> Iterator[str]:
-    yield from ["", "### Where agentkit's time goes", ""]
-    yield "Shares of the time in Python functions as a profiler sees it, which makes small functions look dearer."
+    yield from ["", "### Profile of agentkit", ""]
+    yield "Shares of the time in Python functions by a profiler, which overstates small functions."
     yield ""
-    yield from _row("", "share of the time, dearest first")
+    yield from _row("", "share of the time, largest first")
     yield _rule(2)
     for name, shares in profiles.items():
         yield from _row(name, ", ".join(f"`{where}` {share:.0%}" for where, share in shares[:8]))

@@ -1,6 +1,6 @@
-"""Sort a hundred texts into topics, eight at a time. Begun again after a crash, it pays only for what is missing.
+"""Classify a hundred texts by topic, eight in parallel. Restarted after a crash, it continues where it stopped.
 
-python batch.py [FILE] > topics.tsv        one text a line; without a file, the first hundred modules of Python
+python batch.py [FILE] > topics.tsv        one text per line; by default the first hundred modules of Python
 """
 
 import sys
@@ -16,15 +16,15 @@ MODULES = sorted(name for name in sys.stdlib_module_names if not name.startswith
 
 
 def show(done: int, total: int | None, result: RunResult[str]) -> None:
-    """Tell how far it is, and of each failure as it comes."""
+    """Print the progress, and each failure."""
     if result.error or done % 10 == 0:
         print(f"{done} of {total} {result.error or ''}", file=sys.stderr)
 
 
 def main(path: str = "") -> None:
-    """Print a line for each text, and how many there are of each topic to standard error."""
+    """Print a line for each text, and the counts of the topics to standard error."""
     texts = list(filter(None, Path(path).read_text("utf-8").splitlines())) if path else MODULES[:100]
-    session = Session.open("batch.db", f"topics {crc32(repr(texts).encode())}")  # other texts are another batch
+    session = Session.open("batch.db", f"topics {crc32(repr(texts).encode())}")  # one batch for each set of texts
     sorter = Agent("sorter", instruction="What is this about?", output_type=Topic, session=session)
     results = sorter.map(texts, limits=Limits(total_tokens=500_000), progress=show)
     for text, result in zip(texts, results, strict=True):
@@ -36,4 +36,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:2])
     except (AgentKitError, OSError) as error:
-        sys.exit(f"Nothing sorted: {error}")
+        sys.exit(f"Error: {error}")

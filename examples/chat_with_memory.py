@@ -1,6 +1,6 @@
-"""Chat with an agent that remembers: the conversation is there tomorrow, and also after the program was killed.
+"""Chat with an agent that stores the conversation, and continues it after a restart or a crash.
 
-python chat_with_memory.py [NAME]        one conversation for each name; end with Ctrl-D or an empty line
+python chat_with_memory.py [NAME]        one conversation per name; end with Ctrl-D or an empty line
 """
 
 import sys
@@ -11,7 +11,7 @@ from agentkit.events import TextDelta
 
 
 def answer(friend: Agent[str], prompt: str | Resumption) -> None:
-    """Print the answer as it is written."""
+    """Print the answer as it is streamed."""
     for event in friend.stream(prompt):
         if isinstance(event, TextDelta):
             print(event.text, end="", flush=True)
@@ -20,11 +20,11 @@ def answer(friend: Agent[str], prompt: str | Resumption) -> None:
 
 
 def main(name: str = "chat") -> None:
-    """Go on with the conversation of this name."""
+    """Continue the conversation with this name."""
     friend = Agent("friend", core_tools, "You are good company. Be brief.", llm=LLM(), session=name)
     print(f"{len(friend.history)} messages so far.")
     if friend.session.unfinished:
-        print("The last answer was cut off. It goes on:")
+        print("Continuing the interrupted answer:")
         answer(friend, Resumption())
     while prompt := input("> ").strip():
         answer(friend, prompt)
@@ -36,4 +36,4 @@ if __name__ == "__main__":
     except (EOFError, KeyboardInterrupt):
         print()
     except AgentKitError as error:
-        sys.exit(f"No chat: {error}")
+        sys.exit(f"Error: {error}")

@@ -1,6 +1,6 @@
-"""Clean a CSV file: the model writes Python for it, which runs where it can reach neither files nor network.
+"""Clean a CSV file with Python code that the model writes, and that runs without access to files and network.
 
-python clean_csv.py [FILE.csv] > cleaned.csv        without a file it reads standard input
+python clean_csv.py [FILE.csv] > cleaned.csv        reads standard input by default
 """
 
 import csv
@@ -13,7 +13,7 @@ from agentkit.tools.system import python_tool_with
 
 
 def main(path: str = "/dev/stdin") -> None:
-    """Print the cleaned rows; what was changed goes to standard error."""
+    """Print the cleaned rows, and a summary of the changes to standard error."""
     with Path(path).open(newline="", encoding="utf-8-sig") as file:
         table = list(csv.DictReader(file))
     python, cleaned = python_tool_with(sandbox="required"), [tuple(row.values()) for row in table]
@@ -21,11 +21,11 @@ def main(path: str = "/dev/stdin") -> None:
     def clean_table(code: str) -> str:
         """Clean all rows with code that defines clean(row): from a dict of texts to one with these keys, or to None."""
         done: list[dict[str, str] | None] = []
-        for start in range(0, len(table), 50):  # what one snippet may print is bounded
-            told = python(code=f"{code}\nprint([clean(row) for row in {table[start : start + 50]}])")
-            if told["status"] != "ok":
-                raise ValueError(told.get("error", told["status"]))
-            done += literal_eval(told["output"])
+        for start in range(0, len(table), 50):  # the output of one snippet is limited
+            result = python(code=f"{code}\nprint([clean(row) for row in {table[start : start + 50]}])")
+            if result["status"] != "ok":
+                raise ValueError(result.get("error", result["status"]))
+            done += literal_eval(result["output"])
         cleaned[:] = dict.fromkeys(tuple(row[key] for key in table[0]) for row in done if row)
         return f"{len(table)} rows became {len(cleaned)} without doubles: {cleaned[:20]}"
 
@@ -37,4 +37,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:2])
     except (AgentKitError, OSError) as error:
-        sys.exit(f"Nothing cleaned: {error}")
+        sys.exit(f"Error: {error}")

@@ -1,6 +1,6 @@
-"""Extract typed rows from texts: notes in, a table of expenses out. Several texts are read at the same time.
+"""Extract typed rows from texts, such as expenses from notes. Several texts are processed in parallel.
 
-python extract_rows.py [FILE ...] > expenses.csv        without a file it reads standard input
+python extract_rows.py [FILE ...] > expenses.csv        reads standard input by default
 """
 
 import csv
@@ -16,7 +16,7 @@ from agentkit import Agent, AgentKitError
 
 @dataclass
 class Expense:
-    """One thing that was paid for. The amount is that of all pieces together."""
+    """One expense. The amount is the total of all pieces."""
 
     day: date
     what: str
@@ -25,7 +25,7 @@ class Expense:
 
 
 def main(*paths: str) -> None:
-    """Print a row for each expense; texts that gave none are named on standard error."""
+    """Print a row for each expense, and the failures to standard error."""
     texts = {path: Path(path).read_text("utf-8") for path in paths or ["/dev/stdin"]}
     clerk = Agent("clerk", instruction="List all expenses in the text.", output_type=list[Expense])
     results = dict(zip(texts, clerk.map(texts.values()), strict=True))
@@ -37,4 +37,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except (AgentKitError, OSError) as error:
-        sys.exit(f"Nothing extracted: {error}")
+        sys.exit(f"Error: {error}")

@@ -1,6 +1,6 @@
-"""Research a question on the web. Each statement cites its page, and one whose page was never opened is marked.
+"""Research a question on the web. Each statement cites a page; statements with unopened pages are marked.
 
-python research.py ["QUESTION" [HOST ...]]        hosts of your own network, such as wiki:8080, may be read, too
+python research.py ["QUESTION" [HOST ...]]        HOST allows a host of your network, such as wiki:8080
 """
 
 import sys
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from agentkit import Agent, AgentKitError, web_search_tool
 from agentkit.tools.web import fetch_tool
 
-ORDER = "Search, open the best pages, and state only what they say. Say where they disagree."
+INSTRUCTION = "Search, open the best pages, and state only what they say. Say where they disagree."
 
 
 @dataclass
 class Finding:
-    """One statement, and the URL of the page that says so, as it was opened."""
+    """A statement, and the URL of the opened page that supports it."""
 
     statement: str
     source: str
@@ -23,7 +23,7 @@ class Finding:
 def main(question: str = "How do plants know when to flower?", *hosts: str) -> None:
     """Print the findings and their sources."""
     tools = [web_search_tool, fetch_tool(allow_hosts=hosts)]
-    researcher = Agent("researcher", tools, ORDER, 20, output_type=list[Finding])
+    researcher = Agent("researcher", tools, INSTRUCTION, 20, output_type=list[Finding])
     result = researcher.run(question).raise_for_status()
     opened = {page["url"] for page in result.values("fetch_url") if "error" not in page}
     for finding in result.output:
@@ -34,4 +34,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except AgentKitError as error:
-        sys.exit(f"No answer: {error}")
+        sys.exit(f"Error: {error}")

@@ -1,8 +1,8 @@
-"""A supervisor with workers: three reviewers read a file, each with other eyes, and the supervisor writes one review.
+"""A supervisor with workers: three reviewers with different instructions read a file, and one review is written.
 
-    python review_team.py [FILE] > REVIEW.md        without a file this program is reviewed
+    python review_team.py [FILE] > REVIEW.md        reviews this program by default
 
-The workers may read the folder of the file and change nothing. What all of them spend counts against one limit.
+The workers can read the folder of the file, but not change it. One limit applies to all of them.
 """
 
 import sys
@@ -11,22 +11,22 @@ from pathlib import Path
 from agentkit import Agent, AgentKitError, Limits, list_directory_tool, read_file_tool
 from agentkit.events import ToolCallFinished
 
-EYES = {
-    "safety_reviewer": "Look for what an attacker or a careless user could do: inputs, paths, secrets, limits.",
-    "clarity_reviewer": "Look for what a newcomer would misread: names, structure, comments that are not true.",
-    "correctness_reviewer": "Look for what goes wrong: edge cases, errors that nobody handles, wrong results.",
+TASKS = {
+    "safety_reviewer": "Look for security problems: inputs, paths, secrets, limits.",
+    "clarity_reviewer": "Look for code that is hard to understand: names, structure, wrong comments.",
+    "correctness_reviewer": "Look for bugs: edge cases, unhandled errors, wrong results.",
 }
-REVIEWER = "You review one file. Read it first. Name the line for each finding; no finding is a good answer, too. "
-ORDER = """Let all reviewers look at the file, at the same time. Then write one review in Markdown, the gravest finding
-first. Leave out what is said twice, and say so where the reviewers disagree."""
+REVIEWER = "You review one file. Read it first. Name the line for each finding; report nothing if you find nothing. "
+INSTRUCTION = """Call all reviewers in parallel. Then write one review in Markdown, with the most severe finding first.
+Remove duplicates, and report where the reviewers disagree."""
 
 
 def main(path: str = __file__) -> None:
-    """Print the review; what each reviewer has said goes to standard error."""
+    """Print the review, and the answers of the reviewers to standard error."""
     file, tools = Path(path).resolve(strict=True), [read_file_tool, list_directory_tool]
-    workers = [Agent(name, tools, REVIEWER + eyes, workspace=file.parent) for name, eyes in EYES.items()]
+    workers = [Agent(name, tools, REVIEWER + task, workspace=file.parent) for name, task in TASKS.items()]
     limits = Limits(total_tokens=300_000)
-    supervisor = Agent("supervisor", [worker.as_tool() for worker in workers], ORDER, limits=limits)
+    supervisor = Agent("supervisor", [worker.as_tool() for worker in workers], INSTRUCTION, limits=limits)
     supervisor.on(ToolCallFinished, lambda event: print(f"{event.call.name}: {event.result.content}", file=sys.stderr))
     result = supervisor.run(f"Review {file.name}.").raise_for_status()
     print(result.output)
@@ -37,4 +37,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:2])
     except (AgentKitError, OSError) as error:
-        sys.exit(f"No review: {error}")
+        sys.exit(f"Error: {error}")

@@ -1,4 +1,4 @@
-"""One agent behind a web service for many users: each conversation is kept, also when the service is restarted.
+"""A web service with one agent for many users. Conversations are stored, and survive a restart of the service.
 
 python service_with_fastapi.py [PORT]        needs: pip install fastapi uvicorn
 curl 127.0.0.1:8000/ask -H 'Content-Type: application/json' -d '{"question": "How much is 17% of 2400?"}'
@@ -17,7 +17,7 @@ app = FastAPI(title="An agent")
 try:
     llm = LLM()  # one client for all requests
 except NoProvider as error:
-    sys.exit(f"Not started: {error}")
+    sys.exit(f"Error: {error}")
 clerk = Agent("clerk", core_tools, llm=llm, limits=Limits(seconds=60), remember=False)
 
 
@@ -26,7 +26,7 @@ async def ask(
     question: Annotated[str, Body(max_length=10_000, pattern=r"\S")],
     conversation: Annotated[UUID, Body(default_factory=uuid4)],
 ) -> dict[str, object]:
-    """Answer a question. Send the `conversation` of an answer along to continue it."""
+    """Answer a question. To continue a conversation, send the `conversation` of its answer."""
     result = await clerk.arun(question, session=f"web/{conversation}")
     if result.status == "failed":
         raise HTTPException(502, str(result.error))

@@ -1,8 +1,8 @@
-"""Summarise the text files of a folder. The agent may read there and nothing else: it has no tool that writes.
+"""Summarise the text files of a folder. The agent can only read: it has no tools for writing.
 
     python summarise_folder.py [FOLDER] > SUMMARY.md
 
-Any provider will do: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, or see docs/models.md.
+Set OPENAI_API_KEY, or OPENAI_BASE_URL for your own server. docs/models.md lists other providers.
 """
 
 import sys
@@ -10,18 +10,18 @@ import sys
 from agentkit import Agent, AgentKitError, system_tools
 from agentkit.events import ToolCallFinished
 
-INSTRUCTION = """You summarise a folder. List it, and the folders in it, read what looks worth reading, and answer in
-Markdown: first a paragraph on what the folder is about, then one line for each file that you have read. Say of the
-others that you have not read them. Never guess what a file says."""
+INSTRUCTION = """You summarise a folder. List it and its subfolders, read the relevant files, and answer in
+Markdown: first a paragraph about the folder, then one line for each file that you have read. List the files
+that you have not read. Never guess the content of a file."""
 
 
 def show(event: ToolCallFinished) -> None:
-    """Tell on the way what is read, and what could not be."""
+    """Print a tool call and its error."""
     print(f"{event.call.name} {event.call.arguments} {event.result.error or ''}", file=sys.stderr)
 
 
 def main(folder: str = ".") -> None:
-    """Print the summary; what is read on the way goes to standard error."""
+    """Print the summary, and the tool calls to standard error."""
     tools = system_tools.only("list_directory", "read_file")
     reader = Agent("reader", tools, INSTRUCTION, max_iterations=30, workspace=folder)
     reader.on(ToolCallFinished, show)
@@ -32,4 +32,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:2])
     except AgentKitError as error:
-        sys.exit(f"No summary: {error}")
+        sys.exit(f"Error: {error}")

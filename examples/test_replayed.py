@@ -1,9 +1,9 @@
-"""Test an agent without a model: what the model said was recorded once, and lies in cassettes/ beside this file.
+"""Test an agent without a model: its answers were recorded once, in the folder cassettes/.
 
     pytest test_replayed.py                     replays it: no key, no network, a few milliseconds
-    pytest --record=all test_replayed.py        asks your own model, and records what it says
+    pytest --record=all test_replayed.py        calls your model, and records its answers
 
-When the instruction, the question or the tools change, the test fails and shows what is asked differently.
+If the instruction, the question or the tools change, the test fails and shows a diff of the request.
 """
 
 from datetime import date
@@ -25,7 +25,7 @@ def planner() -> Agent[str]:
 
 @pytest.mark.cassette("planner")
 def test_planner_counts_days_with_the_tool() -> None:
-    """The planner asks the tool for the days, with the right dates, and says what it was told."""
+    """The planner calls the tool with the right dates, and answers with its result."""
     result = planner().run("Today is 22 November 2026. How many days are left until Christmas Eve?")
     [used] = result.tool_calls
     assert used.result.content == "32"
@@ -33,5 +33,5 @@ def test_planner_counts_days_with_the_tool() -> None:
 
 
 def test_days_between_counts_over_the_end_of_a_month() -> None:
-    """The tool itself needs no model, and is tested like any function: a replay takes its recorded result."""
+    """The tool is tested like any function, without a model: a replay returns its recorded result."""
     assert days_between(start=date(2026, 11, 22), end=date(2026, 12, 24)) == 32

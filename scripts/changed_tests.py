@@ -1,7 +1,7 @@
-"""Prints the test files that cover what has changed since a commit, for `make test-changed`.
+"""Prints the test files that cover the changes since a commit, for `make test-changed`.
 
 A changed module selects its mirror tests and the mirror tests of the modules that import it. A changed test file
-selects itself; a changed conftest.py or data file selects its folder; any other file selects the tests of the project.
+selects itself, a changed conftest.py or data file its folder, and any other file the tests of the project.
 """
 
 import ast
@@ -16,7 +16,7 @@ TESTS = ROOT / "tests"
 
 
 def main(since: str) -> None:
-    """Print the test files, one a line."""
+    """Print the test files, one per line."""
     graph = grimp.build_graph("agentkit")
     paths = changed_paths(since)
     modules = {name for path in paths if (name := module_name(path)) in graph.modules}
@@ -29,14 +29,14 @@ def main(since: str) -> None:
 
 
 def changed_paths(since: str) -> list[Path]:
-    """The files that differ from the point where HEAD left `since`, and the untracked files."""
+    """The files that differ from the merge base of HEAD and `since`, and the untracked files."""
     base = git("merge-base", since, "HEAD")[0]
     names = git("diff", "--name-only", base) + git("ls-files", "--others", "--exclude-standard")
     return [ROOT / name for name in names]
 
 
 def git(*words: str) -> list[str]:
-    """The lines that a git command prints."""
+    """Run a git command and return the lines of its output."""
     done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         sys.exit(done.stderr.strip())
@@ -49,20 +49,20 @@ def module_name(path: Path) -> str:
 
 
 def mirror_tests(module: str) -> list[Path]:
-    """The test files of a module: those with its name, otherwise all of the mirror folder."""
+    """The test files of a module: those with its name, otherwise all of its mirror folder."""
     folder = TESTS.joinpath(*module.split(".")[1:])
     return named_tests(module) or [*folder.glob("test_*.py")] or [*folder.parent.glob("test_*.py")]
 
 
 def named_tests(module: str) -> list[Path]:
-    """The test files that have the name of a module, in its mirror folder."""
+    """The test files with the name of a module, in its mirror folder."""
     *folders, name = module.split(".")
     folder = TESTS.joinpath(*folders[1:])
     return [*folder.glob(f"test_{name}.py"), *folder.glob(f"test_{name}_*.py")]
 
 
 def tests_of_file(path: Path) -> list[Path]:
-    """The test files that a file which is no module of the package selects."""
+    """The test files that a file outside of the package's modules selects."""
     if path.is_relative_to(TESTS):
         return [path] if path.name.startswith("test_") else [*path.parent.rglob("test_*.py")]
     if path.is_relative_to(ROOT / "agentkit"):

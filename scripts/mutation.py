@@ -1,8 +1,8 @@
-"""Mutation testing: changes one thing in each of a sample of functions, and prints the changes that no test notices.
+"""Mutation testing: changes one thing in each of a sample of functions, and prints the mutants that no test kills.
 
-Every mutant is run in a copy of the tree against the tests of its mirror folder, the tests that have the module's name
-first. `make mutation MUTATION="--functions 100 --seed 7"` takes a sample of 100 functions. With `--record FILE` each
-outcome is written to a file, and a run that was stopped continues where it was.
+Each mutant runs in a copy of the tree with the tests of its mirror folder, starting with the tests named after the
+module. `make mutation MUTATION="--functions 100 --seed 7"` samples 100 functions. With `--record FILE` each outcome is
+written to a file, and an interrupted run continues.
 """
 
 import argparse
@@ -45,12 +45,12 @@ CALCULATED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 UNTESTABLE = ("agentkit/sandbox/worker.py", "agentkit/sandbox/rpc_guest.py", "agentkit/sandbox/kernel/")
-"""Modules that run where coverage cannot see them; their tests are slow and need a kernel of a certain kind."""
+"""Modules without coverage data; their tests are slow and need certain kernel features."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed module: its path, the changed function, the line, the change in words, and the new source."""
+    """A changed module: its path, the changed function, the line, a description of the change, and the new source."""
 
     path: Path
     function: str
@@ -59,12 +59,12 @@ class Mutant:
     source: str
 
     def __str__(self) -> str:
-        """One line that names the place and the change."""
+        """One line with the location and the change."""
         return f"{self.path}:{self.line} {self.function}: {self.change}"
 
 
 def main() -> None:
-    """Run the sample, and exit with 1 when fewer mutants are killed than demanded."""
+    """Run the sample. Exits with 1 if the share of killed mutants is too low."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--functions", type=int, default=100, help="size of the sample")
     parser.add_argument("--seed", type=int, default=7, help="seed of the sample")
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def sample(size: int, seed: int, only: str) -> list[Mutant]:
-    """One mutant each of so many functions, chosen by the seed."""
+    """One mutant for each of `size` functions, selected by the seed."""
     chance = random.Random(seed)
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "agentkit").rglob("*.py"))]
     chosen = [path for path in paths if not path.as_posix().startswith(UNTESTABLE)]
@@ -119,7 +119,7 @@ def functions(tree: ast.Module) -> list[Function]:
 
 
 def mutant_of(path: Path, tree: ast.Module, number: int, chance: random.Random) -> Mutant | None:
-    """A module with one change, by chance, in one of its functions; None for a function with nothing to change."""
+    """A module with one random change in one of its functions; None for a function without possible changes."""
     changes = list(changes_of(functions(tree)[number]))
     if not changes:
         return None
@@ -133,7 +133,7 @@ def mutant_of(path: Path, tree: ast.Module, number: int, chance: random.Random) 
 
 
 def changes_of(function: Function) -> Iterator[tuple[int, str, Callable[[], None]]]:
-    """The changes of a function: each its line, its words, and the function that makes it."""
+    """The possible changes of a function: line, description, and the function that applies the change."""
     body = function.body[ast.get_docstring(function) is not None :]
     unevaluated = {
         part for node in ast.walk(function) if isinstance(node, ast.AnnAssign) for part in ast.walk(node.annotation)
@@ -150,7 +150,7 @@ def changes_of(function: Function) -> Iterator[tuple[int, str, Callable[[], None
 
 
 def changes_of_node(node: ast.AST) -> Iterator[tuple[int, str, Callable[[], None]]]:
-    """The changes of one expression or statement: operators, constants and conditions."""
+    """The possible changes of one expression or statement: operators, constants and conditions."""
     match node:
         case ast.Compare(ops=[operator, *_]) if type(operator) in COMPARED:
             new = COMPARED[type(operator)]()
@@ -188,12 +188,12 @@ def blocks_of(function: Function) -> Iterator[list[ast.stmt]]:
 
 
 def is_docstring(statement: ast.stmt) -> bool:
-    """Whether a statement is a bare text."""
+    """Whether a statement is a docstring or another constant."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def copied_tree(folder: Path) -> Path:
-    """A copy of the files that git knows, in which modules may be changed."""
+    """Copy the tracked and untracked files of the repository to a folder."""
     done = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -205,7 +205,7 @@ def copied_tree(folder: Path) -> Path:
 
 
 def outcome(mutant: Mutant, tree: Path, seconds: int, *, is_quick: bool) -> str:
-    """How the tests of the mirror folder notice the changed module, or SURVIVED."""
+    """The outcome of a mutant with the tests of its mirror folder: killed, or SURVIVED."""
     target = tree / mutant.path
     original = target.read_text("utf-8")
     target.write_text(mutant.source, "utf-8")
@@ -217,10 +217,10 @@ def outcome(mutant: Mutant, tree: Path, seconds: int, *, is_quick: bool) -> str:
 
 
 def test_runs(path: Path, tree: Path, seconds: int) -> Iterator[list[str]]:
-    """The arguments of the test runs that may notice a change.
+    """The arguments of the test runs for a module.
 
-    They are those of the module's own tests, of the tests in its folder that import it, of the rest of the folder, and
-    of the slow tests.
+    In this order: the module's own tests, the tests in its folder that import it, the rest of the folder, and the slow
+    tests.
     """
     *folders, name = path.with_suffix("").parts[1:]
     folder = tree.joinpath("tests", *folders)
@@ -240,7 +240,7 @@ def test_runs(path: Path, tree: Path, seconds: int) -> Iterator[list[str]]:
 
 
 def notice(arguments: list[str], tree: Path) -> str:
-    """How tests in the copied tree notice a change: killed, with the first test that fails; empty if they pass."""
+    """Run tests in the copied tree: returns "killed" with the first failing test, or an empty text if they pass."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     with tempfile.TemporaryFile() as output:  # a pipe would be kept open by processes that a failed test leaves behind

@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a separate state folder for each, and the same conditions however pytest is started."""
+"""Fixtures for all tests: a separate state folder for each test, and the same conditions in every environment."""
 
 import asyncio
 import inspect
@@ -21,7 +21,7 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background, whose children cannot be stopped
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job, whose children cannot be stopped
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Without bytecode, every process that a test starts would compile the package again, which doubles the time of the run.
@@ -99,26 +99,26 @@ def pytest_runtest_makereport(item):
 
 @pytest.fixture(scope="session")
 def state_folders(tmp_path_factory):
-    """Paths of state folders, none of which exists."""
+    """Return paths of state folders, none of which exists."""
     parent = tmp_path_factory.mktemp("state")
     return (parent / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch, state_folders):
-    """Every test has its own state folder, and no terminal width from pytest-xdist."""
+    """Give each test a separate state folder, without the terminal width set by pytest-xdist."""
     monkeypatch.setenv("AGENTKIT_STATE", str(next(state_folders)))
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
 def pdf():
-    """Makes a PDF of pages with one line of text each."""
+    """Return a function that creates a PDF with one line of text on each page."""
     return _pdf
 
 
 def _pdf(*pages):
-    """A PDF, written by hand."""
+    """Return a PDF, written by hand."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", ""]
     kids = []
     for text in pages:
@@ -172,7 +172,7 @@ def postgres_server():
 
 @pytest.fixture(name="drive", scope="session")
 def drive_fixture():
-    """The function that drives a run in one of the four ways."""
+    """Return the function that drives a run in one of the four ways."""
     return drive
 
 

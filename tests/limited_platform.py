@@ -1,8 +1,8 @@
-"""A pytest plugin that takes away what only POSIX systems have: `pytest -p tests.limited_platform`.
+"""A pytest plugin that removes what only POSIX systems have: `pytest -p tests.limited_platform`.
 
-For agentkit, Python looks as on Windows: without the modules and the functions of `os` for users, forks, descriptors of
-folders and locks. `msvcrt.locking` is there, made of the byte-range locks of this system. Paths stay those of this
-system, packages of others are loaded before, and pytest needs `os.getuid`.
+For agentkit, Python looks as on Windows: without the modules and `os` functions for users, forks, folder descriptors
+and locks. `msvcrt.locking` is implemented with byte-range locks. Paths are those of this system, third-party packages
+are loaded before, and pytest needs `os.getuid`.
 """
 
 import builtins

@@ -1,4 +1,4 @@
-"""Is a class of ours a dataclass like any other?"""
+"""Tests that agentkit's dataclasses behave like those of the standard library."""
 
 import copy
 import dataclasses
@@ -81,7 +81,7 @@ def checked(dataclass):
 
     @dataclass(frozen=True, slots=True)
     class Checked:  # noqa: PLW1641 - the decorator gives the hash
-        """A number that is not negative."""
+        """A non-negative number."""
 
         number: int
 
@@ -103,7 +103,7 @@ def boxed(dataclass):
     """Return a generic class derived from one without fields."""
 
     class Thing:
-        """Anything."""
+        """A base class without fields."""
 
         __slots__ = ()
 
@@ -131,7 +131,7 @@ def hidden(dataclass):
 
     @dataclass(frozen=True, slots=True, repr=False)
     class Hidden:
-        """What is not shown."""
+        """A class without a repr."""
 
         key: str
 
@@ -279,7 +279,7 @@ def test_unfrozen_fields_can_be_changed():
         thing.other = 1
 
 
-def test_a_plain_subclass_can_set_new_attributes():
+def test_plain_subclass_can_set_new_attributes():
     """A plain subclass can set new attributes but not the frozen fields."""
 
     class Named(point(OURS)):
@@ -299,7 +299,7 @@ def test_a_plain_subclass_can_set_new_attributes():
 
 
 @pytest.mark.parametrize("decorator", [OURS, STANDARD], ids=["ours", "standard"])
-@pytest.mark.parametrize("base", [OURS, STANDARD], ids=["of ours", "of standard"])
+@pytest.mark.parametrize("base", [OURS, STANDARD], ids=["agentkit", "standard library"])
 def test_dataclass_derives_from_it(base, decorator):
     """Frozen dataclasses can inherit from each other, and an unfrozen subclass raises an error."""
 

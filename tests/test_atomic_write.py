@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Tests for writing whole files atomically."""
 
 import stat
 
@@ -7,7 +7,7 @@ import pytest
 from agentkit.atomic_write import write_whole
 
 
-def test_a_file_is_private_by_default(tmp_path):
+def test_file_is_private_by_default(tmp_path):
     """A file is only accessible to its owner unless a mode is given."""
     place = tmp_path / "one"
     place.write_text("old")
@@ -21,7 +21,7 @@ def test_a_file_is_private_by_default(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["folder", "missing/x", "file/x"])
-def test_a_failed_write_leaves_the_folder_unchanged(name, tmp_path):
+def test_failed_write_leaves_the_folder_unchanged(name, tmp_path):
     """A failed write leaves the folder unchanged."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("old")

@@ -1,4 +1,4 @@
-"""Safety levels: their order, and how they are written."""
+"""Tests for safety levels: their order, names and numbers."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def test_level_can_be_read_from_name_or_number(level):
 
 
 @pytest.mark.for_each("value", ["", "safest", "safe ", "0", "1", 3, -1, 0.5, None, True, False, [], {}, b"SAFE"])
-def test_an_invalid_safety_level_is_rejected(value):
+def test_invalid_safety_level_is_rejected(value):
     """An invalid safety level raises a ConfigError that names the three levels."""
     with pytest.raises(ConfigError, match="use SAFE, NETWORK or SYSTEM"):
         SafetyLevel.of(value)

@@ -1,4 +1,4 @@
-"""The exceptions: what they carry, how they travel between processes, and how short their tracebacks are."""
+"""Tests for the exceptions: attributes, pickling, and short tracebacks."""
 
 import asyncio
 import copy
@@ -74,7 +74,7 @@ def test_model_error_has_the_details_of_the_provider():
     assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "rate", "model", 2)
 
 
-def test_a_conversation_that_is_too_long_is_identified():
+def test_conversation_that_is_too_long_is_identified():
     """A too long conversation is identified by `is_too_long` and has the token limit."""
     error = Rejected("Too long.", code="context_length_exceeded", limit_tokens=8_192)
     assert error.is_too_long

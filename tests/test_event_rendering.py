@@ -1,23 +1,23 @@
-"""Is what happened said as a person says it, and never more than may be shown?"""
+"""Tests for the rendering of events: durations, tokens, values, calls and errors."""
 
 import pytest
 
 from agentkit.content import Image
 from agentkit.event_rendering import (
-    answer_in,
     answer_text,
     call_text,
     content_text,
     conversation_text,
     count_text,
-    cut,
     error_text,
+    escape_invisible,
+    main_text,
     one_line,
     seconds_text,
     suggestion,
     tokens_text,
+    truncate,
     value_text,
-    visible,
 )
 from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.usage import Usage
@@ -54,11 +54,11 @@ def test_counts():
 @pytest.mark.for_each("trick", ["\x1b[2J", "\x07", "\u202e", "\u200b", "\ud800", "\U000e0041", "\x9b", "\r", "\u3164"])
 def test_invisible_characters_are_escaped(trick):
     """Escape sequences, direction marks, zero-width characters and surrogates are escaped."""
-    assert visible(f"a{trick}b") == f"a\\u{{{ord(trick[0]):x}}}{trick[1:]}b"
-    assert visible("plain ü, 茶 and a\ttab\n") == "plain ü, 茶 and a\ttab\n"
+    assert escape_invisible(f"a{trick}b") == f"a\\u{{{ord(trick[0]):x}}}{trick[1:]}b"
+    assert escape_invisible("plain ü, 茶 and a\ttab\n") == "plain ü, 茶 and a\ttab\n"
 
 
-def test_a_text_is_shortened_to_one_line():
+def test_text_is_shortened_to_one_line():
     """A text is shortened to one line after secrets are redacted."""
     assert one_line(f"one\n  two\t\x1b {KEY}") == r"one two \u{1b} [redacted: API key]"
     assert one_line(f"{'x' * 100} {KEY}") == f"{'x' * 100} [redacte…"
@@ -68,17 +68,17 @@ def test_a_text_is_shortened_to_one_line():
 @pytest.mark.parametrize(
     ("value", "text"), [("ü", "ü"), ({"a": ["ü", 1]}, '{"a": ["ü", 1]}'), (None, "null"), ({"a": 1j}, '{"a": "1j"}')]
 )
-def test_a_value_is_shown_as_json(value, text):
+def test_value_is_shown_as_json(value, text):
     """A string is shown unchanged and any other value as JSON, with unsupported values as strings."""
     assert value_text(value) == text
 
 
-def test_a_long_text_is_truncated():
+def test_long_text_is_truncated():
     """A long text is truncated to the maximum length with an ellipsis."""
-    assert [cut("abcd", most) for most in (5, 4, 3, 1)] == ["abcd", "abcd", "ab…", "…"]
+    assert [truncate("abcd", most) for most in (5, 4, 3, 1)] == ["abcd", "abcd", "ab…", "…"]
 
 
-def test_a_call_is_shown_with_its_arguments():
+def test_call_is_shown_with_its_arguments():
     """A call is shown with its arguments, and secret ones are redacted."""
     assert call_text(ToolCall("1", "log_in", '{"user": "ann", "password": "tulip-9"}')) == (
         'log_in({"user": "ann", "password": "[redacted: secret]"})'
@@ -89,9 +89,9 @@ def test_a_call_is_shown_with_its_arguments():
     ("value", "told"),
     [({"expression": "1+1", "result": 2}, "2"), ({"a": 1}, "said"), ("text", "text"), ([1], "said"), (None, "said")],
 )
-def test_the_answer_of_a_result_is_returned(value, told):
+def test_answer_of_a_result_is_returned(value, told):
     """A string value or the answering part of a known result is returned, otherwise the content."""
-    assert answer_in(ToolResult("t", "ok", "said", value)) == told
+    assert main_text(ToolResult("t", "ok", "said", value)) == told
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def test_messages_are_rendered_after_their_authors(message, text):
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), ("said", "said"), (42, "42")])
-def test_the_answer_of_a_run_as_text(value, text):
+def test_answer_of_a_run_as_text(value, text):
     """Any answer is rendered as text, and a missing one as the empty text."""
     assert answer_text(value) == text
 
 
-def test_an_error_is_shown_with_its_class():
+def test_error_is_shown_with_its_class():
     """An error is shown with its class name and its message, if any."""
     assert error_text(ValueError("no such city")) == "ValueError: no such city"
     assert error_text(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
-def test_a_prompt_is_shown_as_text():
+def test_prompt_is_shown_as_text():
     """The content of a prompt is shown as text with a placeholder for each image."""
     assert content_text("Look!") == "Look!"
     assert content_text(("Look:", Image("https://example.org/cat.png"))) == "Look: [image]"
@@ -133,6 +133,6 @@ def test_a_prompt_is_shown_as_text():
     ("name", "hint"),
     [("calculater", " Did you mean 'calculator'?"), ("weather", ""), ("calculator" * 10_000, ""), ("", "")],
 )
-def test_a_similar_name_is_suggested(name, hint):
+def test_similar_name_is_suggested(name, hint):
     """A similar name is suggested, and no suggestion is made for other names."""
     assert suggestion(name, ["calculator", "get_current_datetime"]) == hint

@@ -1,4 +1,4 @@
-"""Events of a run and their descriptions."""
+"""Tests for the events of a run and their descriptions."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ VALUES = {
     "number": 1,
     "digest": "9f86d081",
     "session": "trip/0001",
-    "inner_run": {"agentkit_run": 1, "milestones": []},
+    "inner_run": {"agentkit_run": 1, "events": []},
 }
 
 
@@ -72,9 +72,9 @@ def test_event_is_plain_data(kind):
         setattr(event, next(iter(values)), None)
 
 
-@pytest.mark.for_each("kind", events.MILESTONES.values(), ids=lambda kind: kind.__name__)
-def test_milestone_describes_itself(kind):
-    """Every milestone has a title or a tool call, and log fields that are JSON data."""
+@pytest.mark.for_each("kind", events.STORED_EVENTS.values(), ids=lambda kind: kind.__name__)
+def test_event_describes_itself(kind):
+    """Every stored event has a title or a tool call, and log fields that are JSON data."""
     decision = Decision("allow", "rule", "A reason.")
     special = {
         events.Summarised: {"messages": 3},
@@ -132,9 +132,9 @@ def test_events_of_different_classes_are_not_equal():
     assert events.TextDelta("Hel") != events.ReasoningDelta("Hel")
 
 
-def test_a_complete_response_is_converted_to_a_stream():
+def test_complete_response_is_converted_to_a_stream():
     """A complete response is converted to its reasoning, text and tool calls, followed by the response."""
     response = Response(AssistantMessage("Hello.", (CALL,), "Greet."))
-    told = list(events.streamed(response))
+    told = list(events.response_events(response))
     pieces = [events.ReasoningDelta("Greet."), events.TextDelta("Hello."), events.ToolCallDelta(0, "look", "{}")]
     assert told == [*pieces, events.ResponseReceived(response)]

@@ -1,11 +1,11 @@
-"""What stands beside words in what is said?"""
+"""Tests for images and files: detection, validation, and their text."""
 
 import base64
 
 import pytest
 
 from agentkit import Image
-from agentkit.content import MOST_FILE_BYTES, MOST_RETURNED_BYTES, File, part_of, quoted_file, word_of, worded
+from agentkit.content import MAX_FILE_BYTES, MAX_RETURNED_BYTES, File, load_part, part_text, quoted_file, read_part
 
 IMAGES = {
     "image/png": b"\x89PNG\r\n\x1a\n" + b"\0" * 8,
@@ -17,7 +17,7 @@ IMAGES = {
 
 @pytest.mark.parametrize("media_type", IMAGES)
 @pytest.mark.parametrize("name", ["picture.png", "picture", "picture.txt", "ünï.jpeg"])
-def test_the_type_of_an_image_is_detected(tmp_path, media_type, name):
+def test_type_of_an_image_is_detected(tmp_path, media_type, name):
     """The media type of an image file is detected from its content, not from its name."""
     path = tmp_path / name
     path.write_bytes(IMAGES[media_type])
@@ -44,13 +44,13 @@ def test_missing_image_is_an_os_error(tmp_path):
 
 
 @pytest.mark.parametrize("url", ["cat.png", "", "/pictures/cat.png", "C:\\cat.png", 5, None])
-def test_an_invalid_image_url_is_rejected(url):
+def test_invalid_image_url_is_rejected(url):
     """An invalid image URL raises a ValueError that suggests `Image.read`."""
     with pytest.raises(ValueError, match=r"for a file, Image\.read"):
         Image(url)
 
 
-def test_the_repr_of_an_image_omits_its_data():
+def test_repr_of_an_image_omits_its_data():
     """The repr of an image omits its data."""
     assert "AAAA" not in repr(Image("data:image/png;base64,AAAA"))
 
@@ -65,12 +65,12 @@ def test_the_repr_of_an_image_omits_its_data():
         ("https://example.com/cat.png", "[https://example.com/cat.png]"),
     ],
 )
-def test_an_image_is_shown_as_text(url, words):
+def test_image_is_shown_as_text(url, words):
     """The text of an image contains its type and length, or its URL."""
     assert str(Image(url)) == words
 
 
-def test_an_image_is_read_from_bytes(tmp_path):
+def test_image_is_read_from_bytes(tmp_path):
     """An image can be read from bytes, and other bytes raise a ValueError."""
     (tmp_path / "a.gif").write_bytes(b"GIF89a...")
     assert Image.read(b"GIF89a...") == Image.read(tmp_path / "a.gif")
@@ -101,15 +101,15 @@ MEDIA = {
 
 
 @pytest.mark.parametrize("name", MEDIA)
-def test_the_type_of_a_file_is_detected(tmp_path, name):
+def test_type_of_a_file_is_detected(tmp_path, name):
     """The media type of a file is detected from its content, and for office documents also from its name."""
     data, media_type, sound = MEDIA[name]
     path = tmp_path / name
     path.write_bytes(data)
     file = File.read(path)
     assert file == File.read(str(path)) == File.read(data, name)
-    assert (file.name, file.media_type, file.sound, file.data) == (name, media_type, sound, data)
-    assert file.checked() == file
+    assert (file.name, file.media_type, file.audio_format, file.data) == (name, media_type, sound, data)
+    assert file.validated() == file
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_the_type_of_a_file_is_detected(tmp_path, name):
         ("a.txt", b"a\0b", "not a file"),
         ("film.mp4", b"\0\0\0\x18ftypmp42", "not a file"),
         ("cat.pdf", IMAGES["image/png"], r"use Image\.read"),
-        ("big.pdf", PDF + bytes(MOST_FILE_BYTES), "more than 50 MB"),
+        ("big.pdf", PDF + bytes(MAX_FILE_BYTES), "more than 50 MB"),
     ],
 )
 def test_unsupported_files_are_rejected(tmp_path, name, data, said):
@@ -132,7 +132,7 @@ def test_unsupported_files_are_rejected(tmp_path, name, data, said):
 
 
 @pytest.mark.parametrize("url", ["report.pdf", "", "/report.pdf", "C:\\report.pdf", 5, None])
-def test_an_invalid_file_url_is_rejected(url):
+def test_invalid_file_url_is_rejected(url):
     """An invalid file URL raises a ValueError that suggests `File.read`."""
     with pytest.raises(ValueError, match=r"for one on disk, File\.read"):
         File(url)
@@ -147,10 +147,10 @@ def test_an_invalid_file_url_is_rejected(url):
         (File.read(PDF, "a\n\x1b[2J.pdf"), "[a[2J.pdf, application/pdf, 12 bytes]", "[file a[2J.pdf]", "a[2J.pdf"),
     ],
 )
-def test_a_file_is_shown_as_text(file, told, word, sent_as):
+def test_file_is_shown_as_text(file, told, word, sent_as):
     """A file is shown with its name, type and length or its URL, and its repr omits the data."""
-    assert (str(file), word_of(file), file.file_name) == (told, word, sent_as)
-    assert (word_of("text"), word_of(Image("data:x"))) == ("text", "[image]")
+    assert (str(file), part_text(file), file.file_name) == (told, word, sent_as)
+    assert (part_text("text"), part_text(Image("data:x"))) == ("text", "[image]")
     assert "JVBER" not in repr(file)
 
 
@@ -168,10 +168,10 @@ def test_a_file_is_shown_as_text(file, told, word, sent_as):
         ("https://x.example/a.txt", None),
     ],
 )
-def test_the_words_of_a_text_file(url, words):
+def test_words_of_a_text_file(url, words):
     """The words of a text file are enclosed in lines with its name, and other files have none."""
     quoted = None if words is None else f"[What follows is the file a.txt.]\n{words}\n[Here ends the file a.txt.]"
-    assert File(url, "a.txt").words == quoted
+    assert File(url, "a.txt").quoted_text == quoted
 
 
 @pytest.mark.parametrize(
@@ -181,28 +181,28 @@ def test_the_words_of_a_text_file(url, words):
         (File("data:application/pdf,%PDF-"), "must begin with https:, or be a data: URL in base64"),
         (File("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
         (File("data:application/pdf;base64,AAAA"), "models read a PDF"),
-        (File.read(PDF + bytes(MOST_RETURNED_BYTES)), "more than 15 MB"),
+        (File.read(PDF + bytes(MAX_RETURNED_BYTES)), "more than 15 MB"),
     ],
 )
-def test_a_file_rejected_by_providers(file, fault):
+def test_file_rejected_by_providers(file, fault):
     """A file that providers would reject raises a ValueError with the reason."""
     with pytest.raises(ValueError, match=fault):
-        file.checked()
+        file.validated()
 
 
-def test_a_wrong_media_type_is_corrected():
+def test_wrong_media_type_is_corrected():
     """A wrong media type is corrected from the content, and a URL is unchanged."""
     wrong = File(File.read(PDF).url.replace("application/pdf", "application/octet-stream"), "a.pdf")
-    assert wrong.checked() == File.read(PDF, "a.pdf")
-    assert File("https://x.example/a.pdf").checked() == File("https://x.example/a.pdf")
+    assert wrong.validated() == File.read(PDF, "a.pdf")
+    assert File("https://x.example/a.pdf").validated() == File("https://x.example/a.pdf")
 
 
-def test_a_path_is_replaced_by_its_content(tmp_path):
+def test_path_is_replaced_by_its_content(tmp_path):
     """A path is replaced by its image, PDF or text, and a string is unchanged."""
     for name, data in {"a.png": IMAGES["image/png"], "a.pdf": PDF, "a.txt": b"hi"}.items():
         (tmp_path / name).write_bytes(data)
-    read = [worded(tmp_path / name) for name in ("a.png", "a.pdf", "a.txt")]
+    read = [load_part(tmp_path / name) for name in ("a.png", "a.pdf", "a.txt")]
     pdf = File.read(tmp_path / "a.pdf")
     assert read == [Image.read(tmp_path / "a.png"), pdf, quoted_file("a.txt", "hi")]
-    assert part_of(PDF) == File.read(PDF)
-    assert worded("a.pdf") == "a.pdf"
+    assert read_part(PDF) == File.read(PDF)
+    assert load_part("a.pdf") == "a.pdf"

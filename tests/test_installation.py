@@ -1,4 +1,4 @@
-"""The command that installs an extra, as agentkit itself was installed."""
+"""Tests for the command that installs an extra, depending on the installation of agentkit."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from agentkit import installation
 from agentkit.installation import install_command, local_source
 
 
-def test_a_checkout_is_named():
+def test_checkout_is_named():
     """The install command for a checkout contains its folder and is editable."""
     command = install_command("mcp")
     assert re.match(r"(uv )?(\S*/)?pip install (-e )?'/", command)
@@ -25,7 +25,7 @@ def test_a_checkout_is_named():
         ("/home/ada/.cache/uv/archive-v0/x7f", "uvx --from "),
     ],
 )
-def test_the_installer_of_the_environment_is_named(prefix, start):
+def test_installer_of_the_environment_is_named(prefix, start):
     """Environments of uv, uvx and pipx use their own commands."""
     assert install_command("serve", prefix).startswith(start)
 
@@ -35,10 +35,10 @@ def test_pip_is_used_if_it_is_installed(tmp_path):
     (tmp_path / "pyvenv.cfg").write_text("home = /usr\nuv = 0.9\n")
     for prefix in (str(tmp_path), sys.prefix):
         assert re.match(r"(\S*/)?pip install", install_command(prefix=prefix))
-    assert installation._found("no-such-package-77") is None
+    assert installation._distribution("no-such-package-77") is None
 
 
-def test_the_path_of_pip_is_shown_if_needed(tmp_path, monkeypatch):
+def test_path_of_pip_is_shown_if_needed(tmp_path, monkeypatch):
     """The command contains the path of pip unless the shell finds the same one."""
     own = tmp_path / "bin" / "pip"
     own.parent.mkdir()
@@ -49,7 +49,7 @@ def test_the_path_of_pip_is_shown_if_needed(tmp_path, monkeypatch):
     assert install_command(prefix=str(tmp_path)).startswith("pip install ")
 
 
-def test_the_local_source_is_returned(tmp_path):
+def test_local_source_is_returned(tmp_path):
     """The local source is the wheel or checkout of the installation if it still exists."""
     wheel = tmp_path / "a b" / "agentkit_tools-0.1.0-py3-none-any.whl"
     wheel.parent.mkdir()

@@ -1,4 +1,4 @@
-"""What do agents and models say to each other?"""
+"""Tests for messages: ids, arguments, tariffs, and well-formed text."""
 
 import copy
 import dataclasses
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentkit import Image, Response, ToolResult
 from agentkit.messages import (
     AssistantMessage,
-    Missed,
+    FailedModel,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -20,7 +20,7 @@ from agentkit.messages import (
     calls_in,
     failure_content,
     parts_of,
-    reading_call,
+    read_more_call,
     usage_of,
     well_formed,
     with_distinct_ids,
@@ -42,12 +42,12 @@ def test_response_has_the_reasoning_of_its_message():
 
 
 def message_with(*ids):
-    """A message with a tool call for each id."""
+    """Return a message with a tool call for each id."""
     return AssistantMessage("Look.", tuple(ToolCall(each, "look", "{}") for each in ids))
 
 
 def ids_of(message):
-    """The ids of a message's tool calls."""
+    """Return the ids of a message's tool calls."""
     return [call.id for call in message.tool_calls]
 
 
@@ -127,20 +127,20 @@ def test_calls_of_a_conversation():
 @pytest.mark.parametrize(
     ("written", "value"), [('{"a": [1]}', {"a": [1]}), ("{a}", "{a}"), ("[" * 99_999, "[" * 99_999)]
 )
-def test_the_arguments_of_a_call_are_parsed(written, value):
+def test_arguments_of_a_call_are_parsed(written, value):
     """The arguments of a call are parsed as JSON or returned as text."""
     assert arguments_of(ToolCall("a", "look", written)) == value
 
 
-def test_a_failed_call_is_described_as_json():
+def test_failed_call_is_described_as_json():
     """A failed call is described as JSON without escaping non-ASCII characters."""
     assert failure_content("look", 'không "thấy"') == '{"error": "không \\"thấy\\"", "tool": "look"}'
 
 
-def test_the_call_that_reads_the_rest_of_a_result():
+def test_call_that_reads_the_rest_of_a_result():
     """The call that reads the rest of a result contains its handle and optional start."""
-    assert reading_call('gọi"1') == 'read_more(handle="gọi\\"1")'
-    assert reading_call("call_1", 800) == 'read_more(handle="call_1", start=800)'
+    assert read_more_call('gọi"1') == 'read_more(handle="gọi\\"1")'
+    assert read_more_call("call_1", 800) == 'read_more(handle="call_1", start=800)'
 
 
 def test_result_is_ok_without_an_error():
@@ -155,11 +155,11 @@ def test_response_returns_text_and_tool_calls():
     assert (response.text, ids_of(response)) == ("Look.", ["a"])
 
 
-def test_the_tariff_is_that_of_the_answering_provider():
+def test_tariff_is_that_of_the_answering_provider():
     """The tariff of a response is that of the provider that answered, not of those that failed."""
     one, two = Tariff("openai", "a"), Tariff("offline", "b")
     lost, answer = Usage(requests=2, unreported=2, tariff=one), Usage(requests=1, unreported=1, tariff=two)
-    missed = (Missed("openai:a", "Unreachable", "gone", lost),)
+    missed = (FailedModel("openai:a", "Unreachable", "gone", lost),)
     assert usage_of([*missed, *missed]) == lost + lost
     again = Usage(10, 5, requests=1, tariff=one)
     assert Response(message_with(), usage=answer + lost, missed=missed).tariff == two
@@ -227,10 +227,10 @@ def test_every_message_has_content_text_and_agent(message, content, text, agent)
     assert message.content == (content or message.content)
 
 
-def test_a_message_of_another_agent_differs_in_nothing_else():
-    """`of_agent` copies every field, also those that are added later."""
+def test_message_of_another_agent_has_the_same_fields():
+    """`with_agent` copies every field, including those added later."""
     values = {field.name: f"the {field.name}" for field in dataclasses.fields(AssistantMessage)}
     message = AssistantMessage(**values)
     for other in ("writer", "the agent"):
-        copied = message.of_agent(other)
+        copied = message.with_agent(other)
         assert {name: getattr(copied, name) for name in values} == values | {"agent": other}

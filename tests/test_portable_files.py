@@ -1,4 +1,4 @@
-"""File-system features that not every platform has, and the portable part of the suite on a platform without them."""
+"""Tests for file-system features that some platforms lack, and the portable tests on a limited platform."""
 
 import os
 import re
@@ -27,9 +27,9 @@ LIMITED = (
         "after_fork",
         "forked_process",
         "failed_write_leaves_no_folders",
-    ),  # they fork, or ask who the user is
+    ),  # they fork, or need the current user
     *("document", "limited_platform"),  # documents are parsed in a worker process
-    *("path_is_located", "agentkit_records_are_inaccessible"),  # no link is followed
+    *("path_is_located", "agentkit_records_are_inaccessible"),  # links are not followed
 )
 LINKS = "tests/tools/test_files.py::test_call_is_judged"
 DROPPED = (
@@ -84,7 +84,7 @@ def test_platform_without_locks():
 
 
 @pytest.mark.slow
-def test_the_portable_tests_pass_on_a_limited_platform():
+def test_portable_tests_pass_on_a_limited_platform():
     """The portable tests pass without POSIX modules, folder descriptors and fchmod."""
     chosen = " and ".join(f"not {name}" for name in LIMITED)
     dropped = [f"--deselect={name}" for name in DROPPED]

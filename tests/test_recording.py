@@ -1,4 +1,4 @@
-"""Does whoever asks the world get its answer from the tape that is active, and does the tape hear the world's?"""
+"""Tests for tapes, which record questions and answers or replay them."""
 
 import asyncio
 import threading
@@ -21,20 +21,20 @@ RESULT = ToolResult("add", "ok", "2")
 
 
 class Notebook(Recording):
-    """A tape that keeps in a list what it hears."""
+    """A tape that stores questions and answers in a list."""
 
     def __init__(self, depth=0, heard=None):
         self.depth = depth
         self.heard = [] if heard is None else heard
         self.charges = []
 
-    def asked(self, question, /):
+    def open_question(self, question, /):
         """Return an open question that will be recorded with its answer."""
         return NotedQuestion(self, question)
 
-    def record_milestone(self, run, milestone, /):
-        """Record a milestone."""
-        self.heard.append((self.depth, run, milestone))
+    def record_event(self, run, event, /):
+        """Record a stored event."""
+        self.heard.append((self.depth, run, event))
 
     def now(self):
         """Return a fixed time."""
@@ -42,33 +42,33 @@ class Notebook(Recording):
 
 
 class NotedQuestion(OpenQuestion):
-    """A question whose answer is noted."""
+    """A question whose answer is recorded."""
 
     def __init__(self, notebook, question):
         super().__init__(Notebook(notebook.depth + 1, notebook.heard))
         self.notebook, self.question = notebook, question
 
-    def heard(self, answer, /, *, is_live=False, charge=None):
+    def record_answer(self, answer, /, *, is_live=False, charge=None):
         """Record the question and its answer."""
         self.notebook.heard.append((self.notebook.depth, self.question, answer, is_live))
         self.notebook.charges.append(charge)
 
 
 class Record(Recording):
-    """A tape that has one answer to everything."""
+    """A tape that has the same answer to every question."""
 
     is_replaying = True
 
     def __init__(self, answer):
         self.answer = answer
 
-    def replayed(self, _question, _account=None, /):
+    def replay(self, _question, _account=None, /):
         """Return the recorded answer."""
         return self.answer
 
 
 def refuse():
-    """Raise an error if the world is asked."""
+    """Raise an error, as no call may be made."""
     raise AssertionError("The world was asked")
 
 
@@ -111,49 +111,51 @@ def awaiting(value, error=None):
 
 def test_calls_are_made_without_a_tape():
     """Without a tape every call is made, and the clock is `time.monotonic`."""
-    recording.record_milestone("run", RunResumed())
-    assert recording.taped(CALL, lambda: RESULT) is RESULT
-    assert asyncio.run(recording.ataped(CALL, awaiting(RESULT))) is RESULT
-    assert list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a")))) == [TextDelta("a")]
-    assert asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(TextDelta("a"))))) == [TextDelta("a")]
+    recording.record_event("run", RunResumed())
+    assert recording.record_or_replay(CALL, lambda: RESULT) is RESULT
+    assert asyncio.run(recording.arecord_or_replay(CALL, awaiting(RESULT))) is RESULT
+    assert list(recording.record_or_replay_stream(REQUEST, lambda: stream(TextDelta("a")))) == [TextDelta("a")]
+    assert asyncio.run(drained(recording.arecord_or_replay_stream(REQUEST, lambda: astream(TextDelta("a"))))) == [
+        TextDelta("a")
+    ]
     assert recording.is_replaying() is False
     assert recording.clock() is time.monotonic
 
 
-def test_the_default_recording_stores_nothing():
+def test_default_recording_stores_nothing():
     """The default Recording makes every call and stores nothing."""
     with active(Recording()):
-        recording.record_milestone("run", RunResumed())
-        assert recording.taped(CALL, lambda: RESULT) is RESULT
+        recording.record_event("run", RunResumed())
+        assert recording.record_or_replay(CALL, lambda: RESULT) is RESULT
         assert abs(recording.clock()() - time.time()) < 3600
 
 
 @pytest.mark.parametrize("question", [REQUEST, CALL, PersonAsked(CALL, Decision("ask", "level", "It is dear."))])
-def test_a_question_and_its_answer_are_recorded(question):
+def test_question_and_its_answer_are_recorded(question):
     """A question and its answer are recorded, blocking and awaited."""
     answer = Approved("c1", "once")
     with active(Notebook()) as _:
         notebook = recording.TAPE.get()
-        assert recording.taped(question, lambda: answer) is answer
-        assert asyncio.run(recording.ataped(question, awaiting(answer), lambda _: True)) is answer
-        recording.record_milestone("run", RunResumed())
+        assert recording.record_or_replay(question, lambda: answer) is answer
+        assert asyncio.run(recording.arecord_or_replay(question, awaiting(answer), lambda _: True)) is answer
+        recording.record_event("run", RunResumed())
         assert recording.clock()() == 42.0
     assert notebook.heard == [(0, question, answer, False), (0, question, answer, True), (0, "run", RunResumed())]
     assert recording.TAPE.get() is None
 
 
-def test_a_model_error_is_recorded():
+def test_model_error_is_recorded():
     """A ModelError is recorded and raised, blocking, awaited and streaming."""
     notebook, error = Notebook(), RateLimited("Slow down.")
     with active(notebook):
         with pytest.raises(RateLimited):
-            recording.taped(REQUEST, lambda: next(stream(error=error)))
+            recording.record_or_replay(REQUEST, lambda: next(stream(error=error)))
         with pytest.raises(RateLimited):
-            asyncio.run(recording.ataped(REQUEST, awaiting(None, error)))
+            asyncio.run(recording.arecord_or_replay(REQUEST, awaiting(None, error)))
         with pytest.raises(RateLimited):
-            list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a"), error=error)))
+            list(recording.record_or_replay_stream(REQUEST, lambda: stream(TextDelta("a"), error=error)))
         with pytest.raises(RateLimited):
-            asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(error=error))))
+            asyncio.run(drained(recording.arecord_or_replay_stream(REQUEST, lambda: astream(error=error))))
     assert notebook.heard == [(0, REQUEST, error, False)] * 4
 
 
@@ -161,7 +163,7 @@ def test_other_errors_are_not_recorded():
     """Exceptions other than ModelError are not recorded."""
     notebook = Notebook()
     with active(notebook), pytest.raises(ZeroDivisionError):
-        recording.taped(CALL, lambda: 1 // 0)
+        recording.record_or_replay(CALL, lambda: 1 // 0)
     assert notebook.heard == []
 
 
@@ -171,46 +173,48 @@ def test_nested_questions_are_recorded():
 
     def ask():
         context = copy_context()
-        thread = threading.Thread(target=context.run, args=(recording.taped, REQUEST, lambda: RESPONSE))
+        thread = threading.Thread(target=context.run, args=(recording.record_or_replay, REQUEST, lambda: RESPONSE))
         thread.start()
         thread.join()
         return RESULT
 
     with active(notebook):
-        recording.taped(CALL, ask)
+        recording.record_or_replay(CALL, ask)
     assert [(depth, question) for depth, question, *_ in notebook.heard] == [(1, REQUEST), (0, CALL)]
 
 
 EVENTS = (ReasoningDelta("Think."), TextDelta("Hi "), TextDelta("there."), ResponseReceived(RESPONSE))
 
 
-def test_a_stream_is_recorded_once():
+def test_stream_is_recorded_once():
     """The events of a stream are passed on, and its response is recorded once."""
     notebook = Notebook()
     with active(notebook):
-        assert tuple(recording.taped_stream(REQUEST, lambda: stream(*EVENTS))) == EVENTS
-        assert tuple(asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(*EVENTS))))) == EVENTS
+        assert tuple(recording.record_or_replay_stream(REQUEST, lambda: stream(*EVENTS))) == EVENTS
+        assert (
+            tuple(asyncio.run(drained(recording.arecord_or_replay_stream(REQUEST, lambda: astream(*EVENTS))))) == EVENTS
+        )
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_closed_stream_is_recorded_as_truncated():
+def test_closed_stream_is_recorded_as_truncated():
     """The text received before a stream was closed is recorded as a truncated response."""
     notebook = Notebook()
     with active(notebook):
-        pieces = recording.taped_stream(REQUEST, lambda: stream(*EVENTS))
+        pieces = recording.record_or_replay_stream(REQUEST, lambda: stream(*EVENTS))
         assert [next(pieces), next(pieces)] == [*EVENTS[:2]]
         pieces.close()
-        asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(*EVENTS)), most=2))
+        asyncio.run(drained(recording.arecord_or_replay_stream(REQUEST, lambda: astream(*EVENTS)), most=2))
     cut = Response(AssistantMessage("Hi "), finish_reason="length")
     assert notebook.heard == [(0, REQUEST, cut, False)] * 2
 
 
-def test_a_stream_need_not_be_a_generator():
+def test_stream_need_not_be_a_generator():
     """A stream can be any iterator of events."""
     notebook = Notebook()
 
     class Once:
-        """An awaiting iterator of one event."""
+        """An async iterator of one event."""
 
         def __init__(self):
             self.events = [ResponseReceived(RESPONSE)]
@@ -224,12 +228,12 @@ def test_a_stream_need_not_be_a_generator():
             return self.events.pop()
 
     with active(notebook):
-        list(recording.taped_stream(REQUEST, lambda: iter(EVENTS)))
-        asyncio.run(drained(recording.ataped_stream(REQUEST, Once)))
+        list(recording.record_or_replay_stream(REQUEST, lambda: iter(EVENTS)))
+        asyncio.run(drained(recording.arecord_or_replay_stream(REQUEST, Once)))
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_recorded_answer_is_returned():
+def test_recorded_answer_is_returned():
     """A replay returns recorded answers without executing anything."""
     pieces = [
         ReasoningDelta("Think."),
@@ -239,45 +243,49 @@ def test_a_recorded_answer_is_returned():
     ]
     with active(Record(RESPONSE)):
         assert recording.is_replaying()
-        assert recording.taped(REQUEST, refuse) is RESPONSE
-        assert asyncio.run(recording.ataped(REQUEST, refuse)) is RESPONSE
-        assert list(recording.taped_stream(REQUEST, refuse)) == pieces
-        assert asyncio.run(drained(recording.ataped_stream(REQUEST, refuse))) == pieces
+        assert recording.record_or_replay(REQUEST, refuse) is RESPONSE
+        assert asyncio.run(recording.arecord_or_replay(REQUEST, refuse)) is RESPONSE
+        assert list(recording.record_or_replay_stream(REQUEST, refuse)) == pieces
+        assert asyncio.run(drained(recording.arecord_or_replay_stream(REQUEST, refuse))) == pieces
     with active(Record(Response(AssistantMessage()))):
-        assert list(recording.taped_stream(REQUEST, refuse)) == [ResponseReceived(Response(AssistantMessage()))]
+        assert list(recording.record_or_replay_stream(REQUEST, refuse)) == [
+            ResponseReceived(Response(AssistantMessage()))
+        ]
 
 
-def test_a_recorded_error_is_raised():
+def test_recorded_error_is_raised():
     """A recorded ModelError is raised again."""
     with active(Record(RateLimited("Slow down."))), pytest.raises(RateLimited, match="Slow down"):
-        recording.taped(REQUEST, refuse)
+        recording.record_or_replay(REQUEST, refuse)
 
 
-def test_an_abandoned_attempt_records_the_error():
+def test_abandoned_attempt_records_the_error():
     """A question in an abandoned attempt is answered by the error, and later answers are ignored."""
     recorder, error = Notebook(), RateLimited("Too late.")
-    with active(recorder), recording.attempted() as attempt:
-        before = attempt.asked(REQUEST)
+    with active(recorder), recording.start_attempt() as attempt:
+        before = attempt.open_question(REQUEST)
         assert attempt.give_up(error)
-        attempt.asked(REQUEST)
-        before.left(RESPONSE)
-    after = attempt.asked(REQUEST)
-    after.left(RESPONSE)
+        attempt.open_question(REQUEST)
+        before.record_partial(RESPONSE)
+    after = attempt.open_question(REQUEST)
+    after.record_partial(RESPONSE)
     answers = [answer for _, _, answer, _ in recorder.heard]
     assert answers == [error, error, RESPONSE, error, RESPONSE]
 
 
-def test_an_attempt_passes_everything_on():
+def test_attempt_passes_everything_on():
     """An attempt passes all calls to the active tape."""
     with active(Notebook()):
         notebook = recording.TAPE.get()
-        with recording.attempted() as attempt:
-            attempt.record_milestone("run", RunResumed())
-            assert (attempt.replayed(CALL), attempt.now(), attempt.watch()()) == (None, 42.0, 42.0)
+        with recording.start_attempt() as attempt:
+            attempt.record_event("run", RunResumed())
+            assert (attempt.replay(CALL), attempt.now(), attempt.new_clock()()) == (None, 42.0, 42.0)
             with pytest.raises(RateLimited), active(attempt):
-                list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a"), error=RateLimited("No."))))
+                list(
+                    recording.record_or_replay_stream(REQUEST, lambda: stream(TextDelta("a"), error=RateLimited("No.")))
+                )
     assert (0, "run", RunResumed()) in notebook.heard
-    with recording.attempted() as attempt:
+    with recording.start_attempt() as attempt:
         assert attempt.give_up(RateLimited("Nobody hears it."))
 
 
@@ -285,19 +293,19 @@ def test_parts_of_a_program_have_separate_clocks():
     """Concurrent parts of a program have separate clocks named by their nested scopes."""
 
     class Named(Recording):
-        """A tape that notes for which part a watch was made."""
+        """A tape that records for which part a watch was created."""
 
         def __init__(self):
             self.parts = []
 
-        def watch(self, part="", /):
+        def new_clock(self, part="", /):
             """Record the part."""
             self.parts.append(part)
-            return super().watch(part)
+            return super().new_clock(part)
 
     named = Named()
-    recording.ScopedRecording(recording.ScopedRecording(named, "map 3"), "5").watch()
-    recording.ScopedRecording(named, "map 4").watch()
+    recording.ScopedRecording(recording.ScopedRecording(named, "map 3"), "5").new_clock()
+    recording.ScopedRecording(named, "map 4").new_clock()
     with active(named):
-        assert recording.clock().left(2.5) == 2.5
+        assert recording.clock().seconds_left(2.5) == 2.5
     assert named.parts == ["map 3/5/", "map 4/", ""]

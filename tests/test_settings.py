@@ -1,4 +1,4 @@
-"""What counts as set, and who sees a secret?"""
+"""Tests for environment variables, secrets, and folders of settings and state."""
 
 import copy
 import json
@@ -36,18 +36,18 @@ def test_empty_variables_are_listed(monkeypatch):
 @pytest.mark.parametrize(
     "show", [str, repr, "{}".format, "{!s:>20}".format, lambda secret: f"%s %r {secret}" % (secret, secret)]
 )
-def test_a_secret_is_masked_in_text(show):
+def test_secret_is_masked_in_text(show):
     """A secret is masked in any string formatting."""
     assert "s3cret" not in show(Secret("s3cret"))
 
 
-def test_a_secret_is_not_serialized_as_json():
+def test_secret_is_not_serialized_as_json():
     """A secret cannot be serialized as JSON."""
     with pytest.raises(TypeError):
         json.dumps({"key": Secret("s3cret")})
 
 
-def test_a_secret_is_revealed_only_on_request():
+def test_secret_is_revealed_only_on_request():
     """A secret has `reveal`, is compared by value, and can be copied and pickled."""
     secret = Secret("s3cret")
     assert secret.reveal() == "s3cret"
@@ -67,7 +67,7 @@ def test_a_secret_is_revealed_only_on_request():
         ("", "nothing", "nothing"),
     ],
 )
-def test_a_secret_is_removed_from_a_text(value, text, expected):
+def test_secret_is_removed_from_a_text(value, text, expected):
     """A secret is removed from a text, a short one only as a separate word."""
     assert Secret(value).scrub(text) == expected
 
@@ -83,7 +83,7 @@ def test_a_secret_is_removed_from_a_text(value, text, expected):
         ("linux", {"AGENTKIT_STATE": "/y", "XDG_STATE_HOME": "/x"}, "/y"),
     ],
 )
-def test_the_state_folder_depends_on_the_platform(platform, variables, folder, monkeypatch):
+def test_state_folder_depends_on_the_platform(platform, variables, folder, monkeypatch):
     """The state folder depends on the platform and on environment variables."""
     for name in ("AGENTKIT_STATE", "XDG_STATE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
@@ -101,7 +101,7 @@ def test_the_state_folder_depends_on_the_platform(platform, variables, folder, m
         ("win32", {"APPDATA": "/y"}, "/y/agentkit/config.toml"),
     ],
 )
-def test_the_settings_folder_depends_on_the_platform(platform, variables, file, monkeypatch):
+def test_settings_folder_depends_on_the_platform(platform, variables, file, monkeypatch):
     """The settings folder depends on the platform."""
     for name in ("XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
@@ -120,7 +120,7 @@ def test_secret_values_are_sorted_by_length(monkeypatch):
 
 
 class Terminal:
-    """A stream that a person reads."""
+    """A stream that is a terminal."""
 
     def isatty(self):
         """Return True."""
@@ -140,6 +140,6 @@ def test_colours_depend_on_the_terminal(variables, coloured, monkeypatch):
     assert settings.has_colour(Terminal()) is coloured
 
 
-def test_a_missing_stream_is_not_a_terminal():
+def test_missing_stream_is_not_a_terminal():
     """A missing stream is not a terminal."""
     assert not settings.is_terminal(None)

@@ -1,4 +1,4 @@
-"""Suggestions for misspelt arguments."""
+"""Tests for suggestions for misspelt arguments."""
 
 import asyncio
 
@@ -85,7 +85,7 @@ def test_misspelt_argument(make, text):
 
 
 def test_unknown_attribute_of_an_agent():
-    """Setting an unknown attribute of an agent is an AttributeError that Python can complete with a suggestion."""
+    """Setting an unknown attribute of an agent raises an AttributeError that Python can complete with a suggestion."""
     agent = helper()
     with pytest.raises(
         AttributeError, match="'Agent' object has no attribute 'intruction'; these can be set: name, "

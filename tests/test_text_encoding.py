@@ -1,4 +1,4 @@
-"""Decoding of text whose encoding nobody states."""
+"""Tests for the decoding of text with an unknown encoding."""
 
 import codecs
 import json
@@ -81,7 +81,7 @@ def test_little_evidence_means_western_european(content, text, encoding):
     assert (decoded.text, decoded.encoding) == (text, encoding)
 
 
-def test_file_tools_read_and_keep_legacy_files(tmp_path):
+def test_file_tools_preserve_legacy_encodings(tmp_path):
     """read_file names encoding and confidence; edit_file keeps the encoding and the damaged bytes of a file."""
     workspace = Workspace(tmp_path)
     (tmp_path / "list.csv").write_bytes(RUSSIAN.encode("cp1251"))
@@ -126,7 +126,7 @@ def test_knowledge_states_the_detected_encoding(tmp_path):
     assert knowledge.search("привет")[0].text == RUSSIAN
 
 
-def test_character_that_an_encoding_lacks_is_refused():
+def test_character_missing_from_an_encoding_is_rejected():
     """A character that a legacy encoding lacks is rejected."""
     with pytest.raises(ToolError, match=r"cp1252, which has no '世'"):
         decode_text(b"caf\xe9").encode("世")
@@ -155,7 +155,7 @@ def test_text_with_a_few_zeros_is_not_utf16():
     assert decode_text(b"abc\0def\n" * 10) is None
 
 
-def test_a_lazy_pattern_is_compiled_on_first_use():
+def test_lazy_pattern_is_compiled_on_first_use():
     """A pattern is compiled on the first search and not before."""
     faulty = lazy_pattern("(")
     assert faulty.pattern == "("

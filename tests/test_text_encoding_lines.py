@@ -1,8 +1,8 @@
-"""Splitting of texts into lines."""
+"""Tests for the splitting of texts into lines."""
 
 import pytest
 
-from agentkit.text_encoding import sentence, split_lines
+from agentkit.text_encoding import as_sentence, split_lines
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_lines_end_at_line_feeds(text, lines):
 )
 def test_sentences_end(text, ended):
     """A full stop is added to a text that does not end a sentence."""
-    assert sentence(text) == ended
+    assert as_sentence(text) == ended

@@ -1,4 +1,4 @@
-"""What was spent, at what price, and what may be spent?"""
+"""Tests for usage, prices, costs and limits."""
 
 import math
 from dataclasses import astuple, replace
@@ -19,8 +19,8 @@ from agentkit.usage import (
     Limits,
     Price,
     Tariff,
-    dearest,
-    shown_cost,
+    format_cost,
+    highest_price,
     unreported,
 )
 
@@ -54,7 +54,7 @@ def test_sums_do_not_depend_on_order(one, two, three):
 
 
 @given(SUMS)
-def test_an_empty_usage_does_not_change_a_sum(usage):
+def test_empty_usage_does_not_change_a_sum(usage):
     """Adding an empty usage does not change a sum."""
     assert usage + Usage() == usage
     assert sum([usage, usage], Usage()) == usage + usage
@@ -68,7 +68,7 @@ def test_unreported_requests_are_counted():
 
 
 @given(st.lists(USAGES, max_size=6))
-def test_a_sum_has_a_part_for_each_tariff(usages):
+def test_sum_has_a_part_for_each_tariff(usages):
     """The sum of usages with several tariffs has a part for each tariff."""
     total = sum(usages, Usage())
     used = {usage.tariff for usage in usages if usage != Usage()}
@@ -81,12 +81,12 @@ def test_a_sum_has_a_part_for_each_tariff(usages):
 
 def test_one_tariff_needs_no_parts():
     """The sum of usages with one tariff has that tariff and no parts."""
-    usage = Usage(10, 5, requests=1).under(SMALL)
+    usage = Usage(10, 5, requests=1).with_tariff(SMALL)
     assert usage + usage == Usage(20, 10, requests=2, tariff=SMALL)
     assert Usage().by_tariff == ()
 
 
-def test_total_counts_nothing_twice():
+def test_total_counts_tokens_once():
     """The total is the input and output tokens, which include cached and reasoning tokens."""
     usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=8, reasoning_tokens=3, requests=1, written_tokens=2)
     assert usage.total_tokens == 15
@@ -95,7 +95,7 @@ def test_total_counts_nothing_twice():
 @pytest.mark.parametrize(
     ("input_tokens", "over"), [(0, 0), (32_000, 0), (32_001, 32_000), (272_000, 256_000), (10**7, LONG_REQUESTS[-1])]
 )
-def test_a_request_is_charged_by_its_length(input_tokens, over):
+def test_request_is_charged_by_its_length(input_tokens, over):
     """The tariff of a request contains the length tier that it exceeds."""
     tariff = Tariff("openai", "gpt-a", price=TIERED).of_request("gpt-a-2026", input_tokens)
     assert tariff == Tariff("openai", "gpt-a", "gpt-a-2026", over, TIERED)
@@ -104,7 +104,7 @@ def test_a_request_is_charged_by_its_length(input_tokens, over):
 @pytest.mark.parametrize(
     ("served", "text"), [("", "azure:mine"), ("mine", "azure:mine"), ("gpt-a", "azure:mine (gpt-a)")]
 )
-def test_a_tariff_names_provider_and_model(served, text):
+def test_tariff_names_provider_and_model(served, text):
     """A tariff is shown as provider and model, with the served model if it differs."""
     assert str(Tariff("azure", "mine", served)) == text
 
@@ -129,7 +129,7 @@ def test_cached_tokens_are_limited_to_sent_tokens():
     assert Price(1, 10, 0.5).dollars(1_000_000, 0, 5_000_000, 5_000_000) == 0.5
 
 
-def test_a_tier_price_applies_to_the_whole_request():
+def test_tier_price_applies_to_the_whole_request():
     """A request above the start of a tier is charged at its price as a whole."""
     assert TIERED.dollars(200_000, 0) == pytest.approx(0.2)
     assert TIERED.dollars(200_001, 0) == pytest.approx(0.400002)
@@ -140,8 +140,8 @@ def test_a_tier_price_applies_to_the_whole_request():
 
 def test_tiered_prices_apply_to_each_request():
     """Tiered prices apply to each request and not to the sum of requests."""
-    short = Usage(1_000_000, 0, requests=10).under(SMALL)
-    long = Usage(1_000_000, 0, requests=4).under(LARGE)
+    short = Usage(1_000_000, 0, requests=10).with_tariff(SMALL)
+    long = Usage(1_000_000, 0, requests=4).with_tariff(LARGE)
     assert TIERED.dollars_of(short) == 1
     assert TIERED.dollars_of(long) == 2
     assert TIERED.dollars_of(short + long) == 3
@@ -159,7 +159,7 @@ TIERED_PRICES = st.builds(
 
 
 @given(PRICES, TIERS, TOKENS, TOKENS, st.tuples(TOKENS, TOKENS))
-def test_the_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tokens, of_cache):
+def test_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tokens, of_cache):
     """No request costs more than the worst case, whatever its cache and tier."""
     rates = {"cached": price.cached, "written": price.written}
     tiered = Price(price.input, price.output, **rates, tiers=tuple(sorted(tiers, key=lambda tier: tier[0])))
@@ -170,15 +170,15 @@ def test_the_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tok
 
 
 @given(st.lists(TIERED_PRICES, min_size=1, max_size=3), TOKENS, TOKENS)
-def test_the_most_expensive_of_several_prices(prices, input_tokens, output_tokens):
+def test_most_expensive_of_several_prices(prices, input_tokens, output_tokens):
     """No price of several costs more than the most expensive of them."""
-    worst = dearest(prices).worst_case(input_tokens, output_tokens)
+    worst = highest_price(prices).worst_case(input_tokens, output_tokens)
     assert all(price.worst_case(input_tokens, output_tokens) <= worst * (1 + 1e-9) for price in prices)
 
 
-def test_the_most_expensive_of_one_price():
+def test_most_expensive_of_one_price():
     """The most expensive of one price is the price itself."""
-    assert dearest([TIERED]) is TIERED
+    assert highest_price([TIERED]) is TIERED
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_the_most_expensive_of_one_price():
         (Price(0, 0, tiers=((1, TIERED),)), False),
     ],
 )
-def test_free_is_what_never_costs_anything(price, is_free):
+def test_price_is_free_if_all_tokens_are(price, is_free):
     """A price is free if every kind of token costs nothing at any length."""
     assert price.is_free is is_free
 
 
 @pytest.mark.parametrize("rate", [-1, math.nan, math.inf, "1", True, None])
-def test_an_invalid_price_is_rejected(rate):
+def test_invalid_price_is_rejected(rate):
     """A negative, infinite or non-numeric price raises an error with its name."""
     with pytest.raises(ConfigError, match=r"Price\(output=\) takes US dollars per million tokens"):
         Price(1, rate)
@@ -216,14 +216,14 @@ def test_an_invalid_price_is_rejected(rate):
         (None, "unknown"),
     ],
 )
-def test_a_cost_is_shown_with_its_source(cost, text):
+def test_cost_is_shown_with_its_source(cost, text):
     """A cost is shown as an estimate with its source and date, a lower bound or unknown."""
-    assert shown_cost(cost) == text
+    assert format_cost(cost) == text
 
 
 @pytest.mark.for_each("name", ["tool_calls", "input_tokens", "repeated_calls"])
 @pytest.mark.for_each("value", [0, -1, 1.5, True, "3"])
-def test_a_limit_on_a_count_must_be_an_integer(name, value):
+def test_limit_on_a_count_must_be_an_integer(name, value):
     """A limit on a count must be a positive integer."""
     with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a whole number of at least 1"):
         Limits(**{name: value})
@@ -231,7 +231,7 @@ def test_a_limit_on_a_count_must_be_an_integer(name, value):
 
 @pytest.mark.for_each("name", ["cost", "seconds"])
 @pytest.mark.for_each("value", [0, -0.5, math.nan, math.inf, True, "3"])
-def test_a_limit_on_cost_or_time_must_be_positive(name, value):
+def test_limit_on_cost_or_time_must_be_positive(name, value):
     """A limit on cost or time must be a positive number."""
     with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a number above 0"):
         Limits(**{name: value})
@@ -245,7 +245,7 @@ def test_limits_can_be_set_and_lifted():
 
 
 @pytest.mark.parametrize("value", ["ignore", None, 3])
-def test_an_invalid_unknown_price_is_rejected(value):
+def test_invalid_unknown_price_is_rejected(value):
     """An invalid `unknown_price` raises a ConfigError."""
     with pytest.raises(ConfigError, match="takes 'refuse', 'free' or a Price"):
         Limits(unknown_price=value)
@@ -264,7 +264,7 @@ def test_limits_are_documented():
 )
 def test_limits_are_rendered(name, value, text):
     """A limit is rendered with its value and unit."""
-    assert Limits(**{name: value}).rendered(name) == text
+    assert Limits(**{name: value}).format_limit(name) == text
 
 
 def test_unlimited():

@@ -1,4 +1,4 @@
-"""Do the types of the public names help a user's program, and does it run as written?"""
+"""Tests for the types of the public names, with a user's program that also runs."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""What does a judge say, and which of several decisions binds?"""
+"""Tests for verdicts and the combination of decisions."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ def test_only_allow_allows_and_only_deny_denies(verdict, allowed, denied):
 
 
 @pytest.mark.parametrize("word", ["allow", "ask", "deny"])
-def test_a_verdict_can_be_a_string(word):
+def test_verdict_can_be_a_string(word):
     """A verdict can be given as a string."""
     decision = Decision(word, "rule", "A reason.")
     assert decision == Decision(Verdict(word), "rule", "A reason.")
@@ -31,26 +31,26 @@ def test_a_verdict_can_be_a_string(word):
 
 
 @pytest.mark.parametrize("verdict", ["", "yes", "Deny", "denied", None, True, 0])
-def test_an_invalid_verdict_is_rejected(verdict):
+def test_invalid_verdict_is_rejected(verdict):
     """An invalid verdict raises a ValueError."""
     with pytest.raises(ValueError, match="Verdict"):
         Decision(verdict, "rule", "A reason.")
 
 
 @pytest.mark.for_each("verdicts", [pair for count in (1, 2, 3) for pair in itertools.product(Verdict, repeat=count)])
-def test_the_strictest_decision_takes_precedence(verdicts):
+def test_strictest_decision_takes_precedence(verdicts):
     """Deny takes precedence over ask, and ask over allow, in any order."""
     order = [Verdict.DENY, Verdict.ASK, Verdict.ALLOW]
     assert strictest(DECISIONS[verdict] for verdict in verdicts).verdict is min(verdicts, key=order.index)
 
 
-def test_the_earliest_of_equal_decisions_is_returned():
+def test_earliest_of_equal_decisions_is_returned():
     """The earliest of equal decisions is returned."""
     first, second = Decision(Verdict.ASK, "first", "One."), Decision(Verdict.ASK, "second", "Two.")
     assert strictest([DECISIONS[Verdict.ALLOW], first, second]) is first
 
 
-def test_an_empty_list_of_decisions_is_rejected():
+def test_empty_list_of_decisions_is_rejected():
     """An empty list of decisions raises a ValueError."""
     with pytest.raises(ValueError, match="empty"):
         strictest([])

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, Unpack,
 from agentkit._dataclass import dataclass
 from agentkit.agents import options as agent_options
 from agentkit.agents.budget import ContextBudget
-from agentkit.agents.options import AgentOptions, Prompt, check_rules, checked_listener
-from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinished, RunResult, RunStream, result_in
+from agentkit.agents.options import AgentOptions, Prompt, check_rules, validate_listener
+from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinished, RunResult, RunStream, final_result
 from agentkit.agents.run_config import (
     LINEAGE,
     BatchScope,
@@ -35,7 +35,7 @@ from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
-from agentkit.sessions.export import given
+from agentkit.sessions.export import validate_messages
 from agentkit.sessions.session import Session
 from agentkit.sessions.state import RunState
 from agentkit.tooling.run_context import CONTEXT, NO_RUN, ContextType
@@ -95,11 +95,11 @@ class MapMixin(Runner, Generic[T]):
         """
         with short_traceback:
             scope = self._batch_scope(options)
-            given = prompts if scope is None else list(prompts)
+            items = prompts if scope is None else list(prompts)
             how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor, "scope": scope}
 
             def start() -> list[RunResult[T]]:
-                return self._batch("map", given, concurrency, options, **how).run()
+                return self._batch("map", items, concurrency, options, **how).run()
 
             return start() if scope is None else scope.run(start)
 
@@ -136,10 +136,10 @@ class MapMixin(Runner, Generic[T]):
     ) -> BatchRun:
         unknown = options.keys() - MapOptions.__annotations__.keys()
         if unknown:
-            from agentkit.suggestions import arguments_of, refuse
+            from agentkit.suggestions import arguments_of, raise_unknown_argument
 
             accepted = (*arguments_of(MapMixin.map), *MapOptions.__annotations__)
-            refuse(f"Agent.{function}", unknown, accepted)
+            raise_unknown_argument(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
         answers = None
@@ -156,25 +156,25 @@ class StreamedText:
     """The text streamed so far in a run. With `withholds_text` text is only emitted after it was checked."""
 
     withholds_text: bool
-    said: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     """The text emitted for each response."""
 
     def piece(self, event: Event) -> str:
         """The text to emit for an event; each response starts a new paragraph."""
         if isinstance(event, RequestStarted):
-            self.said.append("")
+            self.texts.append("")
         if not isinstance(event, TextDelta) or self.withholds_text:
             return ""
-        before = PARAGRAPH if any(self.said) and not self.said[-1] else ""
-        self.said[-1] += event.text
+        before = PARAGRAPH if any(self.texts) and not self.texts[-1] else ""
+        self.texts[-1] += event.text
         return before + event.text
 
     def rest(self, answer: str) -> str:
         """The part of the answer that was not emitted yet."""
-        told = next((said for said in reversed(self.said) if said and answer.startswith(said)), None)
-        if told is not None:
-            return answer[len(told) :]
-        return (PARAGRAPH if any(self.said) and answer else "") + answer
+        emitted = next((text for text in reversed(self.texts) if text and answer.startswith(text)), None)
+        if emitted is not None:
+            return answer[len(emitted) :]
+        return (PARAGRAPH if any(self.texts) and answer else "") + answer
 
 
 _Kind = TypeVar("_Kind", bound=Event)
@@ -208,7 +208,7 @@ class ConversationMixin(Runner):
 
     @history.setter
     def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
-        conversation = given(agent_options.conversation_from(messages, self.tools))
+        conversation = validate_messages(agent_options.conversation_from(messages, self.tools))
         self.reset()  # only a valid conversation replaces the current one
         self.session.append(conversation, are_valid=True)
 
@@ -243,7 +243,7 @@ class ConversationMixin(Runner):
         raises.
         """
         with short_traceback:
-            agent_options.refuse_of_run("stream_text", options, ("prompt", *RunOptions.__annotations__))
+            agent_options.refuse_unknown_option("stream_text", options, ("prompt", *RunOptions.__annotations__))
             spoken = self._text_stream(prompt)
             with closing(self.events(prompt, streaming=True, **options)) as events:
                 for event in events:
@@ -255,7 +255,7 @@ class ConversationMixin(Runner):
     ) -> AsyncGenerator[str, None]:
         """Async version of `stream_text`."""
         with short_traceback:
-            agent_options.refuse_of_run("astream_text", options, ("prompt", *RunOptions.__annotations__))
+            agent_options.refuse_unknown_option("astream_text", options, ("prompt", *RunOptions.__annotations__))
             spoken = self._text_stream(prompt)
             async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
                 async for event in events:
@@ -283,7 +283,7 @@ class ConversationMixin(Runner):
 
     def reset(self) -> None:
         """Forget the conversation and start a new one; a stored conversation is not deleted."""
-        self.session = self.session.anew()
+        self.session = self.session.start_over()
         self._context_of = None
         self._room.estimates.forget()
 
@@ -295,13 +295,13 @@ class ConversationMixin(Runner):
             raise ConfigError(
                 f"{kind.__name__} is only stored with the session, and not emitted. The last event is RunFinished."
             )
-        checked_listener(listener)
+        validate_listener(listener)
 
-        def heard(event: Event) -> None:
+        def call_listener(event: Event) -> None:
             if isinstance(event, kind):
                 listener(event)
 
-        self.listeners.append(heard)
+        self.listeners.append(call_listener)
         return listener
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -309,8 +309,8 @@ class ConversationMixin(Runner):
         if name in agent_options.SETTABLE:
             value = agent_options.SETTABLE[name](value)
             if name in ("policy", "tools"):
-                given: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
-                check_rules(**given)
+                validate_messages: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
+                check_rules(**validate_messages)
         elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
             text = f"'Agent' object has no attribute {name!r}; these can be set: {', '.join(_SETTABLE)}"
             raise AttributeError(text, name=name, obj=self)
@@ -342,13 +342,15 @@ class AgentTool:
         Args:
             request: The task of the agent, with all the information it needs: it does not see this conversation.
         """
-        return self._told(result_in(list(self.agent.events(_work(request), session=Session()))))
+        return self._return_value(final_result(list(self.agent.events(_new_or_resumed(request), session=Session()))))
 
     async def acall(self, request: str) -> Any:
         """Async version of a call."""
-        return self._told(result_in([event async for event in self.agent.aevents(_work(request), session=Session())]))
+        return self._return_value(
+            final_result([event async for event in self.agent.aevents(_new_or_resumed(request), session=Session())])
+        )
 
-    def _told(self, result: RunResult[Any]) -> Any:
+    def _return_value(self, result: RunResult[Any]) -> Any:
         if result.status == "done":
             return result.value
         call_progress = LINEAGE.get().call_progress
@@ -360,7 +362,7 @@ class AgentTool:
         raise ToolError(f"{self.agent.name} has no answer (status: {result.status}). {why}{so_far}")
 
 
-def _work(request: str) -> str | Resumption:
+def _new_or_resumed(request: str) -> str | Resumption:
     """The request, or the waiting run that it started, with the person's answer."""
     call_progress = LINEAGE.get().call_progress
     return request if call_progress is None or not call_progress.waiting else _resumption(call_progress)
@@ -369,27 +371,27 @@ def _work(request: str) -> str | Resumption:
 def _resumption(call_progress: CallProgress) -> Resumption:
     """Resume the waiting run. Raises ToolError if the person was asked about a different call."""
     (postponed,) = (each for each in call_progress.waiting if isinstance(each, ToolCallPostponed))
-    (said,) = (each for each in call_progress.waiting if isinstance(each, Approved))
+    (approved,) = (each for each in call_progress.waiting if isinstance(each, Approved))
     saved = RunResult.from_json(json.dumps(postponed.inner_run))
     waits, asked = next(iter(saved.pending), None), postponed.call
-    told = asked.name, asked.arguments, postponed.question
-    if waits is None or (waits.tool, waits.arguments, waits.question) != told:
+    shown = asked.name, asked.arguments, postponed.question
+    if waits is None or (waits.tool, waits.arguments, waits.question) != shown:
         raise ToolError("The saved run was changed: the person was asked about another call than the one that waits.")
-    return Resumption(saved, {waits.id: _words(said) if waits.needs_answer else _answer(said)})
+    return Resumption(saved, {waits.id: _text_answer(approved) if waits.needs_answer else _approval_answer(approved)})
 
 
-def _words(said: Approved) -> str | Approval:
-    return said.text if said.answer != Approval.NO else Approval.NO
+def _text_answer(approved: Approved) -> str | Approval:
+    return approved.text if approved.answer != Approval.NO else Approval.NO
 
 
-def _answer(said: Approved) -> Any:
-    arguments = None if said.arguments is None else json.loads(said.arguments)
-    return ApproverAnswer(Approval(said.answer), said.text, arguments)
+def _approval_answer(approved: Approved) -> Any:
+    arguments = None if approved.arguments is None else json.loads(approved.arguments)
+    return ApproverAnswer(Approval(approved.answer), approved.text, arguments)
 
 
 def _pause(result: RunResult[Any]) -> Pause:
     """The pause of the agent's run, at its first waiting call, with an id that is unique in the parent run."""
-    waits = RunState.of(result.milestones).waiting[0]
+    waits = RunState.of(result.events).waiting[0]
     asked = replace(waits.asked, id=f"{(CONTEXT.get() or NO_RUN).call}.{waits.asked.id}")
     decision, folder = (None, "") if waits.postponed is None else (waits.postponed.decision, waits.postponed.folder)
     return Pause(asked, waits.question, decision, folder, inner_run=json.loads(result.to_json()))
@@ -405,9 +407,9 @@ Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
 
-_OF_RUN = ("prompt", "output_type", *RunOptions.__annotations__)
-_OF_RESUME = ("saved", "answers", "limits", "agents", *ResumeOptions.__annotations__)
-_TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
+_RUN_ARGUMENTS = ("prompt", "output_type", *RunOptions.__annotations__)
+_RESUME_ARGUMENTS = ("saved", "answers", "limits", "agents", *ResumeOptions.__annotations__)
+_ARGUMENTS = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
 class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
@@ -521,11 +523,11 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         listeners: Iterable[Listener] = (),
         **unknown: object,
     ) -> None:
-        given = locals()  # each argument by its name
+        validate_messages = locals()  # each argument by its name
         with short_traceback:
-            agent_options.refuse_unknown(unknown, _TAKEN)
+            agent_options.refuse_unknown(unknown, _ARGUMENTS)
             own = vars(self)  # bypass __setattr__, as each value is validated already
-            own.update(agent_options.attributes_from(given))
+            own.update(agent_options.attributes_from(validate_messages))
             own["_room"] = ContextBudget(own.pop("_window"))
             own.update(_own_llm=None, _context_of=None, _grants=Grants(), _usage=NO_USAGE, _lock=threading.Lock())
 
@@ -545,20 +547,20 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __call__(self, prompt: Prompt, **options: Unpack[RunOptions[ContextType]]) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
         with short_traceback:
-            agent_options.refuse_of_run("__call__", options, ("prompt", *RunOptions.__annotations__))
+            agent_options.refuse_unknown_option("__call__", options, ("prompt", *RunOptions.__annotations__))
             return self.run(prompt, **options).raise_for_status().text
 
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[Any]: ...
     def run(
         self,
@@ -577,20 +579,20 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         Raises ConfigError and NoProvider for what is known before the run.
         """
         with short_traceback:
-            agent_options.refuse_of_run("run", options, _OF_RUN)
-            return result_in(list(self.events(prompt, output_type=output_type, **options)))
+            agent_options.refuse_unknown_option("run", options, _RUN_ARGUMENTS)
+            return final_result(list(self.events(prompt, output_type=output_type, **options)))
 
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[Any]: ...
     async def arun(
         self,
@@ -601,21 +603,21 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     ) -> RunResult[Any]:
         """Async version of `run`."""
         with short_traceback:
-            agent_options.refuse_of_run("arun", options, _OF_RUN)
+            agent_options.refuse_unknown_option("arun", options, _RUN_ARGUMENTS)
             events = self.aevents(prompt, output_type=output_type, **options)
-            return result_in([event async for event in events])
+            return final_result([event async for event in events])
 
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunStream[T]: ...
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunStream[S]: ...
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunStream[Any]: ...
     def stream(
         self,
@@ -631,20 +633,20 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
         with short_traceback:
-            agent_options.refuse_of_run("stream", options, _OF_RUN)
+            agent_options.refuse_unknown_option("stream", options, _RUN_ARGUMENTS)
             return self._stream_events(prompt, output_type=output_type, **options)
 
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[T]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[S]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[Any]: ...
     def astream(
         self,
@@ -655,7 +657,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     ) -> AsyncRunStream[Any]:
         """Async version of `stream`. To leave it early, use it as `async with`."""
         with short_traceback:
-            agent_options.refuse_of_run("astream", options, _OF_RUN)
+            agent_options.refuse_unknown_option("astream", options, _RUN_ARGUMENTS)
             return self._astream_events(prompt, output_type=output_type, **options)
 
     def resume(
@@ -677,7 +679,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         resume, and ConfigError, before anything is answered, if the agent that led the run is unknown, a call that
         waits for approval was requested in another folder, or its tool is missing.
         """
-        agent_options.refuse_of_run("resume", options, _OF_RESUME)
+        agent_options.refuse_unknown_option("resume", options, _RESUME_ARGUMENTS)
         return self.run(Resumption(saved, answers, limits, agents), **options)
 
     async def aresume(
@@ -690,12 +692,12 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         **options: Unpack[ResumeOptions[ContextType]],
     ) -> RunResult[T]:
         """Async version of `resume`."""
-        agent_options.refuse_of_run("aresume", options, _OF_RESUME)
+        agent_options.refuse_unknown_option("aresume", options, _RESUME_ARGUMENTS)
         return await self.arun(Resumption(saved, answers, limits, agents), **options)
 
     def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], T]:
         """This agent as a tool of another. Each call is a separate conversation, within the caller's limits."""
-        agent_options.refuse_of_run("as_tool", unknown, ("name", "description"))
+        agent_options.refuse_unknown_option("as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)
         return agent_tool(self, worker, worker.acall, name, description)
 
@@ -703,8 +705,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
         def __class_getitem__(cls, types: Any) -> Any:
             """The second type, that of the context, is optional."""
-            given = types if isinstance(types, tuple) else (types,)
-            return super().__class_getitem__((*given, Any)[:2])
+            validate_messages = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*validate_messages, Any)[:2])
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.options import checked_optional
+from agentkit.agents.options import validate_optional
 from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import suggestion, visible
+from agentkit.event_rendering import escape_invisible, suggestion
 from agentkit.messages import AssistantMessage, ToolSpec, arguments_of
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.arguments import read_arguments
@@ -38,7 +38,7 @@ _BULLET = re.compile(r"\s*[-*•]\s+(?P<value>.*?)\s*")
 _LIMIT = re.compile(r"(?P<name>[A-Za-z][A-Za-z _-]*?)\s*[=: ]\s*(?P<value>[\d._]+|refuse|free|none)", re.IGNORECASE)
 _RULE = re.compile(r"\s*-{3,}\s*")
 _NOTHING = {"none", "no", "off"}
-_MOST_FILE_BYTES = 1_000_000
+_MAX_FILE_BYTES = 1_000_000
 _LOOSE_ENTRY = re.compile(r"\s*(?P<key>[^\W\d_][\w -]{0,30}?)\s*[:\uff1a\ufe55\u2236\ua789].*")
 """A line that looks like a setting to a person, in any letters and with any kind of colon."""
 
@@ -70,11 +70,11 @@ class AgentFile:
 
     def arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of Agent; `options` override the settings of the file."""
-        said = {each.name: getattr(self, each.name) for each in fields(self)}
-        known = {name: value for name, value in said.items() if value is not None}
-        for given, told in (("llm", "model"), ("policy", "safety")):
-            if given in options:
-                known.pop(told, None)
+        settings = {each.name: getattr(self, each.name) for each in fields(self)}
+        known = {name: value for name, value in settings.items() if value is not None}
+        for argument, setting in (("llm", "model"), ("policy", "safety")):
+            if argument in options:
+                known.pop(setting, None)
         return {**known, **options}
 
 
@@ -110,9 +110,9 @@ def _file_bytes(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced since it was looked at
             raise ValueError("it is not a regular file")
-        data = file.read(_MOST_FILE_BYTES + 1)
-    if len(data) > _MOST_FILE_BYTES:
-        raise ValueError(f"it is larger than {_MOST_FILE_BYTES:,} bytes")
+        data = file.read(_MAX_FILE_BYTES + 1)
+    if len(data) > _MAX_FILE_BYTES:
+        raise ValueError(f"it is larger than {_MAX_FILE_BYTES:,} bytes")
     return data
 
 
@@ -125,31 +125,31 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
     instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
     if not instruction:
         raise ConfigError(f"{lines.place} has no instruction. Write it after the settings and an empty line.")
-    listed = {} if "tools" in settings else tools_listed_in(text)
+    listed = {} if "tools" in settings else find_listed_tools(text)
     if listed:
-        settings |= {"tools": _listed_tools(lines, listed, Toolset(tools)), "tool_calling": "text"}
-        memory = memory_beside(path) if path else ""
+        settings |= {"tools": _find_listed_tools(lines, listed, Toolset(tools)), "tool_calling": "text"}
+        memory = read_memory(path) if path else ""
         instruction = f"{instruction}\n\n{memory}" if memory else instruction
     elif "tools" not in settings:
         _check_for_late_tools(lines, start)
     settings |= settings.pop("limits", {})
     if path:
-        settings = {"name": path.stem, "session": own_session(path), **settings}
+        settings = {"name": path.stem, "session": session_name(path), **settings}
     return AgentFile(**{"name": "agent", "instruction": instruction, **settings})
 
 
-def _listed_tools(lines: _Lines, listed: Mapping[str, int], own: Toolset) -> Toolset:
+def _find_listed_tools(lines: _Lines, listed: Mapping[str, int], own: Toolset) -> Toolset:
     """The tools that a manifesto lists. Raises ConfigError with the line of an unknown one."""
     found: list[AnyTool] = []
     for name, index in listed.items():
         try:
-            found.append(tool_named(name, own))
+            found.append(get_tool(name, own))
         except ConfigError as error:
             lines.fail(index, str(error))
     return Toolset(found)
 
 
-def own_session(path: Path) -> str:
+def session_name(path: Path) -> str:
     """The session of a file: its name, with a digest of its path that is unique to this file."""
     place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
     return f"{path.stem[:100]}-{place}"
@@ -175,9 +175,9 @@ class _SettingsContext:
     folder: Path | None
 
 
-def _settings(lines: _Lines, reading: _SettingsContext) -> tuple[dict[str, Any], int]:
+def _settings(lines: _Lines, context: _SettingsContext) -> tuple[dict[str, Any], int]:
     """Read the settings at the top, which `---` can surround; returns the index of the line after them as well."""
-    index, end, is_framed = _top(lines)
+    index, end, is_framed = _find_settings_block(lines)
     first, settings = index, dict[str, Any]()
     while index < end and "instruction" not in settings:
         text = lines.texts[index]
@@ -192,7 +192,7 @@ def _settings(lines: _Lines, reading: _SettingsContext) -> tuple[dict[str, Any],
             lines.fail(index, f"{key} is set twice.")
         bullets = _bullets(lines.texts[index + 1 : end]) if key in _LISTS else []
         _refuse_invisible(lines, range(index, index + 1 + len(bullets)))
-        settings[key] = _read(lines, index, key, ", ".join(filter(None, [value, *bullets])), reading)
+        settings[key] = _read_setting(lines, index, key, ", ".join(filter(None, [value, *bullets])), context)
         index += 1 + len(bullets)
     if not settings:
         return {}, first
@@ -203,23 +203,23 @@ def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
     """Raise ConfigError for a setting with invisible characters, or with characters that end a line elsewhere."""
     for index in places:
         text = lines.texts[index].translate(_JOINERS)
-        if visible(text) != text:
-            lines.fail(index, f"It contains invisible characters: {visible(text):.200} Delete them.")
+        if escape_invisible(text) != text:
+            lines.fail(index, f"It contains invisible characters: {escape_invisible(text):.200} Delete them.")
 
 
-def _top(lines: _Lines) -> tuple[int, int, bool]:
+def _find_settings_block(lines: _Lines) -> tuple[int, int, bool]:
     """The lines at which the settings begin and end, if there are any, and whether `---` surrounds them."""
     texts = lines.texts
     first = next((index for index, text in enumerate(texts) if text.strip()), len(texts))
     is_framed = first < len(texts) and bool(_RULE.fullmatch(texts[first]))
-    ends = (index for index, text in enumerate(texts) if index > first and _ends_top(text, is_framed=is_framed))
+    ends = (index for index, text in enumerate(texts) if index > first and _ends_settings(text, is_framed=is_framed))
     end = next(ends, None)
     if is_framed and end is None:
         lines.fail(first, "The settings begin with a line ---, but no such line ends them.")
     return first + is_framed, len(texts) if end is None else end, is_framed
 
 
-def _ends_top(text: str, *, is_framed: bool) -> bool:
+def _ends_settings(text: str, *, is_framed: bool) -> bool:
     return bool(_RULE.fullmatch(text)) if is_framed else not text.strip()
 
 
@@ -229,10 +229,10 @@ def _bullets(texts: Sequence[str]) -> list[str]:
     return [match["value"] for match in matches if match]
 
 
-def _read(lines: _Lines, index: int, key: str, value: str, reading: _SettingsContext) -> Any:
+def _read_setting(lines: _Lines, index: int, key: str, value: str, context: _SettingsContext) -> Any:
     """The value of a setting. Raises ConfigError."""
     try:
-        return _KEYS[key](value, reading)
+        return _KEYS[key](value, context)
     except (ConfigError, ValueError) as error:
         lines.fail(index, f"{key}: {error}")
 
@@ -242,7 +242,7 @@ def _entry(lines: _Lines, index: int, *, is_sure: bool) -> tuple[str, str]:
     match = _ENTRY.fullmatch(lines.texts[index])
     key = re.sub(r"[ -]", "_", match["key"].lower()) if match else ""
     if match and key in _KEYS:
-        return key, _unquoted(match["value"] or "")
+        return key, _unquote(match["value"] or "")
     hint = suggestion(key, _KEYS, 0.75)
     if is_sure and not match:
         lines.fail(
@@ -288,26 +288,26 @@ def _check_for_late_tools(lines: _Lines, start: int) -> None:
         match = _ENTRY.fullmatch(text.strip("*#_ "))
         if match and match["key"].lower() == "tools":
             following = lines.texts[index + 1] if index + 1 < len(lines.texts) else ""
-            named = _parts(match["value"] or "") or _parts(_BULLET.sub(r"\g<value>", following))
-            if any(_found(name, Toolset()) for name in named):
+            names = _parts(match["value"] or "") or _parts(_BULLET.sub(r"\g<value>", following))
+            if any(_find_tools(name, Toolset()) for name in names):
                 lines.fail(index, "The tools come after the instruction. Put them at the top, before an empty line.")
 
 
-def _read_tools(value: str, reading: _SettingsContext) -> Toolset:
+def _read_tools(value: str, context: _SettingsContext) -> Toolset:
     chosen: list[AnyTool] = []
     for name in _parts(value.strip("[]")):
-        found = _found(name, reading.tools)
-        words = [_found(word, reading.tools) for word in name.split()]
+        found = _find_tools(name, context.tools)
+        words = [_find_tools(word, context.tools) for word in name.split()]
         if not found and not all(words):
-            raise ConfigError(_no_such_tool(name, reading.tools))
+            raise ConfigError(_no_such_tool(name, context.tools))
         chosen += found or [tool for word in words for tool in word]
-    own = {tool.name: tool for tool in reading.tools}
+    own = {tool.name: tool for tool in context.tools}
     return Toolset(list({tool.name: own.get(tool.name, tool) for tool in chosen}.values()))
 
 
-def _found(name: str, own: Toolset) -> list[AnyTool]:
+def _find_tools(name: str, own: Toolset) -> list[AnyTool]:
     """The tools with a name: a custom tool, a collection, or a shipped tool."""
-    wanted = re.sub(r"[ -]", "_", _unquoted(name).lower())
+    wanted = re.sub(r"[ -]", "_", _unquote(name).lower())
     for spelling in (wanted, re.sub(r"_tools?$", "", wanted)):
         mine = [tool for tool in own if tool.name.lower() == spelling]
         if mine or spelling in catalog.collections or spelling in catalog.all_tools.names:
@@ -335,7 +335,7 @@ def _read_limits(value: str, _: _SettingsContext) -> dict[str, Any]:
     names = ["iterations", *(each.name for each in fields(Limits))]
     limits: dict[str, Any] = {}
     for part in _parts(value):
-        match = _LIMIT.fullmatch(_unquoted(part))
+        match = _LIMIT.fullmatch(_unquote(part))
         if match is None:
             raise ConfigError(f"A limit is a name and a number, such as `cost 0.50`, not {part!r:.100}.")
         name = re.sub(r"[ -]", "_", match["name"].lower())
@@ -343,8 +343,8 @@ def _read_limits(value: str, _: _SettingsContext) -> dict[str, Any]:
             hint = suggestion(name, names)
             raise ConfigError(f"Unknown limit {match['name']!r}.{hint} The limits are: {', '.join(names)}.")
         limits[name] = _number(match["value"].lower())
-    most = limits.pop("iterations", None)
-    return {"limits": Limits(**limits), "max_iterations": checked_optional("max_iterations", most)}
+    max_iterations = limits.pop("iterations", None)
+    return {"limits": Limits(**limits), "max_iterations": validate_optional("max_iterations", max_iterations)}
 
 
 def _number(text: str) -> Any:
@@ -364,12 +364,12 @@ def _read_session(value: str, _: _SettingsContext) -> str | None:
     return None if value.lower() in {"", *_NOTHING} else value
 
 
-def _read_workspace(value: str, reading: _SettingsContext) -> Path:
-    folder = Path(_read_text(value, reading)).expanduser()
-    return reading.folder / folder if reading.folder else folder
+def _read_workspace(value: str, context: _SettingsContext) -> Path:
+    folder = Path(_read_text(value, context)).expanduser()
+    return context.folder / folder if context.folder else folder
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.strip().strip("`")
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
@@ -407,7 +407,7 @@ _MEMORIES = ("memory", "memory.md", "memory.txt")
 _INPUT = "input"
 
 
-def tools_listed_in(text: str) -> dict[str, int]:
+def find_listed_tools(text: str) -> dict[str, int]:
     """The names of the tools that a text lists, with the index of the line where each is first named."""
     names: dict[str, int] = {}
     for index, line in enumerate(text.split("\n")):
@@ -417,28 +417,28 @@ def tools_listed_in(text: str) -> dict[str, int]:
     return names
 
 
-def tool_named(name: str, own: Toolset) -> AnyTool:
+def get_tool(name: str, own: Toolset) -> AnyTool:
     """The tool that a manifesto lists under a name, offered under this very name. Raises ConfigError."""
     key = name.upper()
     known: dict[str, Callable[[], AnyTool]] = {
-        **{tool.name.upper(): partial(_same, tool) for tool in catalog.all_tools},
-        **_MEANINGS,
-        **{tool.name.upper(): partial(_same, tool) for tool in own},
+        **{tool.name.upper(): partial(_return_tool, tool) for tool in catalog.all_tools},
+        **_SPECIAL_TOOLS,
+        **{tool.name.upper(): partial(_return_tool, tool) for tool in own},
     }
     if key not in known:
         raise ConfigError(
-            f"No tool is named {name!r}.{suggestion(key, known)} Manifestos can list: {', '.join(_MEANINGS)}; your own "
-            f"functions, given as tools=[...]; and {', '.join(catalog.all_tools.names)}."
+            f"No tool is named {name!r}.{suggestion(key, known)} Manifestos can list: {', '.join(_SPECIAL_TOOLS)}; "
+            f"your own functions, given as tools=[...]; and {', '.join(catalog.all_tools.names)}."
         )
     found = known[key]().renamed(name)
     return JoinedTool.of(found) if len(found.spec.parameters.get("properties", {})) > 1 else found
 
 
-def _same(tool: AnyTool) -> AnyTool:
+def _return_tool(tool: AnyTool) -> AnyTool:
     return tool
 
 
-def memory_beside(path: Path) -> str:
+def read_memory(path: Path) -> str:
     """The text of the `memory` file in the folder of a manifesto; empty without one. Raises ConfigError."""
     file = next((path.parent / name for name in _MEMORIES if (path.parent / name).is_file()), None)
     if file is None:
@@ -458,7 +458,7 @@ class JoinedTool(Tool[..., Any]):
         joined = cls.__new__(cls)
         joined.__dict__.update({name: value for name, value in tool.__dict__.items() if name != "spec"})
         within = joined.__dict__["_within"]
-        joined.__dict__["_within"] = None if within is None else partial(_joined_within, within)
+        joined.__dict__["_within"] = None if within is None else partial(_joined_in_workspace, within)
         return joined
 
     @property
@@ -475,31 +475,31 @@ class JoinedTool(Tool[..., Any]):
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments, given as one string or by name. Raises BadArguments."""
-        given = read_arguments(arguments)
-        if given.keys() == {_INPUT} and _INPUT not in self._names:
-            parts = str(given[_INPUT]).split(SEPARATOR, len(self._names) - 1)
-            given = dict(zip(self._names, (part.strip() for part in parts), strict=False))
-        return super().check(given)
+        values = read_arguments(arguments)
+        if values.keys() == {_INPUT} and _INPUT not in self._names:
+            parts = str(values[_INPUT]).split(SEPARATOR, len(self._names) - 1)
+            values = dict(zip(self._names, (part.strip() for part in parts), strict=False))
+        return super().check(values)
 
 
-def _joined_within(within: Any, workspace: Any) -> AnyTool:
+def _joined_in_workspace(within: Any, workspace: Any) -> AnyTool:
     return JoinedTool.of(within(workspace))
 
 
 def _end_run() -> AnyTool:
     def end_run(run: RunContext[Any], answer: str = "") -> str:
         """End the run. Use it once, when nothing is left to do."""
-        return answer or _last_told(run)
+        return answer or _last_text(run)
 
     return Tool(end_run, ends_run=True, level="safe")
 
 
-def _last_told(run: RunContext[Any]) -> str:
+def _last_text(run: RunContext[Any]) -> str:
     """The last message to the user in the run: the newest TELL_USER, or the newest text of the model."""
     for message in reversed(run.messages):
         if isinstance(message, AssistantMessage):
-            told = [arguments_of(call) for call in message.tool_calls if call.name.upper() == "TELL_USER"]
-            texts = [str(each.get("message", "")) for each in told if isinstance(each, Mapping)]
+            arguments = [arguments_of(call) for call in message.tool_calls if call.name.upper() == "TELL_USER"]
+            texts = [str(each.get("message", "")) for each in arguments if isinstance(each, Mapping)]
             text = "\n".join(texts) or message.text
             if text:
                 return text
@@ -507,23 +507,23 @@ def _last_told(run: RunContext[Any]) -> str:
 
 
 def _readme(workspace: Workspace | None = None) -> AnyTool:
-    given = Workspace.for_direct_calls(Path()) if workspace is None else workspace
+    workspace = Workspace.for_direct_calls(Path()) if workspace is None else workspace
 
     def read_readme() -> str:
         """Read the README of the project."""
-        read = read_file_in(given)
-        results = [read.invoke({"path": name}) for name in _READMES if (Path(given.folder) / name).is_file()]
+        read = read_file_in(workspace)
+        results = [read.invoke({"path": name}) for name in _READMES if (Path(workspace.folder) / name).is_file()]
         return next((str(each.value["content"]) for each in results if each.ok), "The project has no README.")
 
     return Tool(read_readme, level="safe", labels={Label.PRIVATE}, within=_readme)
 
 
-_MEANINGS: Mapping[str, Callable[[], AnyTool]] = {
+_SPECIAL_TOOLS: Mapping[str, Callable[[], AnyTool]] = {
     "ASK_USER": ask_user_tool,
     "TELL_USER": tell_user_tool,
     "END_RUN": _end_run,
     "READ_README": _readme,
-    "SEARCH": partial(_same, web_search_tool),
-    "OPEN_URL": partial(_same, fetch_url_tool),
+    "SEARCH": partial(_return_tool, web_search_tool),
+    "OPEN_URL": partial(_return_tool, fetch_url_tool),
 }
 """The names with a fixed meaning, and the functions that return their tools."""

@@ -24,15 +24,15 @@ from agentkit.agents.prompt_run import (
     SharedBudget,
     answers_under,
     earlier_result,
-    failed,
-    made_error,
-    part_of,
-    price_teller,
-    rebuilt,
-    session_of,
-    used_up,
+    exhausted_limit,
+    failed_result,
+    job_session,
+    price_function,
+    rebuild_result,
+    recreate_error,
+    reserve_part,
 )
-from agentkit.agents.result import RunFinished, RunResult, as_error, read_saved
+from agentkit.agents.result import RunFinished, RunResult, read_saved, to_agentkit_error
 from agentkit.agents.run_config import LINEAGE, ParentRun
 from agentkit.agents.runner import Runner, emit_afterwards, spent_in, stored_name
 from agentkit.content import File, Image
@@ -48,7 +48,7 @@ from agentkit.tooling.signature import WITHOUT_MAIN
 from agentkit.tracing.listeners import Origin
 from agentkit.usage import UNLIMITED, Charge, Limits, is_whole
 
-MOST_LOSSES = 2
+MAX_LOSSES = 2
 """Maximum number of attempts for a prompt whose executor workers die."""
 
 OnProgress = Callable[[int, int | None, RunResult[Any]], object]
@@ -95,63 +95,63 @@ class BatchRun:
             Job(index, prompt, options=options or {}, answers=answers_under(answers, str(index)))
             for index, prompt in enumerate(prompts)
         )
-        self._again: deque[Job] = deque()
+        self._requeued: deque[Job] = deque()
         self._results: dict[int, RunResult[Any]] = {}
         self._parts: dict[int, BudgetShare] = {}
         self._budget = _budget(limits)
         self._is_stopping = threading.Event()
         self._is_stored = ((options or {}).get("session") or agent.session).store is not None
         is_here = executor is None or isinstance(executor, ThreadPoolExecutor)
-        self._data = None if is_here else packed(agent)
+        self._data = None if is_here else pickle_agent(agent)
 
     def run(self) -> list[RunResult[Any]]:
         """The results in the order of the prompts, blocking."""
-        at_work: dict[Future[Any], Job] = {}
+        running: dict[Future[Any], Job] = {}
         pool = self.executor or ThreadPoolExecutor(self._threads, "agentkit-map")
         try:
             while True:
-                for job in self._next(self._slots - len(at_work)):
-                    at_work[self._submitted(pool, job)] = job
-                if not at_work:
+                for job in self._next(self._slots - len(running)):
+                    running[self._submit(pool, job)] = job
+                if not running:
                     return self._in_order()
-                ended = wait(at_work, return_when=FIRST_COMPLETED).done
-                for future in sorted(ended, key=lambda future: at_work[future].index):
-                    self._enter(at_work.pop(future), future)
+                ended = wait(running, return_when=FIRST_COMPLETED).done
+                for future in sorted(ended, key=lambda future: running[future].index):
+                    self._collect(running.pop(future), future)
         finally:
             self._is_stopping.set()
-            for future in at_work:
+            for future in running:
                 future.cancel()
             if self._data is None:
-                wait(at_work)
+                wait(running)
             if self.executor is None:
                 pool.shutdown()
 
     async def arun(self) -> list[RunResult[Any]]:
         """Async version of `run`."""
-        at_work: dict[asyncio.Future[Any], Job] = {}
+        running: dict[asyncio.Future[Any], Job] = {}
         try:
             while True:
-                for job in self._next(self._slots - len(at_work)):
-                    at_work[self._started(job)] = job
-                if not at_work:
+                for job in self._next(self._slots - len(running)):
+                    running[self._start(job)] = job
+                if not running:
                     return self._in_order()
-                ended, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
-                for future in sorted(ended, key=lambda future: at_work[future].index):
-                    self._enter(at_work.pop(future), future)
+                ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for future in sorted(ended, key=lambda future: running[future].index):
+                    self._collect(running.pop(future), future)
         finally:
             self._is_stopping.set()
-            for future in at_work:
+            for future in running:
                 future.cancel()
-            await asyncio.gather(*at_work, return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)
 
     def _next(self, most: int) -> Iterator[Job]:
         """The jobs that can start now. The next prompt is only fetched when a slot is free."""
         for _ in range(most):
-            job = self._again.popleft() if self._again else next(self._jobs, None)
+            job = self._requeued.popleft() if self._requeued else next(self._jobs, None)
             if job is None:
                 return
             if self._data is not None and not self._has_part(job):
-                self._again.appendleft(job)
+                self._requeued.appendleft(job)
                 return
             yield replace(job, is_alone=self._slots == 1)
 
@@ -161,12 +161,12 @@ class BatchRun:
         It also starts if the budget is exhausted, to produce its `limit` result.
         """
         part, is_all = None, False
-        if used_up(self._budget, self._price) is None:
+        if exhausted_limit(self._budget, self._price) is None:
             free = self._slots - len(self._parts)
             to_come = free if self._total is None else self._total - len(self._results) - len(self._parts)
-            part = part_of(self._budget, max(min(free, to_come), 1))
+            part = reserve_part(self._budget, max(min(free, to_come), 1))
             is_all = not self._parts and (part is None or self._slots == 1)
-            part = part_of(self._budget, 1) if is_all and part is None else part
+            part = reserve_part(self._budget, 1) if is_all and part is None else part
         if part is not None:
             self._parts[job.index] = BudgetShare(part, is_all)
         elif self._parts:  # the unspent budget of the others is returned
@@ -175,27 +175,27 @@ class BatchRun:
         return True
 
     def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
-        return price_teller(llm())
+        return price_function(llm())
 
     def _in_order(self) -> list[RunResult[Any]]:
         return [self._results[index] for index in sorted(self._results)]
 
-    def _single(self, job: Job) -> PromptRun:
+    def _prompt_run(self, job: Job) -> PromptRun:
         return PromptRun(
             self.agent, job, SharedBudget.of(self._budget, is_alone=job.is_alone), self._is_stopping.is_set
         )
 
-    def _started(self, job: Job) -> asyncio.Future[Any]:
+    def _start(self, job: Job) -> asyncio.Future[Any]:
         """Start a run on the event loop or in the executor."""
         if self.executor is None:
-            return asyncio.ensure_future(self._single(job).arun())
-        return asyncio.wrap_future(self._submitted(self.executor, job))
+            return asyncio.ensure_future(self._prompt_run(job).arun())
+        return asyncio.wrap_future(self._submit(self.executor, job))
 
-    def _submitted(self, pool: Executor, job: Job) -> Future[Any]:
+    def _submit(self, pool: Executor, job: Job) -> Future[Any]:
         """Submit a run to a thread or another process; without remaining budget its result is created here."""
         try:
             if self._data is None:
-                return pool.submit(copy_context().run, self._single(job).run)
+                return pool.submit(copy_context().run, self._prompt_run(job).run)
             if job.index in self._parts:
                 sent = replace(job, earlier=None, saved=job.earlier.to_json()) if job.earlier else job
                 return pool.submit(run_elsewhere, self._data, sent, self._parts[job.index].limits)
@@ -203,34 +203,34 @@ class BatchRun:
             if job.index in self._parts:
                 self._budget.hold(self._parts.pop(job.index).limits, -1)
             return _done(error)
-        return _done(copy_context().run(self._single(job).run))
+        return _done(copy_context().run(self._prompt_run(job).run))
 
-    def _enter(self, job: Job, future: Future[Any] | asyncio.Future[Any]) -> None:
+    def _collect(self, job: Job, future: Future[Any] | asyncio.Future[Any]) -> None:
         """Store the outcome of a job, and report progress unless the job is retried."""
         part = self._parts.pop(
             job.index, None
         )  # the spending of a lost run is unknown, so its whole part stays charged
-        lost = RunError("The executor has cancelled the run.") if future.cancelled() else future.exception()
-        if isinstance(lost, Exception):
-            result = self._lost(job, lost)
+        error = RunError("The executor has cancelled the run.") if future.cancelled() else future.exception()
+        if isinstance(error, Exception):
+            result = self._lost_result(job, error)
         else:
             outcome = future.result()  # raises exceptions that end the whole map, such as SystemExit
-            result = self._ended(job, outcome) if part is None else self._arrived(job, outcome, part)
+            result = self._local_result(job, outcome) if part is None else self._remote_result(job, outcome, part)
         if result is not None:
             LINEAGE.get().note(labels_of(result.messages))  # includes what an earlier map read
             self._results[job.index] = result
             if self._progress is not None:
                 self._progress(len(self._results), self._total, result)
 
-    def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
+    def _local_result(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
         """The result; None if the job must wait because other runs reserve all that is left."""
         if outcome.must_wait and not job.is_alone:
-            self._put_off(job, outcome.result)
+            self._requeue(job, outcome.result)
             return None
         return outcome.result
 
-    def _arrived(self, job: Job, report: RemoteOutcome, part: BudgetShare) -> RunResult[Any] | None:
-        """The result of a run in another process: charges its spending and emits its milestones to the listeners.
+    def _remote_result(self, job: Job, report: RemoteOutcome, part: BudgetShare) -> RunResult[Any] | None:
+        """The result of a run in another process: charges its spending and emits its stored events to the listeners.
 
         None if its part of the budget was too small, and it must wait for others to end.
         """
@@ -238,47 +238,47 @@ class BatchRun:
         self._budget.charge(report.charge)
         try:
             run, progress, _ = read_saved(report.saved)
-            error = made_error(report.kind, report.error) if report.kind else None
-            result = rebuilt(self.agent, session_of(self.agent, job), run, progress, error=error)
-            known, new = result.milestones[: report.known], result.milestones[report.known :]
+            error = recreate_error(report.kind, report.error) if report.kind else None
+            result = rebuild_result(self.agent, job_session(self.agent, job), run, progress, error=error)
+            known, new = result.events[: report.known], result.events[report.known :]
             for usage in filter(None, map(spent_in, new)):
                 self._budget.note(usage)
-            told = [*new, RunFinished(result)] if new else []
-            self._tell([event for event in told if not isinstance(event, RunEnded)], known, run, job)
+            events = [*new, RunFinished(result)] if new else []
+            self._emit([event for event in events if not isinstance(event, RunEnded)], known, run, job)
         except Exception as fault:
-            return failed(self.agent, job, as_error(fault))
+            return failed_result(self.agent, job, to_agentkit_error(fault))
         if report.must_wait and not part.is_all:
-            self._put_off(job, result)
+            self._requeue(job, result)
             return None
         return result
 
-    def _put_off(self, job: Job, result: RunResult[Any]) -> None:
+    def _requeue(self, job: Job, result: RunResult[Any]) -> None:
         """Queue the job again with its progress, and reduce the concurrency."""
         self._slots = max(self._slots - 1, 1)
-        self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
+        self._requeued.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
 
-    def _tell(self, new: Sequence[Event], known: Sequence[Event], run: str, job: Job) -> None:
+    def _emit(self, new: Sequence[Event], known: Sequence[Event], run: str, job: Job) -> None:
         """Count the events of a run in another process, and emit those that are new to the listeners."""
         for event in new:
             self.agent.count(event)
-        source = Origin(run, self.agent.name, LINEAGE.get().context.run, stored_name(session_of(self.agent, job)))
+        source = Origin(run, self.agent.name, LINEAGE.get().context.run, stored_name(job_session(self.agent, job)))
         emit_afterwards(self.agent.listeners, known, new, source)
 
-    def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:
+    def _lost_result(self, job: Job, error: Exception) -> RunResult[Any] | None:
         """The result of a run whose worker was lost; None if it is retried."""
         try:
-            earlier = earlier_result(self.agent, session_of(self.agent, job), job.prompt)
+            earlier = earlier_result(self.agent, job_session(self.agent, job), job.prompt)
         except AgentKitError as fault:
-            return failed(self.agent, job, fault)
+            return failed_result(self.agent, job, fault)
         if earlier is not None and earlier.status == "done":
             return earlier
         # Without a stored session a retry would start over, and repeat the side effects of its tools.
-        if self._is_stored and has_killed_workers(error) and job.losses + 1 < MOST_LOSSES:
-            self._again.append(replace(job, losses=job.losses + 1))
+        if self._is_stored and has_killed_workers(error) and job.losses + 1 < MAX_LOSSES:
+            self._requeued.append(replace(job, losses=job.losses + 1))
             return None
-        why = RunError(_why_lost(error, job.losses + 1, is_stored=self._is_stored))
+        why = RunError(_describe_loss(error, job.losses + 1, is_stored=self._is_stored))
         why.__cause__ = error
-        return failed(self.agent, job, why, earlier)
+        return failed_result(self.agent, job, why, earlier)
 
 
 def _done(outcome: Outcome | Exception) -> Future[Any]:
@@ -291,7 +291,7 @@ def _done(outcome: Outcome | Exception) -> Future[Any]:
     return future
 
 
-def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
+def _describe_loss(error: Exception, losses: int, *, is_stored: bool) -> str:
     text = error_text(error)
     if not isinstance(error, BrokenExecutor):
         times = "" if losses == 1 else f" {losses} times"
@@ -331,7 +331,7 @@ def _check_executor(executor: object) -> None:
         )
 
 
-_MOST_AGENTS = 4
+_MAX_AGENTS = 4
 """Maximum number of unpickled agents, with their connections, that a worker process caches."""
 
 
@@ -347,9 +347,9 @@ class PickledAgent:
 class RemoteOutcome:
     """The outcome of a run in another process.
 
-    `saved` is the serialised result; its first `known` milestones are older than the run. `kind` is the name of the
-    error's class, or empty. `charge` is what the run spent of its part of the budget; `must_wait` is True if that part
-    was too small.
+    `saved` is the serialised result; its first `known` stored events are older than the run. `kind` is the name of
+    the error's class, or empty. `charge` is what the run spent of its part of the budget; `must_wait` is True if that
+    part was too small.
     """
 
     saved: str
@@ -360,7 +360,7 @@ class RemoteOutcome:
     must_wait: bool = False
 
 
-def packed(agent: Runner) -> bytes:
+def pickle_agent(agent: Runner) -> bytes:
     """Serialise the agent for another process. Raises ConfigError that names the part that cannot be pickled."""
     above = LINEAGE.get()
     context = RunContext(above.context.value, run=above.context.run)
@@ -370,7 +370,7 @@ def packed(agent: Runner) -> bytes:
     # Without a store each run starts an empty session, so the current conversation is not sent.
     sent = agent if agent.session.store is not None else agent.within(Session())
     try:
-        return _dumped(PickledAgent(sent, lineage))
+        return _pickle(PickledAgent(sent, lineage))
     except Exception as error:
         raise ConfigError(
             f"{_culprit(sent)} cannot be sent to another process ({type(error).__name__}: {error}). Definitions at the "
@@ -388,23 +388,23 @@ def run_elsewhere(data: bytes, job: Job, limits: Limits) -> RemoteOutcome:
 
 
 def _run_here(data: bytes, job: Job, limits: Limits) -> RemoteOutcome:
-    traveller = _unpacked(data)
-    LINEAGE.set(traveller.lineage)
-    single = PromptRun(traveller.agent, _unpacked_job(traveller.agent, job), SharedBudget(limits))
+    pickled = _unpickle_agent(data)
+    LINEAGE.set(pickled.lineage)
+    single = PromptRun(pickled.agent, _restore_job(pickled.agent, job), SharedBudget(limits))
     result = single.run().result
     kind = "" if result.error is None else type(result.error).__name__
-    must_wait = result.status == "limit" and single.share.is_too_little(result.limit or "")
+    must_wait = result.status == "limit" and single.share.was_too_small(result.limit or "")
     return RemoteOutcome(
         result.to_json(), single.known, kind, str(result.error or ""), single.share.charged, must_wait=must_wait
     )
 
 
-def _unpacked_job(agent: Runner, job: Job) -> Job:
+def _restore_job(agent: Runner, job: Job) -> Job:
     """The job with its saved progress restored."""
     if not job.saved:
         return job
     run, progress, _ = read_saved(job.saved)
-    return replace(job, earlier=rebuilt(agent, session_of(agent, job), run, progress), saved="")
+    return replace(job, earlier=rebuild_result(agent, job_session(agent, job), run, progress), saved="")
 
 
 def has_killed_workers(error: Exception) -> bool:
@@ -416,18 +416,18 @@ def has_killed_workers(error: Exception) -> bool:
     return isinstance(error, KilledWorker)
 
 
-@lru_cache(maxsize=_MOST_AGENTS)
-def _unpacked(data: bytes) -> PickledAgent:
+@lru_cache(maxsize=_MAX_AGENTS)
+def _unpickle_agent(data: bytes) -> PickledAgent:
     """Unpickle the agent, cached so that all its runs in this process share its connections."""
-    traveller: PickledAgent = pickle.loads(data)
-    return traveller
+    pickled: PickledAgent = pickle.loads(data)
+    return pickled
 
 
-def _dumped(thing: object) -> bytes:
+def _pickle(value: object) -> bytes:
     """Pickle an object; cloudpickle, if installed, handles what pickle rejects and what is defined in `__main__`."""
     cloudpickle = _cloudpickle()
     try:
-        data = pickle.dumps(thing)
+        data = pickle.dumps(value)
         if cloudpickle is None or b"__main__" not in data:
             return data
     except Exception:
@@ -435,7 +435,7 @@ def _dumped(thing: object) -> bytes:
             raise
     token = WITHOUT_MAIN.set(True)
     try:
-        return bytes(cloudpickle.dumps(thing))
+        return bytes(cloudpickle.dumps(value))
     finally:
         WITHOUT_MAIN.reset(token)
 
@@ -451,7 +451,7 @@ def _cloudpickle() -> Any:
 
 def _culprit(agent: Runner) -> str:
     """The name of the first part of the agent that cannot be pickled."""
-    return next((name for name, part in _parts(agent) if not _can_be_sent(part)), f"The agent {agent.name!r}")
+    return next((name for name, part in _parts(agent) if not _can_be_pickled(part)), f"The agent {agent.name!r}")
 
 
 def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
@@ -461,12 +461,12 @@ def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
     )
     yield "approve=", agent.approve
     yield "llm=", agent.llm
-    yield from ((f"The agent {lead.name!r}", lead) for lead in agent.handoff_targets.values())
+    yield from ((f"The agent {target.name!r}", target) for target in agent.handoff_targets.values())
 
 
-def _can_be_sent(part: object) -> bool:
+def _can_be_pickled(part: object) -> bool:
     try:
-        _dumped(part)
+        _pickle(part)
     except Exception:
         return False
     return True

@@ -30,9 +30,9 @@ from agentkit.sessions.context_window import (
 )
 from agentkit.sessions.state import Summary
 from agentkit.sessions.token_estimates import Calibration, Estimates
-from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, dearest
+from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, highest_price
 
-FEWEST_TOKENS = 16
+MIN_TOKENS = 16
 """With room for fewer tokens, no answer is requested."""
 
 _MAX_RESERVED_TOKENS, _MAX_TOKENS = 16_384, 10_000_000
@@ -124,7 +124,7 @@ class Budget:
     def seconds_left(self) -> float:
         """Seconds left for the run; infinite without a limit."""
         left = min(map(_own_seconds_left, self.chain()))
-        return self.clock.left(left) if isinstance(self.clock, Clock) and left < math.inf else left
+        return self.clock.seconds_left(left) if isinstance(self.clock, Clock) and left < math.inf else left
 
     @property
     def charged(self) -> Charge:
@@ -137,9 +137,9 @@ class Budget:
         """Charge work that was done elsewhere and is reported afterwards."""
         chain = list(self.chain())
         with self.lock:
-            told = charge.dollars or (0.0,)
-            dollars = [*told, *[told[-1]] * len(chain)][: len(chain)]
-            _book(chain, charge.input_tokens, charge.output_tokens, dollars)
+            reported = charge.dollars or (0.0,)
+            dollars = [*reported, *[reported[-1]] * len(chain)][: len(chain)]
+            _charge_all(chain, charge.input_tokens, charge.output_tokens, dollars)
             for budget in chain:
                 budget.spent.counts.update(charge.counts)
 
@@ -148,11 +148,11 @@ class Budget:
         input_tokens: int,
         max_tokens: Callable[[], int | None],
         price: Callable[[], Known],
-        fewest: int = FEWEST_TOKENS,
+        min_tokens: int = MIN_TOKENS,
     ) -> Reservation | LimitReached:
         """Reserve the worst case of a request; returns the limit that it would exceed.
 
-        `max_tokens` returns the user's maximum answer length, if set. A request with room for fewer than `fewest`
+        `max_tokens` returns the user's maximum answer length, if set. A request with room for fewer than `min_tokens`
         answer tokens is refused, unless the user wants no more.
         """
         late = self.out_of_time()
@@ -162,11 +162,11 @@ class Budget:
         if not any(getattr(each.limits, name) is not None for each in chain for name in RESERVED_LIMITS):
             return Reservation(input_tokens)
         room, narrowed, is_limited = max_tokens() or _MAX_RESERVED_TOKENS, None, False
-        fewest = min(fewest, room)
+        min_tokens = min(min_tokens, room)
         with self.lock:
-            prices = [_price_under(budget.limits, price) for budget in chain]
+            prices = [_effective_price(budget.limits, price) for budget in chain]
             for budget, known in zip(chain, prices, strict=True):
-                left = budget.answer_room(input_tokens, known, fewest)
+                left = budget.answer_room(input_tokens, known, min_tokens)
                 if isinstance(left, LimitReached):
                     return left
                 tokens, limit = left
@@ -174,7 +174,7 @@ class Budget:
                 if tokens < room:
                     room, narrowed = tokens, budget.narrow(limit)
             dollars = tuple(known.worst_case(input_tokens, room) if known else 0.0 for known in prices)
-            _book(chain, input_tokens, room if is_limited else 0, dollars)
+            _charge_all(chain, input_tokens, room if is_limited else 0, dollars)
         return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
 
     def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Known]) -> None:
@@ -184,17 +184,22 @@ class Budget:
         are added.
         """
         chain = list(self.chain())
-        more = usage.unreported - 1
-        held = reservation.input_tokens if reservation.dollars else 0
+        unreported = usage.unreported - 1
+        input_tokens = reservation.input_tokens if reservation.dollars else 0
         reserved = reservation.max_tokens or 0
         with self.lock:
             for budget in chain:
                 budget.usage += usage
-            prices = [_price_under(budget.limits, price) for budget in chain]
+            prices = [_effective_price(budget.limits, price) for budget in chain]
             worst = reservation.dollars or (0.0,) * len(chain)
-            taken = [known.dollars_of(usage) if known else 0.0 for known in prices]
-            dollars = [known + more * most for known, most in zip(taken, worst, strict=True)]
-            _book(chain, usage.input_tokens + more * held, usage.output_tokens + more * reserved, dollars)
+            reported = [known.dollars_of(usage) if known else 0.0 for known in prices]
+            dollars = [known + unreported * worst_cost for known, worst_cost in zip(reported, worst, strict=True)]
+            _charge_all(
+                chain,
+                usage.input_tokens + unreported * input_tokens,
+                usage.output_tokens + unreported * reserved,
+                dollars,
+            )
 
     def release(self, reservation: Reservation) -> None:
         """Return the reservation of a request that was not charged."""
@@ -204,17 +209,17 @@ class Budget:
         """Count up to `wanted` against a counted limit such as `tool_calls`; returns how many are granted."""
         chain = list(self.chain())
         with self.lock:
-            granted = int(max(min(wanted, *(_left_to_count(budget, limit) for budget in chain)), 0))
+            granted = int(max(min(wanted, *(_remaining_count(budget, limit) for budget in chain)), 0))
             for budget in chain:
                 budget.spent.counts[limit] += granted
         return granted
 
     def hold(self, part: Limits, sign: int = 1) -> None:
         """Reserve a part of the budget for a run in another process; a sign of -1 returns it."""
-        input_tokens, output_tokens, overlap = _held(part)
+        input_tokens, output_tokens, overlap = _reserved_tokens(part)
         chain = list(self.chain())
         with self.lock:
-            _book(chain, sign * input_tokens, sign * output_tokens, [sign * (part.cost or 0.0)] * len(chain))
+            _charge_all(chain, sign * input_tokens, sign * output_tokens, [sign * (part.cost or 0.0)] * len(chain))
             for budget in chain:
                 budget.spent.overlap += sign * overlap
                 budget.spent.counts.update({name: sign * (getattr(part, name) or 0) for name in COUNTED_LIMITS})
@@ -231,17 +236,19 @@ class Budget:
             return None
         shortest = min(self.chain(), key=_own_seconds_left).limits
         return LimitReached(
-            "seconds", f"The run reached its time limit ({shortest.rendered('seconds')}). {RESUME_HINT}"
+            "seconds", f"The run reached its time limit ({shortest.format_limit('seconds')}). {RESUME_HINT}"
         )
 
     def exhausted(self, limit: str) -> LimitReached | None:
         """The counted limit, if nothing is left of it in this budget or a parent."""
-        return self.beyond(limit) if any(_left_to_count(budget, limit) <= 0 for budget in self.chain()) else None
+        return (
+            self.limit_exceeded(limit) if any(_remaining_count(budget, limit) <= 0 for budget in self.chain()) else None
+        )
 
-    def beyond(self, limit: str) -> LimitReached:
+    def limit_exceeded(self, limit: str) -> LimitReached:
         """The counted limit that applies here: that of the budget with the least left."""
-        limits = min(self.chain(), key=lambda budget: _left_to_count(budget, limit)).limits
-        return LimitReached(limit, f"The run is limited to {limits.rendered(limit)}. {RESUME_HINT}")
+        limits = min(self.chain(), key=lambda budget: _remaining_count(budget, limit)).limits
+        return LimitReached(limit, f"The run is limited to {limits.format_limit(limit)}. {RESUME_HINT}")
 
     def chain(self) -> Iterator[Budget]:
         """This budget and all its parents."""
@@ -250,38 +257,38 @@ class Budget:
             yield budget
             budget = budget.parent
 
-    def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
+    def answer_room(self, input_tokens: int, price: Price | None, min_tokens: int) -> tuple[int, str] | LimitReached:
         """The answer tokens available in this budget alone and the limit that sets them, or the limit that leaves none.
 
         Called under the lock for each budget of the chain, with the price under that budget's limits.
         """
         if self.limits.cost is not None and price is None:
             return LimitReached("cost", f"{UNKNOWN_PRICE} {RESUME_HINT}")
-        rooms = dict(self._rooms(input_tokens, price))
-        name = min(rooms, key=lambda name: rooms[name], default="")
-        if not name or rooms[name] >= fewest:
-            return int(min([_MAX_TOKENS, *rooms.values()])), name
-        needed = self._needed(name, input_tokens, price, fewest)
-        return self._reached(name, "Another request could exceed", f" It needs a limit of at least {needed}.")
+        available = dict(self._available(input_tokens, price))
+        name = min(available, key=lambda name: available[name], default="")
+        if not name or available[name] >= min_tokens:
+            return int(min([_MAX_TOKENS, *available.values()])), name
+        needed = self._required_limit(name, input_tokens, price, min_tokens)
+        return self._limit_reached(name, "Another request could exceed", f" It needs a limit of at least {needed}.")
 
-    def _needed(self, name: str, input_tokens: int, price: Price | None, fewest: int) -> str:
+    def _required_limit(self, name: str, input_tokens: int, price: Price | None, min_tokens: int) -> str:
         """The lowest limit under which a request with this input is sent, given what is spent."""
         spent = self.spent
         if name == "cost" and price is not None:
-            dollars = spent.dollars + price.worst(input_tokens).dollars(input_tokens, fewest)
-            return Limits(cost=float(f"{dollars:.2g}") * 1.1).rendered("cost")
-        tokens = {"input_tokens": spent.input_tokens + input_tokens, "output_tokens": spent.output_tokens + fewest}
-        total = spent.total_tokens + input_tokens + fewest
+            dollars = spent.dollars + price.worst(input_tokens).dollars(input_tokens, min_tokens)
+            return Limits(cost=float(f"{dollars:.2g}") * 1.1).format_limit("cost")
+        tokens = {"input_tokens": spent.input_tokens + input_tokens, "output_tokens": spent.output_tokens + min_tokens}
+        total = spent.total_tokens + input_tokens + min_tokens
         return f"{tokens.get(name, total):,}"
 
     def narrow(self, limit: str) -> LimitReached:
         """Record that a limit of this budget shortens an answer; returns that limit."""
-        return self._reached(limit, "The answer was cut off at")
+        return self._limit_reached(limit, "The answer was cut off at")
 
-    def _reached(self, name: str, what: str, needed: str = "") -> LimitReached:
-        return LimitReached(name, f"{what} the limit of {self.limits.rendered(name)}.{needed} {RESUME_HINT}")
+    def _limit_reached(self, name: str, what: str, needed: str = "") -> LimitReached:
+        return LimitReached(name, f"{what} the limit of {self.limits.format_limit(name)}.{needed} {RESUME_HINT}")
 
-    def _rooms(self, input_tokens: int, price: Price | None) -> Iterator[tuple[str, float]]:
+    def _available(self, input_tokens: int, price: Price | None) -> Iterator[tuple[str, float]]:
         limits, spent = self.limits, self.spent
         if limits.input_tokens is not None:
             yield "input_tokens", math.inf if spent.input_tokens + input_tokens <= limits.input_tokens else 0
@@ -296,7 +303,7 @@ class Budget:
             yield "cost", affordable if left > 0 else 0
 
 
-def _left_to_count(budget: Budget, limit: str) -> float:
+def _remaining_count(budget: Budget, limit: str) -> float:
     """What is left of a counted limit in one budget alone; infinite without a limit."""
     value = getattr(budget.limits, limit)
     return math.inf if value is None else value - budget.spent.counts[limit]
@@ -308,18 +315,18 @@ def _own_seconds_left(budget: Budget) -> float:
     return math.inf if limits.seconds is None else limits.seconds - (budget.clock() - budget.started)
 
 
-def _price_under(limits: Limits, price: Callable[[], Known]) -> Price | None:
+def _effective_price(limits: Limits, price: Callable[[], Known]) -> Price | None:
     """The price of a request; the user's `unknown_price` replaces an unknown price.
 
     The highest price if several models can answer.
     """
     if limits.cost is None:
         return None
-    told, unknown = price(), limits.unknown_price
+    known, unknown = price(), limits.unknown_price
     stand_in = unknown if isinstance(unknown, Price) else _FREE if unknown == "free" else None
-    known = [each or stand_in for each in (told if isinstance(told, tuple) else (told,))]
-    prices = [each for each in known if each is not None]
-    return dearest(prices) if len(prices) == len(known) else None
+    replaced = [each or stand_in for each in (known if isinstance(known, tuple) else (known,))]
+    prices = [each for each in replaced if each is not None]
+    return highest_price(prices) if len(prices) == len(replaced) else None
 
 
 def _sum(one: float, two: float) -> float:
@@ -327,7 +334,7 @@ def _sum(one: float, two: float) -> float:
     return round(one + round(two, _PLACES), _PLACES)
 
 
-def _held(part: Limits) -> tuple[int, int, int]:
+def _reserved_tokens(part: Limits) -> tuple[int, int, int]:
     """The input and output tokens to reserve for a part, and how many of them are reserved twice."""
     total, least_input, least_output = part.total_tokens, part.input_tokens or 0, part.output_tokens or 0
     if total is None:
@@ -336,11 +343,11 @@ def _held(part: Limits) -> tuple[int, int, int]:
         least_input = total - min(least_output, total)
     elif part.output_tokens is None:
         least_output = total - min(least_input, total)
-    held = min(least_input, total), min(least_output, total)
-    return *held, max(sum(held) - total, 0)
+    reserved = min(least_input, total), min(least_output, total)
+    return *reserved, max(sum(reserved) - total, 0)
 
 
-def _book(chain: Sequence[Budget], input_tokens: int, output_tokens: int, dollars: Sequence[float]) -> None:
+def _charge_all(chain: Sequence[Budget], input_tokens: int, output_tokens: int, dollars: Sequence[float]) -> None:
     """Add to the spending of each budget, from the lowest upwards."""
     for place, budget in enumerate(chain):
         budget.spent.add(input_tokens, output_tokens, dollars[place], dollars[place + 1 :])
@@ -355,10 +362,10 @@ UNKNOWN_PRICE = (
 _SHORT_TOKENS = 24_000
 """Requests up to this size fit every model in the list of context windows, so no lookup is needed."""
 
-_TO_COME = UserMessage("")
+_NEXT_PROMPT = UserMessage("")
 """Placeholder for the prompt that follows."""
 
-_NOTHING_LEARNT = Calibration()
+_UNCALIBRATED = Calibration()
 
 
 @dataclass(slots=True)
@@ -367,29 +374,29 @@ class ContextBudget:
 
     window: Window
     estimates: Estimates = field(default_factory=Estimates)
-    calibration: Calibration = _NOTHING_LEARNT
+    calibration: Calibration = _UNCALIBRATED
     summary: Summary | None = None
     is_learnt: bool = False
 
     def tokens(self, request: Request) -> int:
         """Estimate how many tokens the server will count for a request."""
-        return self.calibration.counted(self._estimated(request))
+        return self.calibration.to_server(self._estimate(request))
 
     def learn(self, request: Request, reported_tokens: int) -> None:
         """Calibrate with the number of tokens that the server reported."""
-        self.calibration = self.calibration.learnt(self._estimated(request), reported_tokens)
+        self.calibration = self.calibration.updated(self._estimate(request), reported_tokens)
 
     def refused(self, request: Request, max_tokens: int | None, limit_tokens: int | None) -> None:
         """Shrink the window after a request with a `max_tokens` answer was refused as too long."""
         self.is_learnt = True
-        self.window = self.window.refused(self.tokens(request) + (max_tokens or 0), limit_tokens)
+        self.window = self.window.after_refusal(self.tokens(request) + (max_tokens or 0), limit_tokens)
 
     @property
     def answer_tokens(self) -> int | None:
         """Maximum length of an answer in a window learnt from a refusal; None before the first refusal."""
         return max(self.window.tokens // 4, 1) if self.is_learnt and self.window.tokens else None
 
-    def left(self, request: Request, llm: Callable[[], LLM]) -> int | None:
+    def available_tokens(self, request: Request, llm: Callable[[], LLM]) -> int | None:
         """Number of estimated tokens available for the messages; None if the window is unknown."""
         known = None
         if self.window.tokens is None:
@@ -397,30 +404,32 @@ class ContextBudget:
                 return None
             known = context_window(llm().provider, llm().model)
         ordered = self.estimates.total((), request.instruction, request.tools, request.output_schema)
-        taken = self.calibration.counted(ordered)
+        taken = self.calibration.to_server(ordered)
         room = self.window.room(known, taken)
-        return None if room is None else self.calibration.estimated(room)
+        return None if room is None else self.calibration.to_estimate(room)
 
     def recall(self, summary: Summary | None, history: Sequence[Message]) -> None:
         """Adopt another agent's or process's summary of the conversation if it covers more than the current one."""
-        told = [*history, _TO_COME]
-        own = self.summary.count if self.summary is not None and self.summary.covers(told) else 0
-        if summary is not None and summary.covers(told) and summary.count > own:
+        messages = [*history, _NEXT_PROMPT]
+        own = self.summary.count if self.summary is not None and self.summary.covers(messages) else 0
+        if summary is not None and summary.covers(messages) and summary.count > own:
             self.summary = summary
 
     def to_summarise(self, messages: Sequence[Message], room: int, newest: int) -> Sequence[Message]:
         """The oldest messages, which a summary should replace; empty if the conversation fits."""
         if not self.window.summarise:
             return ()
-        told = self.shown_messages(messages)
-        gone = set(map(id, to_summarise(told, room, self.estimates)))
-        shift = len(messages) - len(told)
-        last = max((place for place, message in enumerate(told[: newest - shift]) if id(message) in gone), default=None)
+        shown = self.shown_messages(messages)
+        gone = set(map(id, to_summarise(shown, room, self.estimates)))
+        shift = len(messages) - len(shown)
+        last = max(
+            (place for place, message in enumerate(shown[: newest - shift]) if id(message) in gone), default=None
+        )
         return () if last is None else messages[: last + 1 + shift]
 
     def summary_request(self, old: Sequence[Message], room: int) -> Request:
         """The request for a summary."""
-        prompt = summary_prompt(self.window.edited(self.shown_messages(old)), max(room // 2, 1_000))
+        prompt = summary_prompt(self.window.apply_edit(self.shown_messages(old)), max(room // 2, 1_000))
         return Request([UserMessage(prompt)], SUMMARY_INSTRUCTION)
 
     def shown_messages(self, messages: Sequence[Message]) -> Sequence[Message]:
@@ -428,23 +437,23 @@ class ContextBudget:
         summary = self.summary
         if summary is None or not summary.covers(messages):
             return messages
-        standing = [message for message in messages[: summary.count] if isinstance(message, SystemMessage)]
-        rest = [*standing, *messages[summary.count :]]
-        told = with_summary(summary.text, rest, summary.count - len(standing))
-        place = next(place for place, message in enumerate(told) if message is not rest[place])
+        system_messages = [message for message in messages[: summary.count] if isinstance(message, SystemMessage)]
+        rest = [*system_messages, *messages[summary.count :]]
+        shown = with_summary(summary.text, rest, summary.count - len(system_messages))
+        place = next(place for place, message in enumerate(shown) if message is not rest[place])
         # Reuse one message object for the summary in every request, so that its tokens are counted once.
-        told[place] = self.estimates.made(rest[place], summary.text, partial(told.__getitem__, place))
-        return told
+        shown[place] = self.estimates.cached_value(rest[place], summary.text, partial(shown.__getitem__, place))
+        return shown
 
-    def fitted(self, messages: Sequence[Message], room: int, newest: int, *, with_handles: bool) -> Fitted:
+    def fit_messages(self, messages: Sequence[Message], room: int, newest: int, *, with_handles: bool) -> Fitted:
         """The part of the conversation that fits; `newest` is the index at which the newest exchange begins."""
-        told = self.shown_messages(messages)
-        begins = max(newest - (len(messages) - len(told)), 0)
+        shown = self.shown_messages(messages)
+        begins = max(newest - (len(messages) - len(shown)), 0)
 
-        def fitted(told: Sequence[Message], room: int) -> Fitted:
-            return fit(told, room, self.window, self.estimates, begins, with_handles=with_handles)
+        def fit_shown(shown: Sequence[Message], room: int) -> Fitted:
+            return fit(shown, room, self.window, self.estimates, begins, with_handles=with_handles)
 
-        return fit_with_plan(told, messages, fitted, room)
+        return fit_with_plan(shown, messages, fit_shown, room)
 
-    def _estimated(self, request: Request) -> int:
+    def _estimate(self, request: Request) -> int:
         return self.estimates.total(request.messages, request.instruction, request.tools, request.output_schema)

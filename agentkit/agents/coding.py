@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent, AgentTool
-from agentkit.agents.options import AgentOptions, checked_agents
+from agentkit.agents.options import AgentOptions, validate_agents
 from agentkit.agents.run_config import PausingTool, agent_tool
 from agentkit.agents.runner import Runner
 from agentkit.decisions import Label, SafetyLevel
@@ -33,7 +33,7 @@ MAX_ITERATIONS = 100
 PROJECT_FILE = "AGENTS.md"
 SKILL_FOLDERS = (".agents/skills", ".agentkit/skills", ".claude/skills")
 _UNTRUSTED = frozenset(Label)
-_MOST_BYTES = 100_000
+_MAX_BYTES = 100_000
 _PROJECT = """\
 
 
@@ -71,7 +71,7 @@ def task_tool(*agents: Agent[Any]) -> Tool[..., Any]:
     chooses by name and `description=`. Raises ConfigError without an agent, and for duplicate names.
     """
     workers = {agent.name: AgentTool(agent) for agent in agents}
-    if not workers or len(workers) < len(checked_agents("agents", agents)):
+    if not workers or len(workers) < len(validate_agents("agents", agents)):
         raise ConfigError("task_tool() takes one or more agents with distinct names.")
     likes = [
         agent_tool(agent, worker, worker.acall, None, None)
@@ -122,7 +122,7 @@ class ProjectFiles:
         if not named:
             return None
         try:
-            read = {name: root.read(name, _MOST_BYTES) for name in named}
+            read = {name: root.read(name, _MAX_BYTES) for name in named}
             text = read[PROJECT_FILE].content.decode() if PROJECT_FILE in read else ""
         except (ToolError, UnicodeDecodeError) as error:
             raise ConfigError(f"The instructions in {str(folder)!r} cannot be read: {error}") from error

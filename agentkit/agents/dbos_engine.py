@@ -24,7 +24,7 @@ from agentkit.agents.durable import (
 )
 from agentkit.agents.options import Prompt
 from agentkit.agents.prompt_run import answers_under
-from agentkit.agents.result import Pending, RunFinished, RunResult, result_in
+from agentkit.agents.result import Pending, RunFinished, RunResult, final_result
 from agentkit.agents.run_config import BatchScope
 from agentkit.agents.runner import Runner
 from agentkit.errors import ConfigError, MissingExtra, SessionError, StepFailed
@@ -41,7 +41,7 @@ PENDING, ANSWERS = "pending", "answers"
 """The event of a workflow that lists what waits for a person, and the topic of the messages that answer it."""
 
 _RECEIVE_SECONDS = 30 * 24 * 3600
-_LEAST_SLEEP_SECONDS = 0.001
+_MIN_SLEEP_SECONDS = 0.001
 
 Work = Callable[[Any], Mapping[str, RunResult[Any]]]
 """Runs agents with the answers of a person; returns the results by the ids under which their calls wait."""
@@ -137,7 +137,7 @@ class DbosRun(FunctionRun):
         self.next_number()
         until = _engine().run_step({"name": "wait_until"}, lambda: when.astimezone().isoformat())
         left = datetime.fromisoformat(until).timestamp() - time.time()
-        _engine().sleep(max(left, _LEAST_SLEEP_SECONDS))  # a sleep of no time would not be stored as a step
+        _engine().sleep(max(left, _MIN_SLEEP_SECONDS))  # a sleep of no time would not be stored as a step
 
     def events(self, agent: Runner, prompt: Prompt, **given: Any) -> Generator[Event, None, None]:
         """The last event of a run of an agent, which is a step for each time that it waits for a person."""
@@ -148,10 +148,10 @@ class DbosRun(FunctionRun):
         def work(answers: Any) -> Mapping[str, RunResult[Any]]:
             known = stored_result()
             if known is None or known.status != "done":
-                known = result_in(list(agent.events(work_of(prompt, known, answers), **given)))
+                known = final_result(list(agent.events(work_of(prompt, known, answers), **given)))
             return {str(number): known}
 
-        results = self._settled(agent.name, number, work)
+        results = self._run_step(agent.name, number, work)
         result = stored_result() if results is None else results[str(number)]
         if result is None:
             raise SessionError(f"The workflow has run {agent.name}, but {session.name!r} is not at this place.")
@@ -170,12 +170,12 @@ class DbosRun(FunctionRun):
                 given[:] = [answers]
                 return {f"{number}/{index}": result for index, result in enumerate(start())}
 
-            results = self._settled(f"{agent.name}.map", number, work)
+            results = self._run_step(f"{agent.name}.map", number, work)
             return start() if results is None else list(results.values())
 
         return BatchScope(self.agent_session(number), lambda: given[0] if given else None, run)
 
-    def _settled(self, name: str, number: int, work: Work) -> Mapping[str, RunResult[Any]] | None:
+    def _run_step(self, name: str, number: int, work: Work) -> Mapping[str, RunResult[Any]] | None:
         """Do the work as a step, again with the answers of a person while runs of agents wait for one.
 
         Returns None if the newest step was stored by an earlier execution of the workflow.

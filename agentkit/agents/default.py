@@ -50,7 +50,7 @@ class QuickAgent:
         """
         with short_traceback:
             chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
-            return self._prepared(message, system_prompt, chosen)(message)
+            return self._configure(message, system_prompt, chosen)(message)
 
     def stream(
         self,
@@ -65,14 +65,14 @@ class QuickAgent:
         """The answer as events while it is written; the last is RunFinished. Takes the arguments of a call."""
         with short_traceback:
             chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
-            return self._prepared(message, system_prompt, chosen).stream(message)
+            return self._configure(message, system_prompt, chosen).stream(message)
 
     def stream_text(
         self, message: Prompt, *, system_prompt: str | None = None, **options: Any
     ) -> Generator[str, None, None]:
         """The answer as text while it is written. Takes the arguments of a call, and raises the same exceptions."""
         with short_traceback:
-            return self._prepared(message, system_prompt, options).stream_text(message)
+            return self._configure(message, system_prompt, options).stream_text(message)
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -99,12 +99,12 @@ class QuickAgent:
         """Forget the conversation."""
         self._agent.reset()
 
-    def _prepared(self, message: Prompt, system_prompt: str | None, chosen: dict[str, Any]) -> Agent[str]:
+    def _configure(self, message: Prompt, system_prompt: str | None, chosen: dict[str, Any]) -> Agent[str]:
         _refuse_unknown(chosen)
         content_from(message)
         with self._lock:
             given = {name: value for name, value in chosen.items() if value is not None}
-            options = _merged(self._options, given)
+            options = _merge_options(self._options, given)
             llm = LLM(**options)
             if _host(llm) != self._host and options.keys() & _CREDENTIALS - given.keys():
                 options = {name: value for name, value in options.items() if name in given or name not in _CREDENTIALS}
@@ -121,12 +121,12 @@ class QuickAgent:
 
 
 _CREDENTIALS = {"api_key", "azure_token_provider"}
-_PLACE = ("provider", "base_url", "azure_endpoint")
-_OF_A_PLACE = {*_PLACE, "model", "api_key", "azure_api_version", "azure_token_provider", "protocol"}
+_ENDPOINT_OPTIONS = ("provider", "base_url", "azure_endpoint")
+_PROVIDER_OPTIONS = {*_ENDPOINT_OPTIONS, "model", "api_key", "azure_api_version", "azure_token_provider", "protocol"}
 
 
 @cache
-def _taken() -> tuple[str, ...]:
+def _accepted_arguments() -> tuple[str, ...]:
     """The keyword arguments of a call."""
     from agentkit.suggestions import arguments_of
 
@@ -135,11 +135,11 @@ def _taken() -> tuple[str, ...]:
 
 def _refuse_unknown(chosen: dict[str, Any]) -> None:
     """Raise TypeError for an unknown argument, with a suggestion."""
-    unknown = [name for name in chosen if name not in _taken()]
+    unknown = [name for name in chosen if name not in _accepted_arguments()]
     if unknown:
-        from agentkit.suggestions import refuse
+        from agentkit.suggestions import raise_unknown_argument
 
-        refuse("agent", unknown, _taken())
+        raise_unknown_argument("agent", unknown, _accepted_arguments())
 
 
 def _host(llm: LLM) -> tuple[str, str]:
@@ -147,14 +147,14 @@ def _host(llm: LLM) -> tuple[str, str]:
     return llm.provider, urlsplit(llm.describe().endpoint).netloc
 
 
-def _merged(remembered: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+def _merge_options(remembered: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Merge the given options with the remembered ones, dropping remembered options of another provider or endpoint."""
     prefix, colon, _ = str(given.get("model", "")).partition(":")
     if colon and prefix.lower() in PROVIDERS and "base_url" not in remembered | given:
         given = {"provider": prefix.lower(), **given}
-    place = [given.get(name) for name in _PLACE]
-    if any(place) and place != [remembered.get(name) for name in _PLACE]:
-        remembered = {name: value for name, value in remembered.items() if name not in _OF_A_PLACE}
+    endpoint = [given.get(name) for name in _ENDPOINT_OPTIONS]
+    if any(endpoint) and endpoint != [remembered.get(name) for name in _ENDPOINT_OPTIONS]:
+        remembered = {name: value for name, value in remembered.items() if name not in _PROVIDER_OPTIONS}
     return remembered | given
 
 

@@ -25,7 +25,7 @@ from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, get_ty
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Spending
 from agentkit.agents.options import Prompt, content_from
-from agentkit.agents.prompt_run import answers_under, rebuilt
+from agentkit.agents.prompt_run import answers_under, rebuild_result
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult
 from agentkit.agents.run_config import DURABLE, LINEAGE, BatchScope, BudgetScope, DurableScope
 from agentkit.agents.runner import Runner
@@ -34,11 +34,11 @@ from agentkit.event_rendering import error_text
 from agentkit.events import (
     Event,
     FunctionStarted,
-    Milestone,
     RunEnded,
     RunResumed,
     RunStarted,
     StepRecorded,
+    StoredEvent,
     ToolCallFinished,
 )
 from agentkit.llm.pricing import cost_of
@@ -59,7 +59,7 @@ _PLAIN = (None, type(None), Any, inspect.Parameter.empty)
 _ASK, _WAIT = "ask_person", "wait_until"
 
 
-_SAME = (
+_SAME_STEPS = (
     "A durable function must take the same steps each time: move values that differ between runs, such as the time, "
     "into a step."
 )
@@ -136,10 +136,10 @@ class DurableFunction(Generic[P, R]):
     ) -> DurableResult[Any]:
         if is_asynchronous(self.function):
             raise ConfigError(f"{self.name} is a coroutine function. Call arun() or aresume().")
-        with self._opened(session, arguments, answers) as run:
+        with self._open_run(session, arguments, answers) as run:
             if run.result is None:
                 with run.within():
-                    value = self._bound(run.arguments)()
+                    value = self._bind_call(run.arguments)()
                 run.finish(value)
         return cast("DurableResult[Any]", run.result)
 
@@ -148,16 +148,16 @@ class DurableFunction(Generic[P, R]):
     ) -> DurableResult[Any]:
         if not is_asynchronous(self.function):
             raise ConfigError(f"{self.name} is not a coroutine function. Call run() or resume().")
-        with self._opened(session, arguments, answers) as run:
+        with self._open_run(session, arguments, answers) as run:
             if run.result is None:
                 with run.within():
-                    made: Any = self._bound(run.arguments)()
+                    made: Any = self._bind_call(run.arguments)()
                     value = await made
                 run.finish(value)
         return cast("DurableResult[Any]", run.result)
 
     @contextmanager
-    def _opened(
+    def _open_run(
         self, session: Session | str, arguments: Mapping[str, Any] | None, answers: Any
     ) -> Generator[DurableRun, None, None]:
         """The locked run in a session, with what is known of it; a pause in the block becomes its result."""
@@ -175,7 +175,7 @@ class DurableFunction(Generic[P, R]):
             encoded = (
                 None
                 if arguments is None
-                else {name: self._hinted(name).encode(value) for name, value in arguments.items()}
+                else {name: self._argument_codec(name).encode(value) for name, value in arguments.items()}
             )
             run = DurableRun(self, session, store, identity, encoded, answers)
             try:
@@ -188,14 +188,14 @@ class DurableFunction(Generic[P, R]):
         finally:
             release()
 
-    def _bound(self, arguments: Mapping[str, str]) -> Callable[[], Any]:
+    def _bind_call(self, arguments: Mapping[str, str]) -> Callable[[], Any]:
         """The call of the function with its stored arguments."""
-        values = {name: self._hinted(name).decode(text) for name, text in arguments.items()}
+        values = {name: self._argument_codec(name).decode(text) for name, text in arguments.items()}
         bound = inspect.signature(self.function).bind_partial()
         bound.arguments.update(values)
         return functools.partial(self.function, *bound.args, **bound.kwargs)
 
-    def _hinted(self, name: str) -> ValueCodec:
+    def _argument_codec(self, name: str) -> ValueCodec:
         kind = inspect.signature(self.function).parameters[name].kind
         is_rest = kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         return ValueCodec(self.function, "" if is_rest else name)
@@ -256,7 +256,7 @@ class ValueCodec:
         except (NameError, TypeError, AttributeError):
             hint = None
         self._type = None if any(hint is each for each in _PLAIN) else OutputType.of(hint)
-        self._whose = f"{name or 'the arguments'} of {getattr(function, '__qualname__', function)}"
+        self._owner = f"{name or 'the arguments'} of {getattr(function, '__qualname__', function)}"
 
     def encode(self, value: Any) -> str:
         """Encode a value."""
@@ -265,7 +265,7 @@ class ValueCodec:
             self.decode(text)
         except (TypeError, ValueError, AttributeError, ModelError) as error:
             raise ConfigError(
-                f"{self._whose} cannot be stored: {error}. Give JSON values, or annotate the type of the value. "
+                f"{self._owner} cannot be stored: {error}. Give JSON values, or annotate the type of the value. "
                 f"Got {value!r:.100}."
             ) from error
         return text
@@ -338,7 +338,7 @@ class FunctionRun(DurableScope):
         """What earlier executions have spent of the limits."""
         usage = self._usage()
         cost = cost_of(usage)
-        calls = sum(isinstance(each, ToolCallFinished) for state in self._agent_runs() for each in state.milestones)
+        calls = sum(isinstance(each, ToolCallFinished) for state in self._agent_runs() for each in state.events)
         dollars = 0.0 if cost is None else cost.dollars
         return Spending(usage.input_tokens, usage.output_tokens, dollars, Counter(tool_calls=calls))
 
@@ -362,13 +362,13 @@ class FunctionRun(DurableScope):
         if place >= len(runs):
             return None
         run, state = runs[place]
-        began = next((each for each in state.milestones if isinstance(each, RunStarted)), None)
+        began = next((each for each in state.events if isinstance(each, RunStarted)), None)
         if began is None or (began.prompt != content_from(prompt) and not agent.answer_validator.of("prompt")):
             raise SessionError(
                 f"Step {number} of {self.function.name} in the session {self.session.name!r} gives {agent.name} "
-                f"another prompt than before. {_SAME}"
+                f"another prompt than before. {_SAME_STEPS}"
             )
-        return rebuilt(agent, session, run, state)
+        return rebuild_result(agent, session, run, state)
 
     def agent_session(self, number: int) -> Session:
         """The session of the agent's run, or batch, of this number."""
@@ -393,17 +393,17 @@ class DurableRun(FunctionRun):
         self.pending: list[Pending] = []
         self.until: datetime | None = None
         self.result: DurableResult[Any] | None = None
-        milestones = [entry.milestone for entry in session.entries if entry.run == identity]
-        self.steps = {each.number: each for each in milestones if isinstance(each, StepRecorded)}
-        started = next((each for each in milestones if isinstance(each, FunctionStarted)), None)
+        events = [entry.event for entry in session.entries if entry.run == identity]
+        self.steps = {each.number: each for each in events if isinstance(each, StepRecorded)}
+        started = next((each for each in events if isinstance(each, FunctionStarted)), None)
         self._is_known = started is not None
-        self.arguments = self._begun(started, arguments)
-        ended = next((each for each in reversed(milestones) if isinstance(each, RunEnded)), None)
+        self.arguments = self._begin_run(started, arguments)
+        ended = next((each for each in reversed(events) if isinstance(each, RunEnded)), None)
         if ended is not None and ended.status == "done":
             value = ValueCodec(function.function, "return").decode(ended.output)
             self.result = DurableResult("done", value, session.name, usage=self._usage())
 
-    def _begun(self, started: FunctionStarted | None, arguments: Mapping[str, str] | None) -> Mapping[str, str]:
+    def _begin_run(self, started: FunctionStarted | None, arguments: Mapping[str, str] | None) -> Mapping[str, str]:
         """The arguments of the run, which is stored if it is new. Raises SessionError if it is another run."""
         function, name = self.function, self.session.name
         if started is None:
@@ -442,9 +442,9 @@ class DurableRun(FunctionRun):
         if self.pending or self.until:
             raise _Pause
 
-    def keep(self, milestone: Milestone) -> None:
-        """Store a milestone."""
-        self._store.append(self.session.name, entries_of_run(self._identity, [milestone]))
+    def keep(self, event: StoredEvent) -> None:
+        """Store an event."""
+        self._store.append(self.session.name, entries_of_run(self._identity, [event]))
 
     def record(self, step: StepRecorded) -> None:
         """Store a step."""
@@ -477,7 +477,7 @@ class DurableRun(FunctionRun):
             what = "has other arguments" if known.name == name else f"is {name}, and was {known.name}"
             raise SessionError(
                 f"Step {number} of {self.function.name} in the session {self.session.name!r} "
-                f"{what} when it was stored. {_SAME}"
+                f"{what} when it was stored. {_SAME_STEPS}"
             )
         return number, known
 
@@ -543,7 +543,7 @@ class DurableRun(FunctionRun):
         earlier = stored_result()
         given["session"] = session
         work = work_of(prompt, earlier, self.answer_to(number))
-        with closing(_finished(earlier) or agent.events(work, **given)) as events:
+        with closing(_finished_events(earlier) or agent.events(work, **given)) as events:
             for event in events:
                 if isinstance(event, RunFinished):
                     self.settle(number, agent, session, event.result)
@@ -594,20 +594,20 @@ def work_of(prompt: Prompt, earlier: RunResult[Any] | None, answers: Any) -> Pro
     return prompt if earlier is None else Resumption(earlier, answers if earlier.status == "paused" else None)
 
 
-def _finished(result: RunResult[Any] | None) -> Generator[RunFinished[Any], None, None] | None:
+def _finished_events(result: RunResult[Any] | None) -> Generator[RunFinished[Any], None, None] | None:
     """The last event of a run that is done, without running it; None for any other run."""
     return (each for each in (RunFinished(result),)) if result is not None and result.status == "done" else None
 
 
 def _runs_in(entries: Iterable[SessionEntry]) -> list[tuple[str, RunState]]:
     """The runs of a session and their states, in the order in which they began."""
-    runs: dict[str, list[Milestone]] = {}
+    runs: dict[str, list[StoredEvent]] = {}
     for entry in entries:
-        runs.setdefault(entry.run, []).append(entry.milestone)
-    return [(run, RunState.of(milestones)) for run, milestones in runs.items()]
+        runs.setdefault(entry.run, []).append(entry.event)
+    return [(run, RunState.of(events)) for run, events in runs.items()]
 
 
-def _running() -> FunctionRun | None:
+def _current_run() -> FunctionRun | None:
     """The durable run of the current code; None outside of one, and in what a step or a tool calls."""
     found = DURABLE.get()
     return found if isinstance(found, FunctionRun) and found.is_here else None
@@ -637,45 +637,45 @@ class StepCall:
     def perform(self) -> Any:
         """Return the stored result, or call the function and store what it returns. Raises StepFailed."""
         if self.known is not None:
-            return self._stored(self.known)
+            return self._stored_value(self.known)
         try:
             with outside_of_run():
                 value = self.function(*self.args, **self.kwargs)
         except Exception as error:
-            raise self._failed(error) from error
-        return self._keep(value)
+            raise self._record_failure(error) from error
+        return self._record_value(value)
 
     async def aperform(self) -> Any:
         """Async version of `perform`."""
         if self.known is not None:
-            return self._stored(self.known)
+            return self._stored_value(self.known)
         try:
             with outside_of_run():
                 value = await self.function(*self.args, **self.kwargs)
         except Exception as error:
-            raise self._failed(error) from error
-        return self._keep(value)
+            raise self._record_failure(error) from error
+        return self._record_value(value)
 
-    def _stored(self, known: StepRecorded) -> Any:
+    def _stored_value(self, known: StepRecorded) -> Any:
         """The stored result. Raises StepFailed if the step failed before the function went on."""
         if known.status == "failed":
             raise StepFailed(known.value)
         return ValueCodec(self.function, "return").decode(known.value)
 
-    def _keep(self, value: Any) -> Any:
+    def _record_value(self, value: Any) -> Any:
         """Store the value and return it as it will be returned again."""
         codec = ValueCodec(self.function, "return")
         text = codec.encode(value)
-        self.run.record(self._as_step("done", text))
+        self.run.record(self._step_recorded("done", text))
         return codec.decode(text)
 
-    def _failed(self, error: Exception) -> StepFailed:
+    def _record_failure(self, error: Exception) -> StepFailed:
         """The error for the function; it is stored when the function continues, and the step is retried otherwise."""
         text = f"{self.name} failed: {error_text(error)}"
-        self.run.failed.append(self._as_step("failed", text))
+        self.run.failed.append(self._step_recorded("failed", text))
         return StepFailed(text)
 
-    def _as_step(self, status: Any, value: str) -> StepRecorded:
+    def _step_recorded(self, status: Any, value: str) -> StepRecorded:
         return StepRecorded(self.number, self.name, status, self.digest, value)
 
 
@@ -690,7 +690,7 @@ class StepDecorator:
         that is stored too. Agents need no step: their runs are stored event by event. Raises ConfigError for a result
         that cannot be stored.
         """
-        run = _running()
+        run = _current_run()
         if run is None or isinstance(getattr(function, "__self__", function), Runner):
             return function(*args, **kwargs)
         return cast("R", run.step(function, args, kwargs))
@@ -700,7 +700,7 @@ class StepDecorator:
 
         Raises StepFailed for the first item that failed, after the others have ended.
         """
-        given, run = list(items), _running()
+        given, run = list(items), _current_run()
         return [function(each) for each in given] if run is None else run.step_map(function, given, concurrency)
 
 
@@ -713,9 +713,9 @@ def name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or getattr(function, "name", None) or type(function).__qualname__
 
 
-def _digest(given: Any) -> str:
+def _digest(value: Any) -> str:
     """A digest of arguments; values that are not JSON count by their type."""
-    text = json.dumps(given, sort_keys=True, default=lambda value: type(value).__qualname__)
+    text = json.dumps(value, sort_keys=True, default=lambda value: type(value).__qualname__)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -734,7 +734,7 @@ def ask_person(question: str) -> str:
 
     Raises ConfigError outside of a durable run.
     """
-    return _waiting(_ASK).ask(question)
+    return _require_run(_ASK).ask(question)
 
 
 def wait_until(when: datetime) -> None:
@@ -743,11 +743,11 @@ def wait_until(when: datetime) -> None:
     Blocks, or pauses the run if the wait is longer than `max_wait_seconds` and in coroutine functions. Raises
     ConfigError outside of a durable run.
     """
-    _waiting(_WAIT).wait(when)
+    _require_run(_WAIT).wait(when)
 
 
-def _waiting(name: str) -> FunctionRun:
-    run = _running()
+def _require_run(name: str) -> FunctionRun:
+    run = _current_run()
     if run is None:
         raise ConfigError(
             f"{name}() can only be called inside a durable function while it runs: decorate it with "

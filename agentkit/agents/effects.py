@@ -19,15 +19,24 @@ from typing import Any, TypeVar, get_args
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
-from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
+from agentkit.agents.guardrails import Middleware, awrap, wrap
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
-from agentkit.agents.tool_policy import JudgedCall, recorded
+from agentkit.agents.tool_policy import JudgedCall, encode_arguments
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
-from agentkit.events import Approved, Event, Milestone, ResponseReceived, ToolCallFinished, deltas_of
+from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, ToolCallFinished, response_deltas
 from agentkit.llm.client import LLM
 from agentkit.llm.pipeline import CANCELLATION, LEFT_USAGE, RequestCancellation, too_late
 from agentkit.messages import Request, Response, ToolCall, ToolResult
-from agentkit.recording import TAPE, Attempt, PersonAsked, active, ataped, attempted, is_replaying, taped
+from agentkit.recording import (
+    TAPE,
+    Attempt,
+    PersonAsked,
+    active,
+    arecord_or_replay,
+    is_replaying,
+    record_or_replay,
+    start_attempt,
+)
 from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.sessions.session import SessionRun
 from agentkit.tooling import execution
@@ -60,7 +69,7 @@ class AskModel:
     guards: tuple[CallFunction, ...] = ()
 
     @contextmanager
-    def leaving(self) -> Iterator[None]:
+    def collect_usage(self) -> Iterator[None]:
         """Collect in `left` what is known of the usage of a stream that is closed in the block."""
         token = LEFT_USAGE.set(self.left.append)
         try:
@@ -73,7 +82,7 @@ class AskModel:
         if self.around is nullcontext:
             return pieces
         self.is_streamed = True
-        return pieces_within(self.around(), self._heard(pieces))
+        return pieces_within(self.around(), self._store_answer(pieces))
 
     def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Async version of `within`; the caller sets `answer`."""
@@ -82,7 +91,7 @@ class AskModel:
         self.is_streamed = True
         return apieces_within(self.around(), pieces)
 
-    def _heard(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    def _store_answer(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Yield the chunks, and set `answer` before the context manager exits."""
         with closing(pieces):
             for piece in pieces:
@@ -91,7 +100,7 @@ class AskModel:
                 yield piece
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def store_errors(self) -> Iterator[None]:
         """Store the error of the model, of its configuration or of a middleware as the answer."""
         try:
             yield
@@ -119,30 +128,30 @@ class AskPerson:
         return self.request.decision.rule == WORDS
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def store_errors(self) -> Iterator[None]:
         """Convert an exception to an answer: an approver that fails or is too late has not approved."""
         try:
             yield
         except Exception as error:
             is_late = isinstance(error, ToolTimeout) and self.seconds_left < math.inf
             no = Approved(self.request.call_id, Approval.NO.value, _NOT_ANSWERED)
-            self.answer = no if is_late else self.approved(error)
+            self.answer = no if is_late else self.to_approved(error)
 
-    def approved(self, said: object) -> Approved:
+    def to_approved(self, answer: object) -> Approved:
         """Convert the return value or exception of an approver to the Approved event that is stored."""
         call_id = self.request.call_id
-        if self.needs_words and (said is None or isinstance(said, bool | Approval)) and said is not Approval.NO:
-            said = Approval.LATER  # an approver that approves everything has not answered the question
-        if self.needs_words and not isinstance(said, Exception | Approval | None):
-            words = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
+        if self.needs_words and (answer is None or isinstance(answer, bool | Approval)) and answer is not Approval.NO:
+            answer = Approval.LATER  # an approver that approves everything has not answered the question
+        if self.needs_words and not isinstance(answer, Exception | Approval | None):
+            words = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
             return Approved(call_id, Approval.ONCE, words)
-        answer = ApproverAnswer(Approval.NO, SILENT) if said is None else ApproverAnswer.of(said)
+        answer = ApproverAnswer(Approval.NO, SILENT) if answer is None else ApproverAnswer.of(answer)
         arguments = None if answer.arguments is None else json.dumps(dict(answer.arguments), default=str)
         bound = {} if answer.approval is Approval.NO or arguments is not None else self.request.bound
         return Approved(call_id, answer.approval, answer.text, arguments, bound)
 
     @property
-    def nobody(self) -> Approved:
+    def unanswered(self) -> Approved:
         """The answer without an approver."""
         return Approved(self.request.call_id, NOBODY.approval, NOBODY.text)
 
@@ -150,7 +159,9 @@ class AskPerson:
     def asked(self) -> PersonAsked:
         """The question as stored in a recording."""
         request = self.request
-        return PersonAsked(ToolCall(request.call_id, request.tool, recorded(request.arguments)), request.decision)
+        return PersonAsked(
+            ToolCall(request.call_id, request.tool, encode_arguments(request.arguments)), request.decision
+        )
 
 
 @dataclass(slots=True)
@@ -179,7 +190,7 @@ class CallFunction:
     answer: object | None = None
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def store_errors(self) -> Iterator[None]:
         """Store an exception as the answer: a guardrail refuses by raising."""
         try:
             yield
@@ -193,23 +204,23 @@ Steps = Generator[Event | Question, None, None]
 """The events and effects of a run; the driver performs each effect before the loop continues."""
 
 
-def tell(run: SessionRun, milestone: Milestone) -> Steps:
-    """Apply a milestone to the run, and emit it."""
-    run.progress.apply(milestone)
-    yield milestone
+def tell(run: SessionRun, event: StoredEvent) -> Steps:
+    """Apply a stored event to the run, and emit it."""
+    run.progress.apply(event)
+    yield event
 
 
-MOST_THREADS = 32
+MAX_THREADS = 32
 """Maximum number of concurrent tool calls of one response, as threads or tasks."""
 
-_FAR_SECONDS = 600.0
+_NO_DEADLINE_SECONDS = 600.0
 """With more time left than this, a single request has no deadline, as the timeouts of the connection are shorter."""
 
-_ASKED_SECONDS = 2.0
+_START_SECONDS = 2.0
 """Maximum wait for an abandoned request to start, as it would otherwise be missing from the recording."""
 
 _Value = TypeVar("_Value")
-_Came = tuple[_Value] | CallFunction | BaseException | None
+_Item = tuple[_Value] | CallFunction | BaseException | None
 """What arrives from other threads: a value, a guardrail that is done, or the end of the values, perhaps by an error."""
 
 
@@ -233,7 +244,7 @@ async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None
             if isinstance(step, Event):
                 yield step
             else:
-                perform = _aguarded if isinstance(step, AskModel) and step.guards else _aanswer
+                perform = _aanswer_guarded if isinstance(step, AskModel) and step.guards else _aanswer
                 async with aclosing(perform(step, streaming=streaming)) as events:
                     async for event in events:
                         yield event
@@ -243,8 +254,8 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
     """Perform an effect and store its answer; yields the events emitted meanwhile."""
     match question:
         case AskModel(request, llm, seconds_left) if streaming and not question.layers:
-            pieces = _in_time_each(partial(llm().stream, request), seconds_left, question.guards)
-            with question.asking():
+            pieces = _until_deadline(partial(llm().stream, request), seconds_left, question.guards)
+            with question.store_errors():
                 events = question.within(pieces)
                 try:
                     for event in events:
@@ -253,15 +264,15 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
                             break  # a complete answer cannot time out any more
                         yield event
                 finally:
-                    with question.leaving():
+                    with question.collect_usage():
                         events.close()
         case AskModel():
-            yield from _asked_whole(question, streaming=streaming)
+            yield from _request_whole(question, streaming=streaming)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = taped(question.asked, partial(_approved, question, question.approve))
+            question.answer = record_or_replay(question.asked, partial(_ask_approver, question, question.approve))
         case CallFunction(function, given, seconds_left):
-            with question.asking():
-                question.answer = _called(partial(function, *given), seconds_left)
+            with question.store_errors():
+                question.answer = _call_user(partial(function, *given), seconds_left)
         case UseTools():
             yield from _use_tools(question)
 
@@ -271,65 +282,67 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
     match question:
         case AskModel():
             is_streamed = streaming and not question.layers
-            asked = _aasked_pieces(question) if is_streamed else _aasked_whole(question, streaming=streaming)
+            asked = _arequest_pieces(question) if is_streamed else _arequest_whole(question, streaming=streaming)
             async with aclosing(asked) as events:
                 async for event in events:
                     yield event
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
+            question.answer = await arecord_or_replay(
+                question.asked, partial(_aask_approver, question, question.approve)
+            )
         case CallFunction(function, given, seconds_left):
-            with question.asking():
-                question.answer = await _acalled(partial(function, *given), seconds_left)
+            with question.store_errors():
+                question.answer = await _acall_user(partial(function, *given), seconds_left)
         case UseTools():
             async with aclosing(_ause_tools(question)) as finished:
                 async for event in finished:
                     yield event
 
 
-def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
+def _request_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
     """Request a whole response, within its middleware; a stream gets it in one piece."""
     seconds_left, guards = question.seconds_left, question.guards
-    with question.asking(), question.around():
+    with question.store_errors(), question.around():
         complete = question.llm().complete
-        ask = partial(surrounded(question.layers, complete) if question.layers else complete, question.request)
-        if seconds_left > _FAR_SECONDS and not guards:
+        ask = partial(wrap(question.layers, complete) if question.layers else complete, question.request)
+        if seconds_left > _NO_DEADLINE_SECONDS and not guards:
             question.answer = ask()
         else:  # None if a guardrail refuses first
-            question.answer = next(iter([*_in_time_each(lambda: iter([ask()]), seconds_left, guards)]), None)
-    return deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
+            question.answer = next(iter([*_until_deadline(lambda: iter([ask()]), seconds_left, guards)]), None)
+    return response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
 
 
-async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
+async def _arequest_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
     """Request a response in pieces."""
-    with question.asking():
+    with question.store_errors():
         events = question.awithin(_astream_events(question))
         try:
             async for event in events:
                 yield event
         finally:
-            with question.leaving():
+            with question.collect_usage():
                 await events.aclose()
 
 
-async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
-    """Async version of `_asked_whole`."""
-    with question.asking(), question.around(), attempted() as attempt:
-        complete = asurrounded(question.layers, question.llm().acomplete)
-        async with _abandoned(question.seconds_left, attempt):
+async def _arequest_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Async version of `_request_whole`."""
+    with question.store_errors(), question.around(), start_attempt() as attempt:
+        complete = awrap(question.layers, question.llm().acomplete)
+        async with _abandon_late(question.seconds_left, attempt):
             question.answer = await complete(question.request)
-    for event in deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else ():
+    for event in response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else ():
         yield event
 
 
 async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
     ends = time.monotonic() + question.seconds_left
-    with attempted() as attempt:
-        with _on(attempt):
+    with start_attempt() as attempt:
+        with _activate(attempt):
             events = question.llm().astream(question.request)
-        async with _closed(events):
+        async with _closing(events):
             while question.answer is None:
                 # not across a yield: the timeout would cancel the consumer
-                async with _abandoned(ends - time.monotonic(), attempt):
+                async with _abandon_late(ends - time.monotonic(), attempt):
                     event = await anext(events, None)
                 if event is None:
                     return
@@ -339,41 +352,43 @@ async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
                     yield event
 
 
-def _approved(question: AskPerson, approve: Approver | None) -> Approved:
+def _ask_approver(question: AskPerson, approve: Approver | None) -> Approved:
     """Call the approver and convert its return value or exception."""
-    with question.asking():
+    with question.store_errors():
         if approve is not None:
-            question.answer = question.approved(_called(partial(approve, question.request), question.seconds_left))
-    return question.answer or question.nobody
-
-
-async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
-    with question.asking():
-        if approve is not None:
-            question.answer = question.approved(
-                await _acalled(partial(approve, question.request), question.seconds_left)
+            question.answer = question.to_approved(
+                _call_user(partial(approve, question.request), question.seconds_left)
             )
-    return question.answer or question.nobody
+    return question.answer or question.unanswered
 
 
-def _called(function: Callable[[], Any], seconds_left: float) -> Any:
+async def _aask_approver(question: AskPerson, approve: Approver | None) -> Approved:
+    with question.store_errors():
+        if approve is not None:
+            question.answer = question.to_approved(
+                await _acall_user(partial(approve, question.request), question.seconds_left)
+            )
+    return question.answer or question.unanswered
+
+
+def _call_user(function: Callable[[], Any], seconds_left: float) -> Any:
     """Call a user's function, sync or async. Raises ToolTimeout if it exceeds the time left.
 
     A blocking function runs in the caller's thread, which cannot be interrupted, unless a deadline is near.
     """
     is_async = is_asynchronous(function)
-    is_watched = seconds_left < math.inf and (is_async or seconds_left <= _FAR_SECONDS)
+    is_watched = seconds_left < math.inf and (is_async or seconds_left <= _NO_DEADLINE_SECONDS)
     return execution.call(function, max(seconds_left, 0.0) if is_watched else None, is_async=is_async)
 
 
-async def _acalled(function: Callable[[], Any], seconds_left: float) -> Any:
-    """Async version of `_called`: on timeout an awaitable is cancelled, and a thread is abandoned."""
+async def _acall_user(function: Callable[[], Any], seconds_left: float) -> Any:
+    """Async version of `_call_user`: on timeout an awaitable is cancelled, and a thread is abandoned."""
     timeout_seconds = None if math.isinf(seconds_left) else max(seconds_left, 0.0)
     return await execution.acall(function, timeout_seconds, is_async=is_asynchronous(function))
 
 
 @asynccontextmanager
-async def _closed(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
     """Close a stream that is left early immediately, and its connection with it."""
     try:
         yield events
@@ -394,20 +409,20 @@ def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
     EXPECTED.set(judged.expected)
     with question.around(judged):
         run = partial(_run, judged, question.timeout_seconds, budget)
-        result = run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
+        result = run() if TAPE.get() is None else record_or_replay(judged.asked, run, _holds_an_agent, budget)
         question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
 
 def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
     if TAPE.get() is not None:
-        _refuse_unknown(judged)
+        _refuse_live_call(judged)
     return _with_usage(judged.run(timeout_seconds), budget)
 
 
 async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
     if TAPE.get() is not None:
-        _refuse_unknown(judged)
+        _refuse_live_call(judged)
     return _with_usage(await judged.arun(timeout_seconds), budget)
 
 
@@ -416,7 +431,7 @@ def _holds_an_agent(result: ToolResult) -> bool:
     return isinstance(result.value, HandoffTarget)
 
 
-def _refuse_unknown(judged: JudgedCall) -> None:
+def _refuse_live_call(judged: JudgedCall) -> None:
     """Raise ReplayError for a live call in a replay that the program does not declare as a handoff.
 
     A recording cannot make a tool run: the program must declare that the tool returns an agent, and the call must not
@@ -464,7 +479,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
     waiting = deque(functions)
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
-        for _ in range(min(len(functions), MOST_THREADS)):
+        for _ in range(min(len(functions), MAX_THREADS)):
             execution.start(partial(_work, waiting, ended))
         for _ in functions:
             outcome = ended.get()
@@ -490,7 +505,7 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
 
 async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
     """Run the calls as concurrent tasks, and emit each as it finishes."""
-    room = asyncio.Semaphore(MOST_THREADS)
+    room = asyncio.Semaphore(MAX_THREADS)
     tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
     try:
         for ended in asyncio.as_completed(tasks):
@@ -510,37 +525,39 @@ async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore)
         EXPECTED.set(judged.expected)
         with question.around(judged):
             run = partial(_arun, judged, question.timeout_seconds, budget)
-            result = await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
+            result = await (
+                run() if TAPE.get() is None else arecord_or_replay(judged.asked, run, _holds_an_agent, budget)
+            )
             question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
 
-def _in_time_each(
+def _until_deadline(
     ask: Callable[[], Iterator[_Value]], seconds_left: float, guards: Sequence[CallFunction] = ()
 ) -> Generator[_Value, None, None]:
     """The values yielded by `ask()`, once all guardrails have passed. Raises Unreachable on timeout."""
     ends = time.monotonic() + seconds_left
-    if seconds_left > _FAR_SECONDS and not guards:
+    if seconds_left > _NO_DEADLINE_SECONDS and not guards:
         yield from until(ask(), ends)
         return
-    came: queue.SimpleQueue[_Came[_Value]] = queue.SimpleQueue()
+    items: queue.SimpleQueue[_Item[_Value]] = queue.SimpleQueue()
     cancellation = RequestCancellation(seconds_left)
-    with attempted() as attempt:
-        with _on(attempt):
+    with start_attempt() as attempt:
+        with _activate(attempt):
             context = copy_context()
         context.run(CANCELLATION.set, cancellation)
-        execution.start(partial(context.run, _pump, ask, came, cancellation))
+        execution.start(partial(context.run, _pump, ask, items, cancellation))
         for guard in guards:
-            execution.start(partial(copy_context().run, _check, guard, came))
+            execution.start(partial(copy_context().run, _check, guard, items))
         try:
-            yield from _received(lambda: _next(came, ends - time.monotonic(), attempt), len(guards))
+            yield from _receive(lambda: _next(items, ends - time.monotonic(), attempt), len(guards))
         finally:
             cancellation.cancel()
 
 
-def _received(receive: Callable[[], _Came[_Value]], open_guards: int) -> Iterator[_Value]:
+def _receive(receive: Callable[[], _Item[_Value]], open_guards: int) -> Iterator[_Value]:
     """The values received, held back until all guardrails have passed; ends early if one has not."""
-    held: list[_Value] = []
+    pending: list[_Value] = []
     ended: Exception | None = None
     is_over = False
     while open_guards or not is_over:
@@ -550,29 +567,29 @@ def _received(receive: Callable[[], _Came[_Value]], open_guards: int) -> Iterato
                 return
             open_guards -= 1
         elif isinstance(item, tuple):
-            held.append(item[0])
+            pending.append(item[0])
         elif item is None or isinstance(item, Exception):
             is_over, ended = True, item
         else:
             raise item  # SystemExit and the like end the program at once
         if not open_guards:
-            yield from held
-            held.clear()
+            yield from pending
+            pending.clear()
     if ended is not None:
         raise ended
 
 
-def _check(guard: CallFunction, came: queue.SimpleQueue[_Came[Any]]) -> None:
+def _check(guard: CallFunction, items: queue.SimpleQueue[_Item[Any]]) -> None:
     """Call a guardrail, and report that it is done."""
     try:
-        with guard.asking():
-            guard.answer = _called(partial(guard.function, *guard.given), guard.seconds_left)
-        came.put(guard)
+        with guard.store_errors():
+            guard.answer = _call_user(partial(guard.function, *guard.given), guard.seconds_left)
+        items.put(guard)
     except BaseException as error:
-        came.put(error)
+        items.put(error)
 
 
-async def _aguarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, None]:
+async def _aanswer_guarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Perform a request while guardrails run; emits its events once all have passed, and abandons it otherwise."""
     events: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -585,8 +602,8 @@ async def _aguarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, 
             events.put_nowait(None)
 
     async def check(guard: CallFunction) -> bool:
-        with guard.asking():
-            guard.answer = await _acalled(partial(guard.function, *guard.given), guard.seconds_left)
+        with guard.store_errors():
+            guard.answer = await _acall_user(partial(guard.function, *guard.given), guard.seconds_left)
         return not isinstance(guard.answer, Exception)
 
     checks = [asyncio.create_task(check(guard)) for guard in question.guards]
@@ -604,7 +621,7 @@ async def _aguarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, 
         await asyncio.gather(request, *checks, return_exceptions=True)
 
 
-def _on(attempt: Attempt) -> AbstractContextManager[None]:
+def _activate(attempt: Attempt) -> AbstractContextManager[None]:
     """Make the attempt the active recording in the block, unless nothing is recorded."""
     return nullcontext() if TAPE.get() is None else active(attempt)
 
@@ -617,19 +634,19 @@ def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
             raise too_late()
 
 
-def _next(came: queue.SimpleQueue[_Came[_Value]], seconds: float, attempt: Attempt) -> _Came[_Value]:
+def _next(items: queue.SimpleQueue[_Item[_Value]], seconds: float, attempt: Attempt) -> _Item[_Value]:
     try:
-        return came.get(timeout=min(max(seconds, 0.0), TIMEOUT_MAX))
+        return items.get(timeout=min(max(seconds, 0.0), TIMEOUT_MAX))
     except queue.Empty:
         error = too_late()
         if TAPE.get() is not None:
-            attempt.has_begun.wait(_ASKED_SECONDS)
-        return error if attempt.give_up(error) else came.get()  # the answer arrived just now and is in the queue
+            attempt.has_begun.wait(_START_SECONDS)
+        return error if attempt.give_up(error) else items.get()  # the answer arrived just now and is in the queue
 
 
 def _pump(
     ask: Callable[[], Iterator[_Value]],
-    came: queue.SimpleQueue[_Came[_Value]],
+    items: queue.SimpleQueue[_Item[_Value]],
     cancellation: RequestCancellation,
 ) -> None:
     """Put values and exceptions into the queue until the consumer gives up."""
@@ -638,17 +655,17 @@ def _pump(
         for value in events:
             if cancellation.is_cancelled:
                 break
-            came.put((value,))
-        came.put(None)
+            items.put((value,))
+        items.put(None)
     except BaseException as error:
-        came.put(error)
+        items.put(error)
 
 
 @asynccontextmanager
-async def _abandoned(seconds_left: float, attempt: Attempt) -> AsyncIterator[None]:
+async def _abandon_late(seconds_left: float, attempt: Attempt) -> AsyncIterator[None]:
     """Cancel what is awaited in the block at the deadline. Raises Unreachable."""
-    with _on(attempt):
-        if seconds_left > _FAR_SECONDS:
+    with _activate(attempt):
+        if seconds_left > _NO_DEADLINE_SECONDS:
             yield
             return
         try:

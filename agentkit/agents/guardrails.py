@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentkit.tooling.output_types import GrowingAnswer, OutputType
 
 
-MOST_RETRIES = 2
+MAX_RETRIES = 2
 _STAGES = ("prompt", "output", "result")
 
 REFUSALS = (ValueError, AssertionError)
@@ -83,7 +83,7 @@ class Guardrail:
             )
         return answer
 
-    def prompt_refused(self, error: Exception) -> GuardrailRefused:
+    def refused_prompt_error(self, error: Exception) -> GuardrailRefused:
         """The error of a run whose prompt this guardrail refused."""
         text = f"The prompt was refused by {self.name}: {error}"
         return GuardrailRefused(text, guardrail=self.name, stage="prompt", reason=str(error))
@@ -98,11 +98,11 @@ class AnswerValidator:
 
     output: OutputType[Any] | None = None
     guardrails: tuple[Guardrail, ...] = ()
-    retries: int = MOST_RETRIES
+    retries: int = MAX_RETRIES
     is_of_run: bool = False
 
     @classmethod
-    def of_agent(cls, output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
+    def with_agent(cls, output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
         """Create the rules from an agent's arguments. Raises ConfigError for an invalid type or check."""
         if output_type in (None, str):
             return cls(None, _guardrails_from(guardrails))
@@ -113,7 +113,7 @@ class AnswerValidator:
     @classmethod
     def of_run(cls, output_type: Any) -> AnswerValidator:
         """Create the rules from a run's output type, `str` for a text. Raises ConfigError for an invalid type."""
-        return replace(cls.of_agent(output_type, ()), is_of_run=True)
+        return replace(cls.with_agent(output_type, ()), is_of_run=True)
 
     @property
     def schema(self) -> OutputSchema | None:
@@ -155,7 +155,7 @@ class AnswerValidator:
         """Encode a value as answer text, in the format that a model writes."""
         return str(value) if self.output is None else self.output.encode(value)
 
-    def read(self, value: Any) -> str:
+    def render(self, value: Any) -> str:
         """Render a value for people: texts unchanged, other values as JSON."""
         plain = str(value) if self.output is None else self.output.plain(value)
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
@@ -200,11 +200,11 @@ def _guardrails_from(functions: Iterable[GuardrailFunction]) -> tuple[Guardrail,
 
 def _guardrail(function: GuardrailFunction) -> Guardrail:
     try:
-        given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
     except (TypeError, ValueError):  # not callable, or a C function without a signature
-        given = []
+        parameters = []
     of_run = run_parameter_of(function)
-    others = [each for each in given if of_run is None or each.name != of_run.parameter.name]
+    others = [each for each in parameters if of_run is None or each.name != of_run.parameter.name]
     asked = [each.name for each in others if each.default is each.empty]  # parameters with defaults keep them
     names = [each.name for each in others]
     if not names or (asked or names) != names[:1] or names[0] not in _STAGES:
@@ -249,14 +249,16 @@ class Middleware:
         if self.of_run is not None:
             check_value(value, [self.of_run.parameter], f"The middleware {self.name}")
 
-    def checked(self, result: Any) -> Any:
+    def validate_result(self, result: Any) -> Any:
         """The result. Raises RunError if it has another type than what the function surrounds."""
-        wanted = _RESULTS[self.stage]
-        if isinstance(result, wanted):
+        expected = _RESULTS[self.stage]
+        if isinstance(result, expected):
             return result
-        raise RunError(f"The middleware {self.name} returned {type(result).__name__}; it returns a {wanted.__name__}.")
+        raise RunError(
+            f"The middleware {self.name} returned {type(result).__name__}; it returns a {expected.__name__}."
+        )
 
-    def failed(self, error: Exception) -> RunError:
+    def to_error(self, error: Exception) -> RunError:
         """The error for an exception of the function, with its name."""
         return RunError(f"The middleware {self.name} failed ({type(error).__name__}: {error}).")
 
@@ -270,11 +272,11 @@ def middleware_from(functions: Iterable[MiddlewareFunction]) -> tuple[Middleware
 
 def _middleware(function: MiddlewareFunction) -> Middleware:
     try:
-        given = [each.name for each in inspect.signature(function).parameters.values() if each.kind not in REST]
+        parameters = [each.name for each in inspect.signature(function).parameters.values() if each.kind not in REST]
     except (TypeError, ValueError):  # not callable, or a C function without a signature
-        given = []
+        parameters = []
     of_run = run_parameter_of(function)
-    names = [name for name in given if of_run is None or name != of_run.parameter.name]
+    names = [name for name in parameters if of_run is None or name != of_run.parameter.name]
     if len(names) != 2 or names[0] not in _RESULTS:
         raise ConfigError(
             "A middleware is a function (request, proceed) around a model request, or (call, proceed) around a tool "
@@ -283,49 +285,47 @@ def _middleware(function: MiddlewareFunction) -> Middleware:
     return Middleware(function, names[0], of_run)
 
 
-def surrounded(layers: Iterable[Middleware], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def wrap(layers: Iterable[Middleware], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The function within its middleware, blocking; the first layer is the outermost."""
     for layer in reversed(tuple(layers)):
         inner = partial(_proceed, layer, inner)
     return inner
 
 
-def asurrounded(
-    layers: Iterable[Middleware], inner: Callable[[Any], Awaitable[Any]]
-) -> Callable[[Any], Awaitable[Any]]:
-    """Async version of `surrounded`; a sync layer runs in a thread."""
+def awrap(layers: Iterable[Middleware], inner: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    """Async version of `wrap`; a sync layer runs in a thread."""
     for layer in reversed(tuple(layers)):
         inner = partial(_aproceed, layer, inner)
     return inner
 
 
-def _proceed(layer: Middleware, inner: Callable[[Any], Any], given: Any) -> Any:
+def _proceed(layer: Middleware, inner: Callable[[Any], Any], parameters: Any) -> Any:
     async def proceed(changed: Any) -> Any:
         return inner(changed)
 
     is_async = is_asynchronous(layer.function)
-    work = partial(layer.function, given, proceed if is_async else inner)
+    work = partial(layer.function, parameters, proceed if is_async else inner)
     try:
-        return layer.checked(execution.call(work, None, is_async=is_async))
+        return layer.validate_result(execution.call(work, None, is_async=is_async))
     except AgentKitError:
         raise
     except Exception as error:
-        raise layer.failed(error) from error
+        raise layer.to_error(error) from error
 
 
-async def _aproceed(layer: Middleware, inner: Callable[[Any], Awaitable[Any]], given: Any) -> Any:
+async def _aproceed(layer: Middleware, inner: Callable[[Any], Awaitable[Any]], parameters: Any) -> Any:
     loop, is_async = asyncio.get_running_loop(), is_asynchronous(layer.function)
 
-    async def awaited(changed: Any) -> Any:
+    async def proceed_async(changed: Any) -> Any:
         return await inner(changed)
 
     def proceed(changed: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(awaited(changed), loop).result()
+        return asyncio.run_coroutine_threadsafe(proceed_async(changed), loop).result()
 
-    work = partial(layer.function, given, awaited if is_async else proceed)
+    work = partial(layer.function, parameters, proceed_async if is_async else proceed)
     try:
-        return layer.checked(await execution.acall(work, None, is_async=is_async))
+        return layer.validate_result(await execution.acall(work, None, is_async=is_async))
     except AgentKitError:
         raise
     except Exception as error:
-        raise layer.failed(error) from error
+        raise layer.to_error(error) from error

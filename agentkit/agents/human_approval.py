@@ -13,7 +13,14 @@ from agentkit.agents.budget import Budget
 from agentkit.agents.effects import AskPerson, Question, Steps, tell
 from agentkit.agents.result import Answers, GivenApprover
 from agentkit.agents.run_config import CallingTool, ParentRun, RunConfig
-from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, binding, judge_call, with_diff, without_diff
+from agentkit.agents.tool_policy import (
+    JudgedCall,
+    ToolPolicyContext,
+    approval_binding,
+    judge_call,
+    with_diff,
+    without_diff,
+)
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, ConfigError, UnknownTool
 from agentkit.events import Approved, Event, ToolCallPostponed
@@ -27,12 +34,13 @@ from agentkit.safety.approval import (
     ApprovalRequest,
     Approver,
     ApproverAnswer,
+    CallPreview,
     answered,
     is_mistaken,
 )
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import Step
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copy_arguments
 from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -48,7 +56,7 @@ class HumanApproval:
     budget: Budget
     within: str = ""
 
-    def decided(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
+    def decide(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
         """The call with its decision, made by a person if the policy asks; None if the call must wait.
 
         Once a person was asked about it, `allow` does not replace the person's decision.
@@ -57,49 +65,72 @@ class HumanApproval:
         if postponed is not None and postponed.inner is None and postponed.decision is not None:
             judged = replace(judged, decision=postponed.decision) if judged.decision.allowed else judged
         if judged.decision.verdict is Verdict.ASK:
-            return (yield from self._approved(judged, step, read))
+            return (yield from self._approve(judged, step, read))
         return judged
 
-    def settled(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, bool]:
+    def settle(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, bool]:
         """Whether a waiting call now has a decision or an answer."""
         if step.needs_words:
-            return (yield from self.words(step)) is not None
-        return (yield from self.decided(step, read)) is not None
+            return (yield from self.answer_text(step)) is not None
+        return (yield from self.decide(step, read)) is not None
 
-    def relayed(self, step: Step) -> Generator[Event | Question, None, bool]:
+    def relay(self, step: Step) -> Generator[Event | Question, None, bool]:
         """Whether a person has now answered what a nested agent waits for."""
         waits, call = step.postponed, step.call
         if waits is None or waits.decision is None:
-            return (yield from self.words(step)) is not None
+            return (yield from self.answer_text(step)) is not None
         agent, arguments = str(waits.inner_run.get("agent", "")), arguments_of(call)
         arguments = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-        request = ApprovalRequest(agent, call.name, arguments, waits.decision, waits.folder, call.id, self.within)
-        answer = yield from self._asked(request, self.plan.prepared_answer(call))
+        request = ApprovalRequest(
+            agent,
+            call.name,
+            arguments,
+            waits.decision,
+            waits.folder,
+            call.id,
+            self.within,
+            preview=self._nested_preview(agent, call, waits.folder),
+        )
+        answer = yield from self._ask(request, self.plan.prepared_answer(call))
         if answer.answer != Approval.LATER:
             yield from tell(self.run, answer)
         return answer.answer != Approval.LATER
 
-    def words(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
+    def _nested_preview(self, agent: str, call: ToolCall, folder: str) -> CallPreview:
+        """The effect that a nested agent's call would have now; empty if its tool or workspace is unknown here."""
+        policy_context = self.policy_context
+        if folder != policy_context.workspace.folder or self.within not in policy_context.tools.names:
+            return NO_PREVIEW
+        function = policy_context.tools.find(self.within).function
+        runners = (each for each in getattr(function, "agents", ()) if each.name == agent)
+        tools = next((each.tools for each in runners), Toolset())
+        if call.name not in tools.names:
+            return NO_PREVIEW
+        tool = tools.find(call.name).within(policy_context.workspace)
+        arguments, _ = tool.decide(call.arguments, None)
+        return tool.preview(arguments) if arguments else NO_PREVIEW
+
+    def answer_text(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
         """A person's answer to a question, given now or earlier; None without an answer."""
         answer = step.answer
         if answer is None:
             asked = Decision(Verdict.ASK, WORDS, step.question)
             request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id, self.within)
-            answer = yield from self._asked(request, self.plan.prepared_answer(step.call))
+            answer = yield from self._ask(request, self.plan.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return None
             yield from tell(self.run, answer)
         return answer
 
-    def _approved(
+    def _approve(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
     ) -> Generator[Event | Question, None, JudgedCall | None]:
         """Apply a person's answer, given now or earlier, to a call with the verdict `ask`; None if the call must wait.
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
         """
-        policy_context, kept, waits = self.policy_context, copied(judged.arguments), step.postponed
-        bound = binding(judged.tool, judged.arguments, policy_context.workspace.folder)
+        policy_context, kept, waits = self.policy_context, copy_arguments(judged.arguments), step.postponed
+        bound = approval_binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
             self.plan.agent,
             judged.call.name,
@@ -110,41 +141,39 @@ class HumanApproval:
             self.within,
             bound,
         )
-        answer, then = step.consent, bound if waits is None or waits.inner is not None else waits.bound
+        answer, shown_bound = step.consent, bound if waits is None or waits.inner is not None else waits.bound
         if answer is None:
             preview = NO_PREVIEW if judged.tool is None else judged.tool.preview(judged.arguments)
             request = replace(request, preview=preview)
             decision = policy_context.grants.applied(request)
             if decision.allowed and waits is None:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
-            request = replace(request, bound=without_diff(then))
+            request = replace(request, bound=without_diff(shown_bound))
             given = self.plan.prepared_answer(step.call)
             if waits is None or given is None:  # else the answer is about the diff that was shown then
-                then = with_diff(request.bound, preview.diff)
-            answer = yield from self._asked(replace(request, arguments=copied(judged.arguments)), given)
+                shown_bound = with_diff(request.bound, preview.diff)
+            answer = yield from self._ask(replace(request, arguments=copy_arguments(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
-                yield from self._postpone(step, replace(request, bound=then))
+                yield from self._postpone(step, replace(request, bound=shown_bound))
                 return None
             yield from tell(self.run, answer)
             policy_context.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
-        return self._decided(replace(judged, bound=then), answer, read)
+        return self._apply_answer(replace(judged, bound=shown_bound), answer, read)
 
-    def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
+    def _apply_answer(self, judged: JudgedCall, answer: Approved, read: Sequence[Message]) -> JudgedCall:
         """Apply the person's answer: changed arguments are judged again, and a `deny` still applies."""
-        if said.arguments is not None:
-            judged = judge_call(replace(judged.call, arguments=said.arguments), self.policy_context, read)
-            bound = binding(judged.tool, judged.arguments, self.policy_context.workspace.folder)
+        if answer.arguments is not None:
+            judged = judge_call(replace(judged.call, arguments=answer.arguments), self.policy_context, read)
+            bound = approval_binding(judged.tool, judged.arguments, self.policy_context.workspace.folder)
             judged = replace(judged, bound=bound)
         judged = replace(judged, by_person=True)
         if judged.decision.verdict is not Verdict.ASK:
             return judged
-        return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(said.answer), said.text)))
+        return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(answer.answer), answer.text)))
 
-    def _asked(
-        self, request: ApprovalRequest, prepared: Approver | None
-    ) -> Generator[Event | Question, None, Approved]:
+    def _ask(self, request: ApprovalRequest, prepared: Approver | None) -> Generator[Event | Question, None, Approved]:
         """The prepared answer, or that of the run's approver."""
         approve, left = prepared or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
@@ -154,14 +183,14 @@ class HumanApproval:
             approve = _impossible
         question = AskPerson(request, approve, seconds_left=left)
         yield question
-        return question.answer or question.nobody
+        return question.answer or question.unanswered
 
     def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
         if step.postponed is None or step.inner is not None:
-            yield from tell(self.run, _waiting(step, request))
+            yield from tell(self.run, _postponed_event(step, request))
 
 
-def _waiting(step: Step, request: ApprovalRequest) -> ToolCallPostponed:
+def _postponed_event(step: Step, request: ApprovalRequest) -> ToolCallPostponed:
     return ToolCallPostponed(step.call, str(request), request.decision, request.folder, bound=request.bound)
 
 
@@ -204,25 +233,25 @@ def check_approver(approve: GivenApprover, value: Any) -> None:
 
 def without_waiting(approver: Approver | None) -> Approver | None:
     """The approver of a nested run that cannot wait: LATER becomes a refusal."""
-    return None if approver is None else _AtOnce(approver)
+    return None if approver is None else _NoWaiting(approver)
 
 
-class _AtOnce:
+class _NoWaiting:
     """An approver, sync or async, that refuses instead of answering LATER."""
 
     def __init__(self, approver: Approver) -> None:
         self._approver = approver
 
     def __call__(self, request: ApprovalRequest) -> Any:
-        said = self._approver(request)
-        return self._awaited(said) if inspect.isawaitable(said) else _at_once(said)
+        answer = self._approver(request)
+        return self._await_answer(answer) if inspect.isawaitable(answer) else _without_later(answer)
 
-    async def _awaited(self, said: Any) -> Any:
-        return _at_once(await said)
+    async def _await_answer(self, answer: Any) -> Any:
+        return _without_later(await answer)
 
 
-def _at_once(said: object) -> object:
-    return _CANNOT_WAIT if said is Approval.LATER else said
+def _without_later(answer: object) -> object:
+    return _CANNOT_WAIT if answer is Approval.LATER else answer
 
 
 def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Step]) -> RunConfig:
@@ -260,11 +289,11 @@ def _check_answers(answers: Mapping[str, Any], waiting: Sequence[Step], tools: T
         raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.{other}")
     for step in waiting:
         call_id = step.asked.id
-        said = answers.get(call_id)
-        if call_id in answers and not _is_valid_answer(said, step):
-            raise _no_answer(f" the call {call_id!r}", said)
-        if isinstance(said, Mapping) and not step.needs_words:
-            _check_arguments(said, step, tools)
+        answer = answers.get(call_id)
+        if call_id in answers and not _is_valid_answer(answer, step):
+            raise _no_answer(f" the call {call_id!r}", answer)
+        if isinstance(answer, Mapping) and not step.needs_words:
+            _check_arguments(answer, step, tools)
 
 
 def _check_arguments(arguments: Mapping[str, Any], step: Step, tools: Toolset) -> None:
@@ -289,13 +318,13 @@ def check_waiting(steps: Iterable[Step], policy_context: ToolPolicyContext) -> N
         if postponed is None or step.result is not None:
             continue
         if postponed.inner_run:  # the nested run checks its calls when it resumes
-            _ = _tool_there(step.call.name, tools)
+            _ = _require_tool(step.call.name, tools)
             continue
         if postponed.inner is not None:
             tools = _tools_of(step.call.name, tools)
         if postponed.decision is None:
             continue
-        tool, here = _tool_there(postponed.asked.name, tools), policy_context.workspace.folder
+        tool, here = _require_tool(postponed.asked.name, tools), policy_context.workspace.folder
         if tool.is_in_workspace and postponed.folder not in ("", here):
             raise ConfigError(
                 f"The call of {tool.name!r} waits for approval in {postponed.folder!r}, but the workspace is {here!r}. "
@@ -303,7 +332,7 @@ def check_waiting(steps: Iterable[Step], policy_context: ToolPolicyContext) -> N
             )
 
 
-def _tool_there(name: str, tools: Toolset) -> Tool[..., Any]:
+def _require_tool(name: str, tools: Toolset) -> Tool[..., Any]:
     """The tool of that name. Raises ConfigError if the agent does not have it."""
     if name in tools.names:
         return tools.find(name)
@@ -316,7 +345,7 @@ def _tool_there(name: str, tools: Toolset) -> Tool[..., Any]:
 
 def _tools_of(name: str, tools: Toolset) -> Toolset:
     """The tools that a tool can call. Raises ConfigError if it is missing or makes no calls."""
-    tool = _tool_there(name, tools)
+    tool = _require_tool(name, tools)
     if isinstance(tool, CallingTool):
         return tool.tools
     raise ConfigError(
@@ -325,43 +354,43 @@ def _tools_of(name: str, tools: Toolset) -> Toolset:
     )
 
 
-def _no_answer(to: str, said: object) -> ConfigError:
+def _no_answer(to: str, answer: object) -> ConfigError:
     return ConfigError(
         "Answer waiting calls with True, False, an Approval, or a text with the reason for a refusal; with a "
         "dictionary from the ids in result.pending to any of these or to other arguments; or with a function of an "
         "ApprovalRequest. "
-        f"Got {said!r:.200}{' for' if to else ''}{to}. Nothing was answered."
+        f"Got {answer!r:.200}{' for' if to else ''}{to}. Nothing was answered."
     )
 
 
-def _is_valid_answer(said: object, step: Step) -> bool:
+def _is_valid_answer(answer: object, step: Step) -> bool:
     """Whether the answer fits this call; a call that waits for a text takes any value."""
     if step.needs_words:
-        return said is not None and not callable(said)
-    return isinstance(said, bool | str | Approval | ApproverAnswer | Mapping) and not is_mistaken(said)
+        return answer is not None and not callable(answer)
+    return isinstance(answer, bool | str | Approval | ApproverAnswer | Mapping) and not is_mistaken(answer)
 
 
-def _is_clear(said: object, waiting: Sequence[Step]) -> bool:
+def _is_clear(answer: object, waiting: Sequence[Step]) -> bool:
     """Whether one answer for all is unambiguous: a text that reads as a yes is not accepted as approval."""
-    return not is_mistaken(said) or all(step.needs_words for step in waiting)
+    return not is_mistaken(answer) or all(step.needs_words for step in waiting)
 
 
 class _LaterAnswers:
     """Answers to waiting calls; each applies once, to the call with the same id, tool and arguments."""
 
-    def __init__(self, said: Mapping[str, Any], waiting: Sequence[Step]) -> None:
+    def __init__(self, answers: Mapping[str, Any], waiting: Sequence[Step]) -> None:
         asked = (step.asked for step in waiting)
-        self._said = {call.id: (call, said[call.id]) for call in asked if call.id in said}
+        self._answers = {call.id: (call, answers[call.id]) for call in asked if call.id in answers}
 
     def __call__(self, call: ToolCall) -> Approver | None:
         """An approver for this call only; None if it was not answered."""
-        asked, said = self._said.get(call.id, (None, None))
+        asked, answer = self._answers.get(call.id, (None, None))
         if asked != call:
             return None
-        del self._said[call.id]
-        return partial(_prepared_answer, said)
+        del self._answers[call.id]
+        return partial(_prepared_answer, answer)
 
 
-def _prepared_answer(said: Any, request: ApprovalRequest) -> Any:
-    is_word = isinstance(said, bool) and request.decision.rule == WORDS
-    return ("yes" if said else "no") if is_word else said
+def _prepared_answer(answer: Any, request: ApprovalRequest) -> Any:
+    is_word = isinstance(answer, bool) and request.decision.rule == WORDS
+    return ("yes" if answer else "no") if is_word else answer

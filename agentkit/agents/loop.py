@@ -1,7 +1,7 @@
 """The run loop: a generator without I/O that yields events and effects.
 
-The state of a run is its Progress, which only milestones change. A run can therefore be resumed from any milestone:
-after a pause, a limit, a failure or a kill.
+The state of a run is its Progress, which only stored events change. A run can therefore be resumed from any recorded
+event: after a pause, a limit, a failure or a kill.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import CallFunction, Question, Steps, tell
 from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
 from agentkit.agents.model_requests import ModelRequester
-from agentkit.agents.result import Inbox, RunFinished, RunResult, as_error
+from agentkit.agents.result import Inbox, RunFinished, RunResult, to_agentkit_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch
 from agentkit.errors import AgentKitError, ConfigError, GuardrailRefused, LimitExceeded, RunError
@@ -37,20 +37,20 @@ from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
 from agentkit.sessions.session import SessionRun
-from agentkit.text_encoding import sentence
+from agentkit.text_encoding import as_sentence
 
 
-def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
+def run_guardrail(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
     """Call a guardrail on a value; returns and raises what `Guardrail.outcome` does."""
     question = CallFunction(guardrail.function, (value,), budget.seconds_left)
     yield question
     return guardrail.outcome(value, question.answer, budget.out_of_time())
 
 
-_FEWEST_LAST_TOKENS = 200
+_MIN_LAST_TOKENS = 200
 """With fewer tokens left, a last answer is not requested."""
 
-_LANDING = (
+_LAST_ANSWER = (
     "You have reached the limit of this run ({limit}) and can no longer use tools. Answer now with what you have "
     "found so far, and say what is still open."
 )
@@ -59,15 +59,15 @@ _LANDING = (
 class RunLoop:
     """One run of one conversation.
 
-    `iteration` is the number of the newest request, to which its tool calls belong; 0 before the first. `lead` is the
-    agent that owns the run; a handoff changes the plan, not `lead`.
+    `iteration` is the number of the newest request, to which its tool calls belong; 0 before the first. `owner` is the
+    agent that owns the run; a handoff changes the plan, not `owner`.
     """
 
-    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget, lead: HandoffTarget | None = None) -> None:
+    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget, owner: HandoffTarget | None = None) -> None:
         self.run, self.budget = run, budget
         plan.room.recall(run.summary, run.history)
         self.asking = ModelRequester(plan, run, budget)
-        self.lead = plan.lead if lead is None else lead
+        self.owner = plan.active_agent if owner is None else owner
         self.progress = run.progress
         self.iteration = self.progress.iterations
         self.repeats = Repeats(self.progress.tool_calls)
@@ -91,13 +91,13 @@ class RunLoop:
         refusal: AgentKitError | None = None
         try:
             yield from self.asking.instruct()
-            prompt, refusal = yield from self._checked_prompt(prompt, is_first=True)
+            prompt, refusal = yield from self._check_prompt(prompt, is_first=True)
         except Exception as error:
-            refusal = as_error(error)
+            refusal = to_agentkit_error(error)
         yield from tell(self.run, RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.record))
         if refusal is not None:
             yield from self._fail(refusal)
-        yield from self._go_on()
+        yield from self._run_steps()
 
     def resume(self) -> Steps:
         """Resume a run where it stopped."""
@@ -105,15 +105,17 @@ class RunLoop:
         try:
             yield from self.asking.instruct()
         except Exception as error:
-            refusal = as_error(error)
-        is_landed = self.progress.is_answered and self.progress.status == "limit"
+            refusal = to_agentkit_error(error)
+        is_at_limit = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
-        yield from tell(self.run, RunResumed("Continue where you stopped: the limit was raised." if is_landed else ""))
+        yield from tell(
+            self.run, RunResumed("Continue where you stopped: the limit was raised." if is_at_limit else "")
+        )
         if refusal is None and self.progress.prompt is not None:  # not sent to a model yet
-            _, refusal = yield from self._checked_prompt(self.progress.prompt, is_first=True)
+            _, refusal = yield from self._check_prompt(self.progress.prompt, is_first=True)
         if refusal is not None:
             yield from self._fail(refusal)
-        yield from self._go_on(self._process_results)
+        yield from self._run_steps(self._process_results)
 
     def _process_results(self) -> Steps:
         """Process the results that the run had when it stopped."""
@@ -122,7 +124,7 @@ class RunLoop:
         if self.progress.results and self.progress.ended is None:
             yield from self._use_tools()
 
-    def _go_on(self, first: Callable[[], Steps] | None = None) -> Steps:
+    def _run_steps(self, first: Callable[[], Steps] | None = None) -> Steps:
         """Execute steps until the run ends; `first` is the step to begin with. An exception ends the run as failed."""
         step = first or self._step
         while self.progress.ended is None:
@@ -133,7 +135,7 @@ class RunLoop:
                     raise
                 for interrupted in tuple(self.progress.interruptions()):
                     yield from tell(self.run, interrupted)
-                yield from self._fail(as_error(error))
+                yield from self._fail(to_agentkit_error(error))
             step = self._step
         yield RunFinished(self._result())
 
@@ -150,7 +152,7 @@ class RunLoop:
 
     def _read(self, content: Content) -> Steps:
         """Read a message that was sent into the run, after its guardrails."""
-        content, refusal = yield from self._checked_prompt(content)
+        content, refusal = yield from self._check_prompt(content)
         if refusal is not None:
             yield from self._fail(refusal)
             return
@@ -161,7 +163,7 @@ class RunLoop:
         """Query the model unless a limit would be exceeded."""
         limit = self._limit()
         if limit is not None:
-            yield from self._land(limit)
+            yield from self._end_at_limit(limit)
             return
         if self.plan.conditions:
             yield from self._offer()
@@ -170,7 +172,7 @@ class RunLoop:
         request = yield from self.asking.request()
         reservation = self.asking.reserve(request)
         if isinstance(reservation, LimitReached):
-            yield from self._land(reservation)
+            yield from self._end_at_limit(reservation)
             return
         self.iterations += 1
         self.iteration = self.progress.iterations + 1
@@ -181,7 +183,7 @@ class RunLoop:
                 yield from self.asking.hosting.uses(answer)
             yield from tell(self.run, ResponseReceived(answer))
         elif self.budget.seconds_left <= 0:
-            yield from self._land(LimitReached("seconds", str(answer)))
+            yield from self._end_at_limit(LimitReached("seconds", str(answer)))
         else:
             yield from self._fail(answer)
 
@@ -200,18 +202,18 @@ class RunLoop:
         if self.progress.steps:
             yield from self._end("paused")
         elif batch.limit is not None:
-            yield from self._land(batch.limit)
-        elif batch.lead is not None:
-            self.asking.plan = self._plan_of(batch.lead)
+            yield from self._end_at_limit(batch.limit)
+        elif batch.handoff is not None:
+            self.asking.plan = self._config_for(batch.handoff)
             yield from self.asking.instruct()
-            yield from tell(self.run, HandedOff(batch.lead.name))
+            yield from tell(self.run, HandedOff(batch.handoff.name))
 
-    def _plan_of(self, lead: HandoffTarget) -> RunConfig:
+    def _config_for(self, target: HandoffTarget) -> RunConfig:
         """The configuration of the agent that takes over; an agent that led before keeps its approvals for this run."""
-        self.grants[id(self.plan.lead)] = self.plan.policy_context.grants
-        plan = lead.config_from(self.plan)
+        self.grants[id(self.plan.active_agent)] = self.plan.policy_context.grants
+        plan = target.config_from(self.plan)
         plan.room.recall(self.run.summary, self.run.history)
-        grants = self.grants.get(id(lead), plan.policy_context.grants)
+        grants = self.grants.get(id(target), plan.policy_context.grants)
         return replace(plan, policy_context=replace(plan.policy_context, grants=grants))
 
     def _limit(self) -> LimitReached | None:
@@ -222,15 +224,15 @@ class RunLoop:
                 f"Max tool iterations reached ({self.max_iterations}). The result contains what was done so far; "
                 "raise max_iterations=, or continue with result.resume().",
             )
-        broken = self.repeats.broken(self.budget.limits.repeated_calls)
-        if broken is not None:
-            count, tool = broken
+        exceeded = self.repeats.exceeded(self.budget.limits.repeated_calls)
+        if exceeded is not None:
+            count, tool = exceeded
             return LimitReached(
                 "repeated_calls", f"{tool} returned the same result to {count} identical calls. {RESUME_HINT}"
             )
         return None
 
-    def _land(self, limit: LimitReached) -> Steps:
+    def _end_at_limit(self, limit: LimitReached) -> Steps:
         """End at a limit, with a last answer without tools if the limit leaves room for one."""
         yield from tell(self.run, limit)
         self.error = LimitExceeded(limit.reason)
@@ -240,8 +242,8 @@ class RunLoop:
 
     def _answer_last(self, limit: LimitReached) -> Steps:
         """Request a last answer without tools; an invalid answer is not retried."""
-        request = yield from self.asking.request(_LANDING.format(limit=limit.limit.replace("_", " ")))
-        reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
+        request = yield from self.asking.request(_LAST_ANSWER.format(limit=limit.limit.replace("_", " ")))
+        reservation = self.asking.reserve(request, _MIN_LAST_TOKENS)
         if isinstance(reservation, LimitReached):
             return
         self.iteration = self.progress.iterations + 1
@@ -250,47 +252,48 @@ class RunLoop:
         if isinstance(answer, Response):
             message = replace(answer.message, tool_calls=())
             yield from tell(self.run, ResponseReceived(replace(answer, message=message)))
-            refusal = yield from self._checked_output()
+            refusal = yield from self._check_output()
             if refusal is not None:
                 self._withhold()
                 self.error = LimitExceeded(f"{limit.reason} The last answer was refused: {refusal}")
 
     def _conclude(self) -> Steps:
         """Accept the answer, or send the model the reason for its refusal."""
-        refusal = yield from self._checked_output()
+        refusal = yield from self._check_output()
         if self.progress.finish_reason == "length":
             self.value = None
-            yield from self._land(self.asking.narrowed or LimitReached("output_tokens", ANSWER_CUT))
+            yield from self._end_at_limit(self.asking.narrowed or LimitReached("output_tokens", ANSWER_CUT))
             return
         if refusal is None:
             if self.inbox.close_if_empty():
                 yield from self._end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
             self._withhold()
-            yield from self._fail(refusal if isinstance(refusal, RunError) else self._refused(refusal))
+            yield from self._fail(refusal if isinstance(refusal, RunError) else self._refused_error(refusal))
         else:
             self.was_done = False
             yield from tell(
-                self.run, AnswerRefused(f"This answer cannot be used. {sentence(str(refusal))} Answer again, in full.")
+                self.run,
+                AnswerRefused(f"This answer cannot be used. {as_sentence(str(refusal))} Answer again, in full."),
             )
 
-    def _refused(self, refusal: Exception) -> RunError:
+    def _refused_error(self, refusal: Exception) -> RunError:
         """The error of a run whose answers were refused, by a guardrail or as values of the output type."""
         text = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
         if not self.refused_by:
             return RunError(text)
         return GuardrailRefused(text, guardrail=self.refused_by, stage="output", reason=str(refusal))
 
-    def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
+    def _check_output(self) -> Generator[Event | Question, None, Exception | None]:
         """Parse the answer and run the guardrails; returns the error, or None."""
         rules, self.has_passed, self.refused_by = self.plan.answers, False, ""
         try:
             self.value = rules.parse(self.progress.text)
             for guardrail in () if self.was_done else rules.of("output"):
                 self.refused_by = guardrail.name
-                amended = yield from judged_by(guardrail, self.value, self.budget)
+                amended = yield from run_guardrail(guardrail, self.value, self.budget)
                 if amended is not None:
-                    text, self.value = _amended(rules, guardrail, amended)
+                    text, self.value = _replacement(rules, guardrail, amended)
                     yield from tell(self.run, AnswerAmended(text))
         except (*REFUSALS, RunError) as error:
             self.value = None
@@ -298,7 +301,7 @@ class RunLoop:
         self.has_passed = True
         return None
 
-    def _checked_prompt(
+    def _check_prompt(
         self, prompt: Content, *, is_first: bool = False
     ) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
         """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it.
@@ -312,10 +315,10 @@ class RunLoop:
             part = parts[place]
             if isinstance(part, str) and guardrail not in with_request:
                 try:
-                    amended = yield from judged_by(guardrail, part, self.budget)
+                    amended = yield from run_guardrail(guardrail, part, self.budget)
                     parts[place] = part if amended is None else str(amended)
                 except REFUSALS as error:
-                    return prompt, guardrail.prompt_refused(error)
+                    return prompt, guardrail.refused_prompt_error(error)
                 except RunError as error:
                     return prompt, error
         self.asking.guards = [(each, part) for part in parts if isinstance(part, str) for each in with_request]
@@ -327,7 +330,7 @@ class RunLoop:
 
     def _fail(self, error: AgentKitError) -> Steps:
         if isinstance(error, LimitExceeded):  # the time ran out during a guardrail
-            yield from self._land(LimitReached("seconds", str(error)))
+            yield from self._end_at_limit(LimitReached("seconds", str(error)))
             return
         self.error = error
         yield from self._end("failed")
@@ -355,7 +358,7 @@ class RunLoop:
             run.history,
             self.error,
             value=self.value if run.progress.status == "done" or is_typed else self._text,
-            lead=self.lead,
+            last_agent=self.owner,
             rules=plan.answers,
             record=plan.policy_context.workspace.begun_record,
             context=plan.context.value,
@@ -368,7 +371,7 @@ class RunLoop:
         return "" if is_held else self.progress.text
 
 
-def _amended(rules: AnswerValidator, guardrail: Guardrail, value: Any) -> tuple[str, Any]:
+def _replacement(rules: AnswerValidator, guardrail: Guardrail, value: Any) -> tuple[str, Any]:
     """The replacement answer of a guardrail, as text and as value. Raises RunError if it is not a valid answer."""
     try:
         text = rules.encode(value)

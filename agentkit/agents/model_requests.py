@@ -13,13 +13,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
+from agentkit.agents.budget import MIN_TOKENS, Budget, Reservation
 from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
 from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict, strictest
-from agentkit.documents.search_terms import indexed, terms_of
+from agentkit.documents.search_terms import index_terms, search_terms
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.llm.fallback import missed_text, requests_lost
@@ -53,10 +53,10 @@ from agentkit.usage import NO_USAGE, Usage, unreported
 FIND_TOOLS = "find_tools"
 """Name of the tool that searches for other tools."""
 
-MOST_FOUND = 8
+MAX_FOUND = 8
 """Maximum number of tools returned by one search."""
 
-_MOST_LISTED_CHARS = 2_000
+_MAX_LISTED_CHARS = 2_000
 _DESCRIPTION = (
     "Search for tools that are not listed yet. There are {count} more, and the tools found can be called from then "
     "on. Search before you say that something cannot be done. {listed}"
@@ -72,43 +72,43 @@ Met = frozenset[ToolCondition]
 _NONE = Met()
 
 
-def offered(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, ...]]:
+def initial_specs(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, ...]]:
     """All tools of a run, and the specs initially sent to the model under the conditions that are met."""
-    there = [tool for tool in tools if met.issuperset(tool.conditions)]
+    available = [tool for tool in tools if met.issuperset(tool.conditions)]
     hidden = tools.searchable_names
-    specs = tuple(tool.spec for tool in there if tool.name not in hidden)
+    specs = tuple(tool.spec for tool in available if tool.name not in hidden)
     if not hidden:
         return tools, specs
-    found = [tool.name for tool in there if tool.name in hidden]
+    found = [tool.name for tool in available if tool.name in hidden]
     search = _find_tools(tools.only(*found))
     return tools + search, (*specs, search.spec) if found else specs
 
 
-def found_in(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> tuple[ToolSpec, ...]:
+def found_specs(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> tuple[ToolSpec, ...]:
     """The searchable tools that a conversation has found or called, in order of appearance.
 
     A tool that was called without a search counts as found. Tools whose conditions are not met are left out.
     """
-    names = dict.fromkeys(name for message in messages for name in _named(message))
+    names = dict.fromkeys(name for message in messages for name in _mentioned_tools(message))
     found = [tools[name] for name in names if name in tools.searchable_names]
     return tuple(tool.spec for tool in found if met.issuperset(tool.conditions))
 
 
-def _named(message: Message) -> Iterator[str]:
+def _mentioned_tools(message: Message) -> Iterator[str]:
     """The tools that a message calls or lists as found."""
     if isinstance(message, AssistantMessage):
         yield from (call.name for call in message.tool_calls)
     elif isinstance(message, ToolMessage) and message.name == FIND_TOOLS:
-        yield from _told(message.content)
+        yield from _tool_names(message.content)
 
 
-def _told(content: str) -> list[str]:
+def _tool_names(content: str) -> list[str]:
     """The tool names in a `find_tools` result, which can be followed by a note."""
     try:
-        said, _ = json.JSONDecoder().raw_decode(content)
+        data, _ = json.JSONDecoder().raw_decode(content)
     except (ValueError, RecursionError):
         return []
-    names = said.get("tools") if isinstance(said, dict) else None
+    names = data.get("tools") if isinstance(data, dict) else None
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
@@ -116,7 +116,7 @@ def _find_tools(tools: Toolset) -> AnyTool:
     """The search tool. Its descriptions of other tools are those the model would have received anyway."""
 
     def find_tools(query: str) -> dict[str, Any]:
-        found = [tool.name for tool in tools_that_fit(query, tools)[:MOST_FOUND]]
+        found = [tool.name for tool in search_tools(query, tools)[:MAX_FOUND]]
         if not found:
             return {"status": "empty", "tools": [], "note": _NOTHING}
         return {"tools": found, "note": _FOUND}
@@ -127,23 +127,23 @@ def _find_tools(tools: Toolset) -> AnyTool:
         "required": ["query"],
         "additionalProperties": False,
     }
-    text = _DESCRIPTION.format(count=len(tools), listed=_listed(tools.names))
+    text = _DESCRIPTION.format(count=len(tools), listed=_describe_names(tools.names))
     return Tool.from_schema(FIND_TOOLS, text, schema, find_tools, level=SafetyLevel.SAFE, labels=())
 
 
-def _listed(names: Sequence[str]) -> str:
+def _describe_names(names: Sequence[str]) -> str:
     """Describe what can be found: all names, or their most frequent words if the names are too long."""
-    if len(", ".join(names)) <= _MOST_LISTED_CHARS:
+    if len(", ".join(names)) <= _MAX_LISTED_CHARS:
         return f"They are: {', '.join(names)}."
-    counted = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
-    words = [word for word, _ in counted.most_common() if word]
-    return f"Words in their names: {_within(words, _MOST_LISTED_CHARS)}."
+    counts = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
+    words = [word for word, _ in counts.most_common() if word]
+    return f"Words in their names: {_join_within(words, _MAX_LISTED_CHARS)}."
 
 
-def _within(words: Collection[str], most_chars: int) -> str:
+def _join_within(words: Collection[str], max_chars: int) -> str:
     """Join as many words as fit."""
     text = ", ".join(words)
-    return text if len(text) <= most_chars else text[:most_chars].rpartition(",")[0]
+    return text if len(text) <= max_chars else text[:max_chars].rpartition(",")[0]
 
 
 _TABLE = (
@@ -155,25 +155,27 @@ _FIND = "SELECT rowid, -bm25(tools, ?, ?, ?, ?) AS score FROM tools WHERE tools 
 _WEIGHTS = (4.0, 2.0, 1.0, 2.0)
 """Weights of a match in a tool's name, description, parameters and spelling variants."""
 
-_MOST_CHARS = 4_000
+_MAX_CHARS = 4_000
 """Only this much of a long text is indexed."""
 
-_MOST_LEAVES = 500
-_SAID = ("description", "title")
+_MAX_LEAVES = 500
+_TEXT_KEYWORDS = ("description", "title")
 
 
-def tools_that_fit(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
+def search_tools(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
     """All tools that share a word with the query, in any English inflection, best match first."""
     import sqlite3
 
-    terms = terms_of(query)
+    terms = search_terms(query)
     if not terms:
         return []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(_TABLE)
         connection.execute("BEGIN")
         connection.executemany(_PUT, ((number, *_words_of(tool)) for number, tool in enumerate(tools)))
-        rows = connection.execute(_FIND, (*_WEIGHTS, terms.matching("name description parameters variants"))).fetchall()
+        rows = connection.execute(
+            _FIND, (*_WEIGHTS, terms.fts_query("name description parameters variants"))
+        ).fetchall()
     return [tools[number] for number, _ in rows]
 
 
@@ -181,28 +183,28 @@ def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
     spec = tool.spec
     texts = (
         spec.name.replace("_", " "),
-        spec.description[:_MOST_CHARS],
-        " ".join(_texts(spec.parameters))[:_MOST_CHARS],
+        spec.description[:_MAX_CHARS],
+        " ".join(_texts(spec.parameters))[:_MAX_CHARS],
     )
-    name, description, parameters = map(indexed, texts)
+    name, description, parameters = map(index_terms, texts)
     return name.words, description.words, parameters.words, f"{name.variants} {description.variants}"
 
 
 def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
     """The names and descriptions of parameters and fields, outermost first."""
-    waiting: list[Any] = [schema]
-    for place, part in enumerate(waiting):
-        if place >= _MOST_LEAVES:
+    pending: list[Any] = [schema]
+    for place, part in enumerate(pending):
+        if place >= _MAX_LEAVES:
             return
         if isinstance(part, list):
-            waiting += part
+            pending += part
         elif isinstance(part, Mapping):
-            yield from (part[word] for word in _SAID if isinstance(part.get(word), str))
+            yield from (part[word] for word in _TEXT_KEYWORDS if isinstance(part.get(word), str))
             properties = part.get("properties")
             if isinstance(properties, Mapping):
                 yield from (str(name).replace("_", " ") for name in properties)
-                waiting += properties.values()
-            waiting += [value for name, value in part.items() if name != "properties"]
+                pending += properties.values()
+            pending += [value for name, value in part.items() if name != "properties"]
 
 
 def conditions_of(tools: Iterable[AnyTool]) -> dict[ToolCondition, str]:
@@ -238,7 +240,7 @@ def met_conditions(
     return frozenset(met)
 
 
-_UNTOLD = frozenset({Label.UNTRUSTED})
+_DEFAULT_LABELS = frozenset({Label.UNTRUSTED})
 """Labels of the results of a hosted tool that is configured only in the LLM's settings."""
 
 _FOR_RUN = "The provider runs it while it answers; an approval applies to this run."
@@ -251,14 +253,14 @@ _OTHER_ARGUMENTS = "The arguments of a tool that the provider runs cannot be cha
 
 
 class HostedToolUse:
-    """The hosted tools of one run. `offered` are those of the newest request, with their decisions."""
+    """The hosted tools of one run. `initial_specs` are those of the newest request, with their decisions."""
 
     def __init__(self, run: SessionRun, budget: Budget) -> None:
         self._run, self._budget = run, budget
         self.offered: dict[str, Decision] = {}
         self._labels: frozenset[Label] = frozenset()
-        self._said: dict[tuple[str, str, str], Decision] = {}
-        self._told: set[tuple[str, str, str]] = set()
+        self._answers: dict[tuple[str, str, str], Decision] = {}
+        self._reported: set[tuple[str, str, str]] = set()
 
     def judge(
         self, names: Sequence[str], plan: RunConfig, policy_context: ToolPolicyContext, read: Sequence[Message]
@@ -268,27 +270,27 @@ class HostedToolUse:
         for name in names:
             call = ToolCall(f"hosted_{name}", name, "{}")
             judged = strictest((judge_call(call, policy_context, read).decision, *_conditions(name, policy_context)))
-            decision = yield from self._decided(call, judged, plan, policy_context)
+            decision = yield from self._decide(call, judged, plan, policy_context)
             if decision.allowed:
                 self.offered[name] = decision
         self._labels = frozenset[Label]().union(*(policy_context.tools.find(name).labels for name in self.offered))
 
-    def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    def without_denied(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The tool specs without the hosted tools that are not permitted."""
         return tuple(spec for spec in specs if spec.hosted is None or spec.name in self.offered)
 
-    def labelled(self, response: Response) -> Response:
+    def with_labels(self, response: Response) -> Response:
         """The response, with the labels of the hosted tools it used on its message."""
-        known = all(use.call.name in self.offered for use in response.hosted)
-        labels = self._labels if known else self._labels | _UNTOLD
+        is_known = all(use.call.name in self.offered for use in response.hosted)
+        labels = self._labels if is_known else self._labels | _DEFAULT_LABELS
         return replace(response, message=replace(response.message, labels=labels))
 
     def uses(self, response: Response) -> Steps:
         """Emit the hosted tool uses of a response as tool calls, which count against the tool call limit."""
         self._budget.take("tool_calls", len(response.hosted))
-        begun = self._run.progress.iterations + 1
+        iteration = self._run.progress.iterations + 1
         for number, use in enumerate(response.hosted, 1):
-            call = use.call if use.call.id else replace(use.call, id=f"hosted_{begun}_{number}")
+            call = use.call if use.call.id else replace(use.call, id=f"hosted_{iteration}_{number}")
             yield from tell(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
 
     def _result(self, use: HostedUse, labels: frozenset[Label]) -> ToolResult:
@@ -298,7 +300,7 @@ class HostedToolUse:
         content = json.dumps(use.sources, ensure_ascii=False) if use.sources else ""
         return ToolResult(use.call.name, "ok", content, list(use.sources), decision=decision, labels=labels)
 
-    def _decided(
+    def _decide(
         self, call: ToolCall, decision: Decision, plan: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
         """The decision on a tool, after asking a person if required; a refusal is emitted once."""
@@ -308,10 +310,10 @@ class HostedToolUse:
             request = ApprovalRequest(plan.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
             decision = policy_context.grants.applied(request)
             if not decision.allowed:
-                decision = self._said.get(key) or (yield from self._asked(request, plan, policy_context))
-        if not decision.allowed and key not in self._told:
-            self._told.add(key)
-            withheld = replace(call, id=f"withheld_{len(self._told)}")
+                decision = self._answers.get(key) or (yield from self._asked(request, plan, policy_context))
+        if not decision.allowed and key not in self._reported:
+            self._reported.add(key)
+            withheld = replace(call, id=f"withheld_{len(self._reported)}")
             yield from tell(self._run, HostedCallFinished(withheld, denial(call.name, decision)))
         return decision
 
@@ -324,13 +326,15 @@ class HostedToolUse:
         """
         question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
         yield question
-        said = question.answer or question.nobody
-        why = _OTHER_ARGUMENTS if said.arguments is not None else _LATER if said.answer == Approval.LATER else ""
-        approval = Approval.NO if why else Approval(said.answer)
-        decision = answered(request.decision, ApproverAnswer(approval, said.text or why))
+        answer = question.answer or question.unanswered
+        refusal = (
+            _OTHER_ARGUMENTS if answer.arguments is not None else _LATER if answer.answer == Approval.LATER else ""
+        )
+        approval = Approval.NO if refusal else Approval(answer.answer)
+        decision = answered(request.decision, ApproverAnswer(approval, answer.text or refusal))
         policy_context.grants.enter(request, approval)
         if approval is Approval.NO or request.decision.rule != FLOW:
-            self._said[request.agent, request.tool, request.decision.rule] = decision
+            self._answers[request.agent, request.tool, request.decision.rule] = decision
         return decision
 
 
@@ -340,11 +344,11 @@ def _conditions(name: str, policy_context: ToolPolicyContext) -> Iterator[Decisi
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
 
 
-_MOST_SHORTER_REQUESTS = 3
+_MAX_SHORTER_REQUESTS = 3
 """Without a limit named by the server each retry is a quarter shorter: the last has 42 % of the original length."""
 
-_CHOOSING = {"tool_choice": "auto"}
-_FREE = (None, "auto", "none")
+_AUTO_CHOICE = {"tool_choice": "auto"}
+_UNFORCED_CHOICES = (None, "auto", "none")
 """Values of `tool_choice` that do not force a tool call."""
 
 
@@ -363,13 +367,13 @@ class ModelRequester:
         self.left = NO_USAGE
         self._reader: Tool[..., Any] | None = None
         self._order = ""
-        self._reads_on = False
+        self._is_shortened = False
         self.hosting = HostedToolUse(run, budget)
 
     def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
         policy_context = self.plan.policy_context
-        if not (self._reads_on or self.run.has_wholes) or READ_MORE in policy_context.tools.names:
+        if not (self._is_shortened or self.run.has_truncated) or READ_MORE in policy_context.tools.names:
             return policy_context
         if self._reader is None:
             self._reader = read_more_tool(self.run.whole)
@@ -393,7 +397,7 @@ class ModelRequester:
         met = yield from met_conditions(plan, self._read(), self.budget.seconds_left)
         if met != plan.policy_context.met:
             tools = plan.policy_context.tools
-            tools, specs = offered(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
+            tools, specs = initial_specs(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
             self.plan = replace(plan, specs=specs, policy_context=replace(plan.policy_context, tools=tools, met=met))
 
     def _read(self) -> Sequence[Message]:
@@ -412,39 +416,39 @@ class ModelRequester:
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
             yield from self.hosting.judge(hosted, plan, self.policy_context(), messages)
-            specs = self.hosting.permitted(specs)
+            specs = self.hosting.without_denied(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
-        left = plan.room.left(request, plan.llm)
+        left = plan.room.available_tokens(request, plan.llm)
         if left is not None:
-            request = yield from self._fitted(request, left)
+            request = yield from self._fit(request, left)
         if plan.room.window.edit is None:
             return request
-        return replace(request, messages=plan.room.window.edited(request.messages))
+        return replace(request, messages=plan.room.window.apply_edit(request.messages))
 
-    def _fitted(self, request: Request, left: int) -> Generator[Event | Question, None, Request]:
+    def _fit(self, request: Request, left: int) -> Generator[Event | Question, None, Request]:
         """The request with the part of the conversation that fits into `left` tokens."""
         messages, room, begin = request.messages, self.plan.room, len(self.run.history)
         old = room.to_summarise(messages, left, begin)
         if old:
             yield from self._summarise(old, left)
-        fitted = room.fitted(messages, left, begin, with_handles=bool(request.tools))
-        self._reads_on = self._reads_on or bool(request.tools and fitted.shortened)
-        specs = self.hosting.permitted(self._specs(messages)) if request.tools else ()
+        fitted = room.fit_messages(messages, left, begin, with_handles=bool(request.tools))
+        self._is_shortened = self._is_shortened or bool(request.tools and fitted.shortened)
+        specs = self.hosting.without_denied(self._specs(messages)) if request.tools else ()
         return replace(request, messages=fitted.messages, tools=specs)
 
-    def reserve(self, request: Request, fewest: int = FEWEST_TOKENS) -> Reservation | LimitReached:
+    def reserve(self, request: Request, min_tokens: int = MIN_TOKENS) -> Reservation | LimitReached:
         """Reserve the worst-case cost of the request; returns the limit that it would exceed.
 
-        An answer of fewer than `fewest` tokens is not worth a request.
+        An answer of fewer than `min_tokens` tokens is not worth a request.
         """
-        return self.budget.reserve(self.plan.room.tokens(request), self._most_tokens, self.plan.price, fewest)
+        return self.budget.reserve(self.plan.room.tokens(request), self._max_tokens, self.plan.price, min_tokens)
 
     def ask(
         self, request: Request, reservation: Reservation
     ) -> Generator[Event | Question, None, Response | ModelError]:
         """Send the request; retry with shorter requests if the model refuses it as too long."""
         answer = yield from self._asked(request, reservation)
-        for _ in range(_MOST_SHORTER_REQUESTS):
+        for _ in range(_MAX_SHORTER_REQUESTS):
             if isinstance(answer, Response) or not answer.is_too_long:
                 break
             self.plan.room.refused(request, reservation.max_tokens, answer.limit_tokens)
@@ -479,25 +483,27 @@ class ModelRequester:
             yield from self._check_guards(question, reservation)
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception):
-            return (yield from self._failed(answer, reservation))
+            return (yield from self._record_failure(answer, reservation))
         for missed in answer.missed:
             yield from tell(self.run, RequestFailed(missed_text(missed), missed.kind))
         if answer.hosted:  # the count of tokens includes the results of the tools, once per internal request
-            answer = self.hosting.labelled(answer)
+            answer = self.hosting.with_labels(answer)
         else:
             self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
-        message = self.run.tell_apart(answer.message)
+        message = self.run.with_unique_ids(answer.message)
         return answer if message is answer.message else replace(answer, message=message)
 
-    def _failed(self, error: Exception, reservation: Reservation) -> Generator[Event | Question, None, ModelError]:
+    def _record_failure(
+        self, error: Exception, reservation: Reservation
+    ) -> Generator[Event | Question, None, ModelError]:
         """Count a failed request with what is known of its usage. Raises an error that is not the model's."""
         if not isinstance(error, ModelError):
             self.budget.release(reservation)
             raise error
-        spent = self._lost(error)
+        spent = self._lost_usage(error)
         if spent.requests:
             self.budget.settle(reservation, spent, self.plan.price)
         elif error.status is not None:  # the server refused it; without a status it can still charge for it
@@ -512,20 +518,22 @@ class ModelRequester:
             for (guardrail, text), asked in zip(self.guards, question.guards, strict=True):
                 guardrail.outcome(text, asked.answer, self.budget.out_of_time())
         except (ValueError, RunError) as error:
-            refusal = error if isinstance(error, RunError) else guardrail.prompt_refused(error)
-            lost = Unreachable(str(refusal), code=ABANDONED) if answer is None else answer
-            spent = self._lost(lost) if isinstance(lost, ModelError) else getattr(lost, "usage", NO_USAGE)
+            refusal = error if isinstance(error, RunError) else guardrail.refused_prompt_error(error)
+            outcome = Unreachable(str(refusal), code=ABANDONED) if answer is None else answer
+            spent = (
+                self._lost_usage(outcome) if isinstance(outcome, ModelError) else getattr(outcome, "usage", NO_USAGE)
+            )
             self.budget.settle(reservation, spent, self.plan.price)
             yield from tell(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
             raise refusal from error
         self.guards = []
 
-    def _lost(self, error: ModelError) -> Usage:
+    def _lost_usage(self, error: ModelError) -> Usage:
         """The usage that servers can charge although no answer arrived."""
         if error.missed:
             return usage_of(error.missed)
-        lost = max(requests_lost(error), int(error.code == ABANDONED))
-        return unreported(lost, self.plan.llm().tariff)
+        count = max(requests_lost(error), int(error.code == ABANDONED))
+        return unreported(count, self.plan.llm().tariff)
 
     def _summarise(self, old: Sequence[Message], left: int) -> Steps:
         """Have the model write a summary that replaces the oldest part of the conversation."""
@@ -542,18 +550,18 @@ class ModelRequester:
 
     def _settings(self) -> Mapping[str, Any]:
         """Overrides of the LLM's settings: `tool_choice` returns to "auto" after the first tool call."""
-        forced = self.plan.llm().settings.get("tool_choice") not in _FREE
-        return _CHOOSING if forced and self.run.progress.tool_calls else {}
+        forced = self.plan.llm().settings.get("tool_choice") not in _UNFORCED_CHOICES
+        return _AUTO_CHOICE if forced and self.run.progress.tool_calls else {}
 
     def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
         """The tools offered now; tools found by search come after the initial ones."""
         plan, policy_context = self.plan, self.policy_context()
         specs = plan.specs
         if plan.policy_context.tools.searchable_names:
-            specs = (*specs, *found_in(messages, plan.policy_context.tools, plan.policy_context.met))
+            specs = (*specs, *found_specs(messages, plan.policy_context.tools, plan.policy_context.met))
         return specs if policy_context is plan.policy_context else (*specs, policy_context.tools[READ_MORE].spec)
 
-    def _most_tokens(self) -> int | None:
+    def _max_tokens(self) -> int | None:
         """Maximum answer length: the user's setting, else the room in the learnt context window."""
         return self.plan.max_tokens() or self.plan.room.answer_tokens
 

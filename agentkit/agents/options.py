@@ -15,7 +15,7 @@ from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction, Middl
 from agentkit.agents.human_approval import answer_later, is_approver
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
-from agentkit.content import File, Image, worded
+from agentkit.content import File, Image, load_part
 from agentkit.decisions import Label, Level, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion
@@ -81,10 +81,10 @@ class AgentOptions(TypedDict, Generic[ContextType], total=False):
 
 _Value = TypeVar("_Value")
 
-_SEVERAL = (tuple, list, Iterable)
+_ITERABLES = (tuple, list, Iterable)
 """Iterable types; the common ones come first, because an isinstance check of an abstract class is slow."""
 
-_TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+_VALID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a string that is not blank"),
     "instruction": (
         lambda value: isinstance(value, str) or is_told_of_run(value),
@@ -92,7 +92,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "lines, use '\\n'.join(...)",
     ),
     "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
-    "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
+    "listeners": (lambda value: isinstance(value, _ITERABLES), "a list of functions of an event"),
     "dry_run": (lambda value: isinstance(value, bool), "True or False"),
     "remember": (lambda value: isinstance(value, bool), "True or False"),
     "tool_calling": (lambda value: value == "text", "'text'"),
@@ -123,76 +123,76 @@ _RULES = AnswerValidator()
 """The immutable default, shared by all agents."""
 
 
-def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
+def refuse_unknown(names: Iterable[str], accepted: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of Agent, with a suggestion."""
-    unknown = [name for name in given if name not in takes]
+    unknown = [name for name in names if name not in accepted]
     if unknown:
-        from agentkit.suggestions import refuse
+        from agentkit.suggestions import raise_unknown_argument
 
-        refuse("Agent", unknown, takes)
+        raise_unknown_argument("Agent", unknown, accepted)
 
 
-def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str]) -> None:
+def refuse_unknown_option(function: str, names: Iterable[str], accepted: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of a method that runs an agent, with a suggestion."""
-    unknown = [name for name in given if name not in takes]
+    unknown = [name for name in names if name not in accepted]
     if unknown:
-        from agentkit.suggestions import refuse
+        from agentkit.suggestions import raise_unknown_argument
 
-        refuse(f"Agent.{function}", unknown, takes)
+        raise_unknown_argument(f"Agent.{function}", unknown, accepted)
 
 
-def checked(name: str, value: _Value) -> _Value:
+def validate(name: str, value: _Value) -> _Value:
     """Validate the value of an argument. Raises ConfigError."""
-    fits, wanted = _TAKES[name]
+    fits, expected = _VALID[name]
     if not fits(value):
-        raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
+        raise ConfigError(f"{name}= takes {expected}. Got {value!r:.200}.")
     return value
 
 
-def checked_optional(name: str, value: _Value) -> _Value:
+def validate_optional(name: str, value: _Value) -> _Value:
     """Validate a value unless it is None. Raises ConfigError."""
-    return value if value is None else checked(name, value)
+    return value if value is None else validate(name, value)
 
 
-def workspace_from(given: str | Path | Workspace | None) -> Workspace | None:
+def workspace_from(value: str | Path | Workspace | None) -> Workspace | None:
     """Convert to a workspace with this machine's journal; None if the agent creates its own."""
-    if given is None or isinstance(given, Workspace):
-        return given
-    return Workspace(checked("workspace", given), journal=Journal.of_this_machine())
+    if value is None or isinstance(value, Workspace):
+        return value
+    return Workspace(validate("workspace", value), journal=Journal.of_this_machine())
 
 
-def instruction_from(given: Instruction | None) -> Instruction:
+def instruction_from(value: Instruction | None) -> Instruction:
     """Validate the instruction, or return the default."""
-    return DEFAULT_INSTRUCTION if given is None else checked("instruction", given)
+    return DEFAULT_INSTRUCTION if value is None else validate("instruction", value)
 
 
-def tools_from(given: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
+def tools_from(value: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
     """Convert to a toolset. Raises ConfigError for an invalid tool."""
-    return given if isinstance(given, Toolset) else Toolset(() if given is None else given)
+    return value if isinstance(value, Toolset) else Toolset(() if value is None else value)
 
 
-def listeners_from(given: Iterable[_Value]) -> list[_Value]:
+def listeners_from(value: Iterable[_Value]) -> list[_Value]:
     """Copy the listeners to a new list. Raises ConfigError for an invalid one."""
-    return [] if given == () else [checked_listener(listener) for listener in checked("listeners", given)]
+    return [] if value == () else [validate_listener(listener) for listener in validate("listeners", value)]
 
 
 def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
     """Validate the client. Raises ConfigError if a model is given too, or in place of the agent's name."""
-    if checked_optional("llm", llm) is not None and model is not None:
+    if validate_optional("llm", llm) is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
     if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
         raise ConfigError(f"The first argument is the agent's name. Write Agent(model={name!r}).")
     return llm
 
 
-def window_from(given: Window | int) -> Window:
+def window_from(value: Window | int) -> Window:
     """Convert to a Window. Raises ConfigError."""
-    return given if isinstance(given, Window) else Window(tokens=given)
+    return value if isinstance(value, Window) else Window(tokens=value)
 
 
-def limits_from(given: Limits | None) -> Limits:
+def limits_from(value: Limits | None) -> Limits:
     """Validate the limits, or return the default."""
-    return Limits() if given is None else checked("limits", given)
+    return Limits() if value is None else validate("limits", value)
 
 
 def policy_from(level: SafetyLevel, policy: Policy | None, rules: Iterable[Rule | Mapping[str, Any]] = ()) -> Policy:
@@ -201,16 +201,16 @@ def policy_from(level: SafetyLevel, policy: Policy | None, rules: Iterable[Rule 
         return _policy_of(level) if rules == () else Policy(level, rules)
     if rules != ():
         raise ConfigError("Give the rules once: policy=Policy(rules=[...]), without rules=.")
-    if level not in (SafetyLevel.NETWORK, checked("policy", policy).level):
+    if level not in (SafetyLevel.NETWORK, validate("policy", policy).level):
         raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
     return policy
 
 
-def approver_from(given: GivenApprover | Literal["later"] | None) -> GivenApprover | None:
+def approver_from(value: GivenApprover | Literal["later"] | None) -> GivenApprover | None:
     """The approver; "later" is one that pauses the run. Raises ConfigError for an invalid one."""
-    if given is None or given == "later":
-        return given and answer_later
-    return checked("approve", given)
+    if value is None or value == "later":
+        return value and answer_later
+    return validate("approve", value)
 
 
 @cache
@@ -218,7 +218,7 @@ def _policy_of(level: SafetyLevel) -> Policy:
     return Policy(level)
 
 
-def checked_listener(listener: _Value) -> _Value:
+def validate_listener(listener: _Value) -> _Value:
     """Validate a listener. Raises ConfigError if it is not callable or async."""
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise ConfigError(f"A listener is a plain function of an event, not async. Got {listener!r:.200}.")
@@ -227,22 +227,22 @@ def checked_listener(listener: _Value) -> _Value:
 
 def handoffs_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
     """Agents by name. Raises ConfigError for an invalid agent and for duplicate names."""
-    leads: dict[str, HandoffTarget] = {}
-    for agent in checked_agents("handoffs", agents):
-        if agent.name in leads:
+    targets: dict[str, HandoffTarget] = {}
+    for agent in validate_agents("handoffs", agents):
+        if agent.name in targets:
             raise ConfigError(f"Two handoff agents are named {agent.name!r}; give them distinct names.")
-        leads[agent.name] = agent
-    return leads
+        targets[agent.name] = agent
+    return targets
 
 
-def checked_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
+def validate_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
     """Validate a list of agents. Raises ConfigError."""
     if agents == ():
         return []
-    leads = list(agents) if isinstance(agents, _SEVERAL) else None
-    if leads is None or not all(isinstance(agent, HandoffTarget) for agent in leads):
+    targets = list(agents) if isinstance(agents, _ITERABLES) else None
+    if targets is None or not all(isinstance(agent, HandoffTarget) for agent in targets):
         raise ConfigError(f"{argument}= takes a list of agents. Got {agents!r:.200}.")
-    return leads
+    return targets
 
 
 def content_from(prompt: Prompt) -> Content:
@@ -267,7 +267,7 @@ def content_from(prompt: Prompt) -> Content:
     return tuple([_part(part) for part in parts])
 
 
-def unanswered(session: Session) -> Content:
+def empty_prompt(session: Session) -> Content:
     """The empty prompt of a run that answers the last message of a conversation. Raises ConfigError."""
     last = session.messages[-1:]
     if not last or isinstance(last[0], AssistantMessage):
@@ -281,7 +281,7 @@ def unanswered(session: Session) -> Content:
 def _part(part: str | Image | File | Path) -> str | Image | File:
     """Convert a part of a prompt; a text file becomes its text. Raises ConfigError."""
     try:
-        return worded(part)
+        return load_part(part)
     except OSError as error:
         raise ConfigError(f"The file {str(part)!r} of the prompt cannot be read: {error.strerror}.") from None
     except ValueError as error:
@@ -293,39 +293,39 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
     if isinstance(messages, str | Mapping):
         raise ConfigError(f"A history is a list of messages. Got {messages!r:.200}.")
     try:
-        said = typed_messages(messages)
+        typed = typed_messages(messages)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"The history is invalid: {error}.") from error
-    if any(isinstance(message, SystemMessage) for message in said):
+    if any(isinstance(message, SystemMessage) for message in typed):
         raise ConfigError("A history cannot contain system messages. Remove them and set instruction=.")
-    called = {call.id: call.name for call in calls_in(said)}
-    return [_labelled(message, called, tools) for message in said]
+    names = {call.id: call.name for call in calls_in(typed)}
+    return [_with_tool_labels(message, names, tools) for message in typed]
 
 
-def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Message:
+def _with_tool_labels(message: Message, names: Mapping[str, str], tools: Toolset) -> Message:
     """The message without provider-specific data; a tool result with its tool's name and labels.
 
     The tool is the one that was called: a result under another name gets all labels.
     """
     if not isinstance(message, ToolMessage):
         return without_extra(message)
-    name = called.get(message.call_id) or message.name
+    name = names.get(message.call_id) or message.name
     is_clear = name in tools.names and message.name in ("", name)
     labels = message.labels or (tools.find(name).labels if is_clear else frozenset(Label))
     return replace(message, name=name, labels=labels)
 
 
-def _explicit_policy(given: Policy | None) -> Policy:
+def _explicit_policy(value: Policy | None) -> Policy:
     """Validate a replacement policy; None is refused, as the default can allow more than the current policy."""
-    if given is None:
+    if value is None:
         raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
-    return checked("policy", given)
+    return validate("policy", value)
 
 
 SETTABLE: Mapping[str, Callable[[Any], Any]] = {
-    **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run", "remember", "unlabelled")},
+    **{name: partial(validate, name) for name in ("name", "max_iterations", "dry_run", "remember", "unlabelled")},
     "approve": approver_from,
-    "description": partial(checked_optional, "description"),
+    "description": partial(validate_optional, "description"),
     "instruction": instruction_from,
     "tools": tools_from,
     "policy": _explicit_policy,
@@ -339,37 +339,37 @@ SETTABLE: Mapping[str, Callable[[Any], Any]] = {
 _ARGUMENTS: Mapping[str, tuple[str, object, object, Callable[[Any], Any]]] = {
     "tools": ("tools", (), Toolset(), tools_from),
     "instruction": ("instruction", DEFAULT_INSTRUCTION, DEFAULT_INSTRUCTION, instruction_from),
-    "max_iterations": ("max_iterations", 10, 10, partial(checked, "max_iterations")),
+    "max_iterations": ("max_iterations", 10, 10, partial(validate, "max_iterations")),
     "approve": ("approve", None, None, approver_from),
     "limits": ("limits", None, Limits(), limits_from),
     "window": ("_window", None, Window(), window_from),
     "handoffs": ("handoff_targets", (), {}, handoffs_from),
     "workspace": ("_workspace", None, None, workspace_from),
     "middleware": ("_middleware", (), (), middleware_from),
-    "session": ("_session", None, None, partial(checked, "session")),
-    "model": ("_model", None, None, partial(checked, "model")),
-    "tool_calling": ("_tool_calling", None, None, partial(checked, "tool_calling")),
-    "description": ("description", None, None, partial(checked_optional, "description")),
-    "remember": ("remember", True, True, partial(checked, "remember")),
-    "unlabelled": ("unlabelled", "allow", "allow", partial(checked, "unlabelled")),
-    "dry_run": ("dry_run", False, False, partial(checked, "dry_run")),
+    "session": ("_session", None, None, partial(validate, "session")),
+    "model": ("_model", None, None, partial(validate, "model")),
+    "tool_calling": ("_tool_calling", None, None, partial(validate, "tool_calling")),
+    "description": ("description", None, None, partial(validate_optional, "description")),
+    "remember": ("remember", True, True, partial(validate, "remember")),
+    "unlabelled": ("unlabelled", "allow", "allow", partial(validate, "unlabelled")),
+    "dry_run": ("dry_run", False, False, partial(validate, "dry_run")),
 }
 """The arguments of Agent that set one attribute: its name, the default argument, its value, and the converter."""
 
 
-def attributes_from(given: Mapping[str, Any]) -> dict[str, Any]:
+def attributes_from(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the arguments of Agent to attributes. Raises ConfigError. Defaults, which are immutable, are shared."""
-    own: dict[str, Any] = {"name": checked("name", given["name"]), "context": given["context"]}
+    attributes: dict[str, Any] = {"name": validate("name", arguments["name"]), "context": arguments["context"]}
     for name, (attribute, default, value, convert) in _ARGUMENTS.items():
-        own[attribute] = value if given[name] is default else convert(given[name])
-    own["listeners"] = listeners_from(given["listeners"])
-    own["_llm"] = llm_from(given["llm"], given["model"], given["name"])
-    own["policy"] = policy_from(SafetyLevel.of(given["safety"]), given["policy"], given["rules"])
-    output_type, guardrails = given["output_type"], given["guardrails"]
+        attributes[attribute] = value if arguments[name] is default else convert(arguments[name])
+    attributes["listeners"] = listeners_from(arguments["listeners"])
+    attributes["_llm"] = llm_from(arguments["llm"], arguments["model"], arguments["name"])
+    attributes["policy"] = policy_from(SafetyLevel.of(arguments["safety"]), arguments["policy"], arguments["rules"])
+    output_type, guardrails = arguments["output_type"], arguments["guardrails"]
     has_rules = output_type is not None or guardrails != ()
-    own["_answers"] = AnswerValidator.of_agent(output_type, guardrails) if has_rules else _RULES
-    check_rules(own["policy"], own["tools"])
-    return own
+    attributes["_answers"] = AnswerValidator.with_agent(output_type, guardrails) if has_rules else _RULES
+    check_rules(attributes["policy"], attributes["tools"])
+    return attributes
 
 
 _ALIKE = 0.85
@@ -400,17 +400,18 @@ def _with_inner(tools: Iterable[AnyTool]) -> Iterable[AnyTool]:
 def _check_name(rule: Rule, own: Mapping[str, AnyTool]) -> None:
     if rule.is_pattern or rule.tool in own:
         return
-    shipped = _shipped()
-    if rule.tool in shipped or rule.tool in names_in_use() or rule.tool == READ_MORE:
+    known_tools = _shipped_tools()
+    if rule.tool in known_tools or rule.tool in names_in_use() or rule.tool == READ_MORE:
         return
-    meant = _meant(rule.tool, [*own, *shipped], own) or _exports().get(rule.tool, "")
-    if meant:
+    intended = _intended_name(rule.tool, [*own, *known_tools], own) or _exports().get(rule.tool, "")
+    if intended:
         raise ConfigError(
-            f"The rule {rule.label!r} would apply to nothing. No tool is named {rule.tool!r}. Did you mean {meant!r}?"
+            f"The rule {rule.label!r} would apply to nothing. No tool is named {rule.tool!r}. Did you "
+            f"mean {intended!r}?"
         )
 
 
-def _meant(name: str, known: Iterable[str], own: Iterable[str]) -> str:
+def _intended_name(name: str, known: Iterable[str], own: Iterable[str]) -> str:
     """The probable intended name: the same words, a close match, or a name of the agent that contains the words."""
     same = next((each for each in known if _words(each) == _words(name)), "")
     longer = next((each for each in own if _words(name) and _words(name) < _words(each)), "")
@@ -424,22 +425,22 @@ def _words(name: str) -> frozenset[str]:
 
 def _check_arguments(rule: Rule, own: Mapping[str, AnyTool]) -> None:
     """Raise ConfigError for a rule about an argument that none of the matching tools has."""
-    about = [tool for name, tool in own.items() if rule.is_about(name)]
-    about = about or [tool for name, tool in _shipped().items() if name == rule.tool]
-    if not about or any(map(_is_open, about)):
+    tools = [tool for name, tool in own.items() if rule.is_about(name)]
+    tools = tools or [tool for name, tool in _shipped_tools().items() if name == rule.tool]
+    if not tools or any(map(_is_open, tools)):
         return
-    names = list(dict.fromkeys(name for tool in about for name in tool.spec.parameters.get("properties", {})))
+    names = list(dict.fromkeys(name for tool in tools for name in tool.spec.parameters.get("properties", {})))
     unknown = next((name for name in rule.where if name not in names), None)
     if unknown is not None:
         accepted = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
         raise ConfigError(
-            f"The rule {rule.label!r} would apply to nothing. {about[0].name} has no argument {unknown!r}; {accepted}."
+            f"The rule {rule.label!r} would apply to nothing. {tools[0].name} has no argument {unknown!r}; {accepted}."
             f"{suggestion(unknown, names)}"
         )
-    _check_types(rule, about)
+    _check_types(rule, tools)
 
 
-_WANTED_TYPES: Mapping[str, tuple[str, frozenset[str]]] = {
+_TEST_TYPES: Mapping[str, tuple[str, frozenset[str]]] = {
     **dict.fromkeys(("at_most", "at_least"), ("a number", frozenset({"number", "integer"}))),
     **dict.fromkeys(("words", "host", "origin"), ("a text", frozenset({"string"}))),
     "below": ("a path or a list of paths", frozenset({"string", "array"})),
@@ -447,20 +448,20 @@ _WANTED_TYPES: Mapping[str, tuple[str, frozenset[str]]] = {
 """The types in JSON of the arguments that a test can fit."""
 
 
-def _check_types(rule: Rule, about: Iterable[AnyTool]) -> None:
+def _check_types(rule: Rule, tools: Iterable[AnyTool]) -> None:
     """Raise ConfigError for a test that no argument of these tools can pass, because it has another type."""
     for argument, test, operand in rule.tests:
-        schemas = [tool.spec.parameters.get("properties", {}).get(argument) for tool in about]
+        schemas = [tool.spec.parameters.get("properties", {}).get(argument) for tool in tools]
         types = [_types(schema) for schema in schemas if schema is not None]
         if test in ("equals", "one_of"):
             operands = operand if test == "one_of" else (operand,)
-            wanted = frozenset(name for each in operands for name in _types_of(plain(each)))
+            expected = frozenset(name for each in operands for name in _types_of(plain(each)))
             what = "another type than the values"
-        elif test in _WANTED_TYPES:
-            what, wanted = f"not {_WANTED_TYPES[test][0]}, as", _WANTED_TYPES[test][1]
+        elif test in _TEST_TYPES:
+            what, expected = f"not {_TEST_TYPES[test][0]}, as", _TEST_TYPES[test][1]
         else:
             continue
-        if types and wanted and all(known and known.isdisjoint(wanted) for known in types):
+        if types and expected and all(known and known.isdisjoint(expected) for known in types):
             raise ConfigError(
                 f"The rule {rule.label!r} would apply to nothing. The argument {argument!r} is of type "
                 f"{' or '.join(sorted(types[0]))}: {what} of the test {test!r}."
@@ -469,9 +470,9 @@ def _check_types(rule: Rule, about: Iterable[AnyTool]) -> None:
 
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
     """The types in JSON that a schema allows; none when it does not say."""
-    given = schema.get("type")
-    if given:
-        return frozenset([given] if isinstance(given, str) else given)
+    stated = schema.get("type")
+    if stated:
+        return frozenset([stated] if isinstance(stated, str) else stated)
     choices = schema.get("anyOf") or schema.get("oneOf") or ()
     inner = [_types(each) for each in choices]
     return frozenset().union(*inner) if inner and all(inner) else frozenset()
@@ -501,7 +502,7 @@ def _is_open(tool: AnyTool) -> bool:
     return tool.spec.hosted is not None or closed(dict(tool.spec.parameters)).get("additionalProperties") is not False
 
 
-def _shipped() -> dict[str, AnyTool]:
+def _shipped_tools() -> dict[str, AnyTool]:
     from agentkit.tools.catalog import all_tools
 
     return {tool.name: tool for tool in all_tools}

@@ -12,14 +12,14 @@ from typing import Any
 
 from agentkit import errors
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import FEWEST_TOKENS, Budget, Known
+from agentkit.agents.budget import MIN_TOKENS, Budget, Known
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
-from agentkit.agents.result import Resumption, RunFinished, RunResult, as_error
+from agentkit.agents.result import Resumption, RunFinished, RunResult, to_agentkit_error
 from agentkit.agents.run_config import LINEAGE, find_agent
 from agentkit.agents.runner import ResumingAgent, Runner
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
-from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
+from agentkit.events import Event, LimitReached, RequestFailed, RunEnded, RunStarted, StoredEvent, ToolCallStarted
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.recording import TAPE, ScopedRecording, clock
@@ -53,8 +53,8 @@ def answers_under(answers: Any, name: str) -> Any:
     if not isinstance(answers, Mapping):
         return answers
     parts = {str(key).partition("/")[::2]: value for key, value in answers.items()}
-    own = {rest: value for (first, rest), value in parts.items() if first == name}
-    return own.get("", own or None)
+    matching = {rest: value for (first, rest), value in parts.items() if first == name}
+    return matching.get("", matching or None)
 
 
 @dataclass(slots=True)
@@ -77,11 +77,11 @@ class SharedBudget(Budget):
         share.started, share.lock = shared.started, shared.lock
         return share
 
-    def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
+    def answer_room(self, input_tokens: int, price: Price | None, min_tokens: int) -> tuple[int, str] | LimitReached:
         """Like `Budget.answer_room`; while other runs are active, an earlier refusal is repeated."""
         self.is_narrowed = False
         refused = self.refusal if self.has_others else None
-        left = refused or Budget.answer_room(self, input_tokens, price, fewest)
+        left = refused or Budget.answer_room(self, input_tokens, price, min_tokens)
         self.refusal = left if isinstance(left, LimitReached) else self.refusal
         return left
 
@@ -90,7 +90,7 @@ class SharedBudget(Budget):
         self.is_narrowed = True
         return Budget.narrow(self, limit)
 
-    def is_too_little(self, limit: str) -> bool:
+    def was_too_small(self, limit: str) -> bool:
         """Whether a larger budget would have let a run that hit this limit continue."""
         if limit in COUNTED_LIMITS:
             return self.exhausted(limit) is not None
@@ -109,7 +109,7 @@ class Outcome:
 class PromptRun:
     """The run of one job. It ends at the next event after `is_stopped` returns True.
 
-    After `run` or `arun`, `milestones` are those of the result; the first `known` of them are older than this run.
+    After `run` or `arun`, `events` are those of the result; the first `known` of them are older than this run.
     """
 
     agent: Runner
@@ -117,7 +117,7 @@ class PromptRun:
     share: SharedBudget
     is_stopped: Callable[[], bool] = field(default=lambda: False)
     session: Session = field(default_factory=Session)
-    milestones: list[Milestone] = field(default_factory=list)
+    events: list[StoredEvent] = field(default_factory=list)
     known: int = 0
     result: RunResult[Any] | None = None
 
@@ -128,12 +128,12 @@ class PromptRun:
             if not isinstance(start, RunResult):
                 with closing(self.agent.events(start, **self._options)) as events:
                     for event in events:
-                        self._hear(event)
+                        self._collect(event)
                         if self.is_stopped():
                             break
         except Exception as error:
-            return Outcome(self._failed(error), must_wait=False)
-        return self._ended()
+            return Outcome(self._failed_result(error), must_wait=False)
+        return self._final_outcome()
 
     async def arun(self) -> Outcome:
         """Async version of `run`."""
@@ -142,10 +142,10 @@ class PromptRun:
             if not isinstance(start, RunResult):
                 async with aclosing(self.agent.aevents(start, **self._options)) as events:
                     async for event in events:
-                        self._hear(event)
+                        self._collect(event)
         except Exception as error:
-            return Outcome(self._failed(error), must_wait=False)
-        return self._ended()
+            return Outcome(self._failed_result(error), must_wait=False)
+        return self._final_outcome()
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -154,49 +154,49 @@ class PromptRun:
     def _start(self) -> Prompt | Resumption | RunResult[Any]:
         """The prompt, the interrupted run to resume, or the result of an earlier finished run."""
         LINEAGE.set(replace(LINEAGE.get(), budget=self.share))
-        heard = TAPE.get()
-        if heard is not None:  # runs are concurrent, so each records its own timeouts
-            TAPE.set(ScopedRecording(heard, f"map {self.job.index}"))
+        tape = TAPE.get()
+        if tape is not None:  # runs are concurrent, so each records its own timeouts
+            TAPE.set(ScopedRecording(tape, f"map {self.job.index}"))
             self.share.clock = clock()
-        self.session = session_of(self.agent, self.job)
+        self.session = job_session(self.agent, self.job)
         earlier = self.job.earlier or earlier_result(self.agent, self.session, self.job.prompt)
         if earlier is not None:
-            self.milestones, self.known = list(earlier.milestones), len(earlier.milestones)
+            self.events, self.known = list(earlier.events), len(earlier.events)
         if earlier is None or earlier.status != "done":
-            limit = used_up(self.share, price_teller(self.job.options.get("llm") or self.agent.llm))
+            limit = exhausted_limit(self.share, price_function(self.job.options.get("llm") or self.agent.llm))
             if limit is None:
                 answers = self.job.answers if earlier is not None and earlier.status == "paused" else None
                 return self.job.prompt if earlier is None else Resumption(earlier, answers)
             run = _run_id(self.session) if earlier is None else earlier.run_id
-            milestones = self.milestones or [_begun(self.agent, self.job)]
-            earlier = stopped(self.agent, self.session, run, [*milestones, limit])
-        self.result, self.known = earlier, len(earlier.milestones)
+            events = self.events or [_run_started(self.agent, self.job)]
+            earlier = stopped_result(self.agent, self.session, run, [*events, limit])
+        self.result, self.known = earlier, len(earlier.events)
         return earlier
 
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, Milestone):
-            self.milestones.append(event)
+    def _collect(self, event: Event) -> None:
+        if isinstance(event, StoredEvent):
+            self.events.append(event)
         elif isinstance(event, RunFinished):
             self.result = event.result
 
-    def _ended(self) -> Outcome:
+    def _final_outcome(self) -> Outcome:
         """The outcome; for a stopped run, the results so far."""
         if self.result is None:
-            return Outcome(self._failed(Cancelled("The run was cancelled by its caller.")), must_wait=False)
-        self.milestones = list(self.result.milestones)
+            return Outcome(self._failed_result(Cancelled("The run was cancelled by its caller.")), must_wait=False)
+        self.events = list(self.result.events)
         return Outcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 
-    def _failed(self, error: Exception) -> RunResult[Any]:
-        told = as_error(error)
-        progress = RunState.of(self.milestones)
+    def _failed_result(self, error: Exception) -> RunResult[Any]:
+        fault = to_agentkit_error(error)
+        progress = RunState.of(self.events)
         for interrupted in tuple(progress.interruptions()):
             progress.apply(interrupted)
-        progress.apply(RunEnded("failed", progress.text, str(told)))
-        self.milestones = progress.milestones
-        return rebuilt(self.agent, self.session, _run_id(self.session), progress, error=told)
+        progress.apply(RunEnded("failed", progress.text, str(fault)))
+        self.events = progress.events
+        return rebuild_result(self.agent, self.session, _run_id(self.session), progress, error=fault)
 
 
-def session_of(agent: Runner, job: Job) -> Session:
+def job_session(agent: Runner, job: Job) -> Session:
     """The session of a job's run: stored as a child of the agent's session, or in memory."""
     own = job.options.get("session") or agent.session
     return Session() if own.store is None else Session(f"{own.name}/{job.index:04d}", own.store)
@@ -207,24 +207,24 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
 
     Raises SessionError if the session belongs to another prompt. Prompts that guardrails can amend are not compared.
     """
-    entries = _kept(session)
+    entries = _stored_entries(session)
     if not entries:
         return None
     run = entries[0].run
-    progress = RunState.of(entry.milestone for entry in entries if entry.run == run)
-    asked = next((each.prompt for each in progress.milestones if isinstance(each, RunStarted)), None)
+    progress = RunState.of(entry.event for entry in entries if entry.run == run)
+    asked = next((each.prompt for each in progress.events if isinstance(each, RunStarted)), None)
     if asked is None or (asked != content_from(prompt) and not agent.answer_validator.of("prompt")):
         raise SessionError(
             f"The session {session.name!r} belongs to another prompt. Map these prompts with another session= of the "
             f"agent, or delete that one with Session.open(place, {session.name!r}).delete()."
         )
-    return rebuilt(agent, session, run, progress)
+    return rebuild_result(agent, session, run, progress)
 
 
-def rebuilt(
+def rebuild_result(
     agent: Runner, session: Session, run: str, progress: RunState, *, error: AgentKitError | None = None
 ) -> RunResult[Any]:
-    """Rebuild the result from milestones, parsing the answer again. Raises SessionError if it cannot be parsed."""
+    """Rebuild the result from stored events, parsing the answer again. Raises SessionError if it cannot be parsed."""
     rules = _rules(agent, progress.agent)
     value: Any = None if rules.output is not None else progress.text
     if progress.status == "done":
@@ -234,75 +234,83 @@ def rebuilt(
             raise SessionError(
                 f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
             ) from fault
-    record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).begun_record
-    known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}
+    has_calls = any(isinstance(event, ToolCallStarted) for event in progress.events)
+    workspace = agent.workspace.for_run(
+        progress.record or None, label=agent.name, dry_run=agent.dry_run, is_new=not has_calls
+    )
+    record = workspace.begun_record
+    known = {"last_agent": ResumingAgent(agent, session), "record": record, "rules": rules}
     return RunResult.of(progress, run, (), error or _error_of(progress), value=value, **known)
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
     """The answer rules of the agent of that name, which led last."""
-    lead = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
+    target = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
     return (
-        lead.answer_validator.or_type_of(agent.answer_validator) if isinstance(lead, Runner) else agent.answer_validator
+        target.answer_validator.or_type_of(agent.answer_validator)
+        if isinstance(target, Runner)
+        else agent.answer_validator
     )
 
 
-def stopped(agent: Runner, session: Session, run: str, milestones: Sequence[Milestone]) -> RunResult[Any]:
+def stopped_result(agent: Runner, session: Session, run: str, events: Sequence[StoredEvent]) -> RunResult[Any]:
     """The result of a run that hit a limit before it could continue, with what was done so far. It can be resumed."""
-    so_far = RunState.of(milestones)
+    so_far = RunState.of(events)
     why = "" if so_far.limit is None else so_far.limit.reason
-    return rebuilt(agent, session, run, RunState.of([*milestones, RunEnded("limit", so_far.text, why)]))
+    return rebuild_result(agent, session, run, RunState.of([*events, RunEnded("limit", so_far.text, why)]))
 
 
-def failed(agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any] | None = None) -> RunResult[Any]:
+def failed_result(
+    agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any] | None = None
+) -> RunResult[Any]:
     """The result of a prompt that ended with an error; `earlier` is the result stored in its session."""
-    session = session_of(agent, job)
-    known = [_begun(agent, job)] if earlier is None else earlier.milestones
+    session = job_session(agent, job)
+    known = [_run_started(agent, job)] if earlier is None else earlier.events
     progress = RunState.of([*known, RunEnded("failed", "", str(error))])
-    return rebuilt(agent, session, _run_id(session), progress, error=error)
+    return rebuild_result(agent, session, _run_id(session), progress, error=error)
 
 
-def made_error(kind: str, text: str) -> AgentKitError:
+def recreate_error(kind: str, text: str) -> AgentKitError:
     """Recreate an error from its class name and text; a RunError if that is not possible."""
-    found = getattr(errors, kind, None)
-    if isinstance(found, type) and issubclass(found, AgentKitError) and found is not MissingExtra:
-        return found(text)
+    kind_class = getattr(errors, kind, None)
+    if isinstance(kind_class, type) and issubclass(kind_class, AgentKitError) and kind_class is not MissingExtra:
+        return kind_class(text)
     return RunError(text)
 
 
-def price_teller(llm: LLM) -> Callable[[], Known]:
+def price_function(llm: LLM) -> Callable[[], Known]:
     """A function that returns the prices of the models."""
     return lambda: prices_under(llm.tariffs)
 
 
-def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
+def exhausted_limit(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
     """The limit that prevents another run, if any."""
     counted = filter(None, map(budget.exhausted, COUNTED_LIMITS))
     if (limit := next(counted, None)) is not None:
         return limit
-    reserved = budget.reserve(0, lambda: FEWEST_TOKENS, price)
+    reserved = budget.reserve(0, lambda: MIN_TOKENS, price)
     if isinstance(reserved, LimitReached):
         return reserved
     budget.release(reserved)
     return None
 
 
-def left_of(budget: Budget) -> Limits:
-    """The remaining budget for other runs, after `used_up` found no exhausted limit."""
+def remaining_limits(budget: Budget) -> Limits:
+    """The remaining budget for other runs, after `exhausted_limit` found no exhausted limit."""
     left: dict[str, Any] = {}
     for each, name in product(budget.chain(), SHARED):
         limit = getattr(each.limits, name)
         if limit is not None:
-            least = 1 if LIMITS[name].is_whole else _MIN_DOLLARS
-            left[name] = max(min(limit - each.spent.of(name), left.get(name, limit)), least)
+            minimum = 1 if LIMITS[name].is_whole else _MIN_DOLLARS
+            left[name] = max(min(limit - each.spent.of(name), left.get(name, limit)), minimum)
     seconds = None if math.isinf(budget.seconds_left) else max(budget.seconds_left, _MIN_SECONDS)
     return replace(UNLIMITED, **left, seconds=seconds, unknown_price=budget.limits.unknown_price)
 
 
-def part_of(budget: Budget, runs: int) -> Limits | None:
+def reserve_part(budget: Budget, runs: int) -> Limits | None:
     """Reserve one of `runs` equal parts of the remaining budget; None if it is too small to divide."""
     with budget.lock:
-        left = left_of(budget)
+        left = remaining_limits(budget)
         limited = {name: getattr(left, name) for name in SHARED if getattr(left, name) is not None}
         parts = {name: limit // runs if LIMITS[name].is_whole else limit / runs for name, limit in limited.items()}
         if not all(parts.values()):
@@ -325,28 +333,28 @@ def _error_of(progress: RunState) -> AgentKitError | None:
         return None
     if progress.limit is not None:
         return LimitExceeded(progress.limit.reason)
-    before = progress.milestones[-2] if len(progress.milestones) > 1 else None
+    before = progress.events[-2] if len(progress.events) > 1 else None
     if isinstance(before, RequestFailed):
-        return made_error(before.kind, before.error)
+        return recreate_error(before.kind, before.error)
     return RunError(ended.error or f"The run was {ended.status}.")
 
 
 def _run_id(session: Session) -> str:
     """The id of the run stored in the session, or a new one."""
     try:
-        entries = _kept(session)
+        entries = _stored_entries(session)
     except SessionError:
         entries = []
     return entries[0].run if entries else uuid.uuid4().hex
 
 
-def _kept(session: Session) -> list[SessionEntry]:
+def _stored_entries(session: Session) -> list[SessionEntry]:
     """The stored entries of the session. Raises SessionError."""
     return [] if session.store is None else session.entries
 
 
-def _begun(agent: Runner, job: Job) -> RunStarted:
-    """The first milestone of the job's run; an invalid prompt is shown as text."""
+def _run_started(agent: Runner, job: Job) -> RunStarted:
+    """The first stored event of the job's run; an invalid prompt is shown as text."""
     try:
         return RunStarted(agent.name, content_from(job.prompt))
     except AgentKitError:

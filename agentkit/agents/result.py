@@ -14,13 +14,13 @@ from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError, short_traceback
 from agentkit.event_rendering import answer_text, count_text, tokens_text
-from agentkit.events import Event, EventDescription, Milestone, RunStatus, Severity, ToolCallFinished, token_counts
+from agentkit.events import Event, EventDescription, RunStatus, Severity, StoredEvent, ToolCallFinished, token_counts
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Content, Message
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
-from agentkit.sessions.export import unmade_approvals
+from agentkit.sessions.export import unexecuted_approvals
 from agentkit.sessions.session import is_record_of
 from agentkit.sessions.state import RunState, Step, fault_in
 from agentkit.suggestions import closest
@@ -73,11 +73,11 @@ class Resumption:
     max_iterations: int | None = None
 
     def __post_init__(self) -> None:
-        given: object = self.saved
-        if isinstance(given, Approval) or not isinstance(given, RunResult | str | None):
+        saved: object = self.saved
+        if isinstance(saved, Approval) or not isinstance(saved, RunResult | str | None):
             raise ConfigError(
                 "resume() takes a result, its text or its id, or None for the newest run of the session. "
-                f"Got {given!r:.200}. To answer waiting calls, write agent.resume(answers=True)."
+                f"Got {saved!r:.200}. To answer waiting calls, write agent.resume(answers=True)."
             )
 
     @property
@@ -88,8 +88,8 @@ class Resumption:
     @property
     def session(self) -> Any:
         """The session of the run, if it is not that of its agent and its result has it."""
-        lead = self.saved.lead if isinstance(self.saved, RunResult) else None
-        return getattr(lead, "session", None) if hasattr(lead, "agent") else None
+        agent = self.saved.last_agent if isinstance(self.saved, RunResult) else None
+        return getattr(agent, "session", None) if hasattr(agent, "agent") else None
 
     @property
     def rules(self) -> AnswerValidator | None:
@@ -98,7 +98,7 @@ class Resumption:
         return rules if rules is not None and rules.is_of_run else None
 
     @property
-    def returned(self) -> list[Any]:
+    def returned_agents(self) -> list[Any]:
         """The agents returned by tools of the run, if its result has them."""
         used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
         return [each.result.value for each in used if each.result.lead and each.result.value is not None]
@@ -109,11 +109,11 @@ class Resumption:
         if self.saved is None:
             return None
         saved = self.saved if isinstance(self.saved, RunResult) else RunResult.from_json(self.saved)
-        return saved.run_id, RunState.of(saved.milestones), saved.history
+        return saved.run_id, RunState.of(saved.events), saved.history
 
 
 _MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
-_STAYS = ("lead", "context", "rules")
+_PROCESS_FIELDS = ("last_agent", "context", "rules")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,8 +124,8 @@ class RunResult(Generic[T]):
     did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
     of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
     not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
-    led last; `record` is the record of changes in the workspace, None without changes; `milestones` holds all
-    milestones, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
+    led last; `record` is the record of changes in the workspace, None without changes; `events` holds all
+    stored events, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
 
     A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
@@ -143,9 +143,9 @@ class RunResult(Generic[T]):
     pending: tuple[Pending, ...] = ()
     agent: str = field(default="", repr=False)
     run_id: str = field(default="", repr=False)
-    milestones: tuple[Milestone, ...] = field(default=(), repr=False, compare=False)
+    events: tuple[StoredEvent, ...] = field(default=(), repr=False, compare=False)
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
-    lead: Any = field(default=None, repr=False, compare=False)
+    last_agent: Any = field(default=None, repr=False, compare=False)
     context: Any = field(default=None, repr=False, compare=False)
     rules: AnswerValidator | None = field(default=None, repr=False, compare=False)
 
@@ -169,7 +169,7 @@ class RunResult(Generic[T]):
         error: AgentKitError | None,
         **known: Any,
     ) -> RunResult[T]:
-        """Create the result from the run's state; `known` holds further fields: value, lead, record, context, rules."""
+        """Create the result from the run's state; `known` holds further fields: value, last_agent, record, …."""
         result = cls(
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
@@ -178,10 +178,10 @@ class RunResult(Generic[T]):
             usage=progress.usage,
             error=error,
             limit=None if progress.limit is None else progress.limit.limit,
-            pending=pending_of(progress),
+            pending=pending_calls(progress),
             agent=progress.agent,
             run_id=run_id,
-            milestones=tuple(progress.milestones),
+            events=tuple(progress.events),
             history=history,
             **known,
         )
@@ -191,10 +191,10 @@ class RunResult(Generic[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         """All fields except those bound to the process: agent, context and rules."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _STAYS}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _PROCESS_FIELDS}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        for name, value in {**state, **dict.fromkeys(_STAYS)}.items():
+        for name, value in {**state, **dict.fromkeys(_PROCESS_FIELDS)}.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -222,7 +222,7 @@ class RunResult(Generic[T]):
         """The answer as text, other values as JSON; empty without an answer."""
         if self.value is None and self.status != "done":
             return ""
-        return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
+        return (self.rules or AnswerValidator.with_agent(type(self.value), ())).render(self.value)
 
     def values(self, tool: str) -> list[Any]:
         """The return values of the successful calls of a tool in this run, in order.
@@ -230,9 +230,9 @@ class RunResult(Generic[T]):
         Raises ConfigError for a misspelled name: a tool that neither the run has called nor the agent has.
         """
         called = {used.call.name for used in self.tool_calls}
-        known = called if self.lead is None else called.union(self.lead.tools.names)
-        if tool not in known and (meant := closest(tool, sorted(known), _ALIKE)):
-            raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {meant!r}?")
+        known = called if self.last_agent is None else called.union(self.last_agent.tools.names)
+        if tool not in known and (intended := closest(tool, sorted(known), _ALIKE)):
+            raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {intended!r}?")
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
 
     @property
@@ -278,14 +278,16 @@ class RunResult(Generic[T]):
         `limits` and `max_iterations` apply to the rest of the run. Raises ConfigError for invalid answers, and
         SessionError if the run was resumed since.
         """
-        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits, max_iterations=max_iterations))
+        result: RunResult[T] = self._resuming_agent().run(
+            self.resumption(answers, limits=limits, max_iterations=max_iterations)
+        )
         return result
 
     async def aresume(
         self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
     ) -> RunResult[T]:
         """Async version of `resume`."""
-        result: RunResult[T] = await self._lead().arun(
+        result: RunResult[T] = await self._resuming_agent().arun(
             self.resumption(answers, limits=limits, max_iterations=max_iterations)
         )
         return result
@@ -310,7 +312,7 @@ class RunResult(Generic[T]):
             "agent": self.agent,
             "status": self.status,
             "history": [encode_part(message) for message in self.history],
-            "milestones": [encode(milestone) for milestone in self.milestones],
+            "events": [encode(event) for event in self.events],
         }
         return to_line(saved)
 
@@ -324,10 +326,10 @@ class RunResult(Generic[T]):
                 raise RunError(f"The run waits for a person: {waiting} Continue with result.resume(answers).", self)
             return self
 
-    def _lead(self) -> Any:
-        if self.lead is None:
+    def _resuming_agent(self) -> Any:
+        if self.last_agent is None:
             raise RunError("This result has no reference to its agent. Use agent.resume(result).", self)
-        return self.lead
+        return self.last_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,12 +370,12 @@ class RunFinished(Event, Generic[T]):
 _SEVERITIES: Mapping[RunStatus, Severity] = {"done": "info", "paused": "warning"}
 
 
-def result_in(events: Sequence[Event]) -> RunResult[Any]:
+def final_result(events: Sequence[Event]) -> RunResult[Any]:
     """The result in the last event of a run."""
     return next(event.result for event in reversed(events) if isinstance(event, RunFinished))
 
 
-def pending_of(progress: RunState) -> tuple[Pending, ...]:
+def pending_calls(progress: RunState) -> tuple[Pending, ...]:
     """The calls of a run that wait for a person."""
     return tuple(map(_pending, progress.waiting))
 
@@ -384,22 +386,22 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
         data = from_line(text)
         version = data["agentkit_run"]
         history = tuple(decode_message(message) for message in data["history"])
-        run_id, progress = str(data["run"]), RunState.of(map(decode, data["milestones"]))
+        run_id, progress = str(data["run"]), RunState.of(map(decode, data["events"]))
     except (KeyError, TypeError, SessionError) as error:
         raise SessionError(f"The text is not a run saved by RunResult.to_json() ({error}).") from error
     if version != _FORMAT:
         remedy = " Update agentkit." if isinstance(version, int) and version > _FORMAT else ""
         raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.{remedy}")
-    fault = _change_in(run_id, progress, history)
+    fault = _tampering(run_id, progress, history)
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
     unmade = set(
-        map(id, unmade_approvals(progress.milestones, progress))
+        map(id, unexecuted_approvals(progress.events, progress))
     )  # for example of a program with a waiting call
-    return run_id, RunState.of(each for each in progress.milestones if id(each) not in unmade), history
+    return run_id, RunState.of(each for each in progress.events if id(each) not in unmade), history
 
 
-def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
+def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
     """An inconsistency that shows that a saved run was edited, if any."""
     if not run_id:
         return "it has no run id."
@@ -418,7 +420,7 @@ def _pending(step: Step) -> Pending:
     return Pending(call.id, call.name, call.arguments, step.question, step.needs_words, within)
 
 
-def as_error(error: Exception) -> AgentKitError:
+def to_agentkit_error(error: Exception) -> AgentKitError:
     """Convert an exception to the error of a result."""
     if isinstance(error, AgentKitError):
         return error

@@ -68,16 +68,16 @@ def _no_prepared_answer(_call: ToolCall) -> Approver | None:
 class HandoffCall:
     """The function of a handoff tool: returns a fixed agent."""
 
-    lead: HandoffTarget
+    agent: HandoffTarget
 
     def __call__(self) -> HandoffTarget:
         """Return the agent."""
-        return self.lead
+        return self.agent
 
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The configuration of an agent for one run; `lead` is the agent itself.
+    """The configuration of an agent for one run; `active_agent` is the agent itself.
 
     `prepared_answer` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known`
     holds agents that the program named in addition to the handoffs. `record` is the id of the record of the run's
@@ -86,7 +86,7 @@ class RunConfig:
     `policy_context.met` holds those that are met.
     """
 
-    lead: HandoffTarget
+    active_agent: HandoffTarget
     context: RunContext[Any]
     instruction: Instruction
     specs: tuple[ToolSpec, ...]
@@ -157,7 +157,7 @@ LINEAGE: ContextVar[ParentRun] = ContextVar("agentkit_lineage", default=NONE)
 
 
 @contextmanager
-def hearing(**changed: Any) -> Iterator[set[Label]]:
+def collect_labels(**changed: Any) -> Iterator[set[Label]]:
     """Collect the labels of what is read in the block, also by agents run in it, and report them to the parent run.
 
     `changed` are the fields of the lineage that differ inside the block.
@@ -190,19 +190,19 @@ class PausingTool(Tool[P, R]):
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
-        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
+        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = super().run(arguments, decision, timeout_seconds)
-        return self._told(result, found)
+        return self._with_labels(result, found)
 
     async def arun(
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Async version of `run`."""
-        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
+        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
-        return self._told(result, found)
+        return self._with_labels(result, found)
 
-    def _told(self, result: ToolResult, found: Set[Label]) -> ToolResult:
+    def _with_labels(self, result: ToolResult, found: Set[Label]) -> ToolResult:
         pause = None if self.call_progress is None else self.call_progress.pause
         return replace(result, labels=result.labels | found, pause=pause)
 
@@ -213,7 +213,7 @@ class CallingTool(PausingTool[P, R]):
     tools: Toolset
 
 
-MOST_DEPTH = 8
+MAX_DEPTH = 8
 """Maximum nesting depth of agents that run as tools."""
 
 
@@ -271,18 +271,18 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_CHARS = 1_000
 
 
-def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
+def handoff_tools(targets: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
     """A handoff tool for each agent."""
-    return [_handoff_tool(lead) for lead in leads]
+    return [_handoff_tool(target) for target in targets]
 
 
-def _handoff_tool(lead: HandoffTarget) -> Tool[..., Any]:
-    description = f"Hand the conversation off to {lead.name}, which answers from then on.{_about(lead)}"
-    return Tool(HandoffCall(lead), f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
+def _handoff_tool(target: HandoffTarget) -> Tool[..., Any]:
+    description = f"Hand the conversation off to {target.name}, which answers from then on.{_about(target)}"
+    return Tool(HandoffCall(target), f"hand_off_to_{name_for_tool(target.name)}"[:64], description, idempotent=True)
 
 
 def agent_tool(
-    lead: HandoffTarget,
+    target: HandoffTarget,
     answer: Callable[[str], Any],
     aanswer: Callable[[str], Awaitable[Any]],
     name: str | None,
@@ -293,12 +293,12 @@ def agent_tool(
     Its level is the highest that a call of its tools can have without approval, including the tools of the agents it
     can hand over to.
     """
-    staff = [lead, *reachable(lead.handoff_targets)]
+    staff = [target, *reachable(target.handoff_targets)]
     level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
     return PausingTool(
         answer,
-        name or name_for_tool(lead.name),
-        description or f"Let {lead.name} work on a request, and get the answer.{_about(lead)}",
+        name or name_for_tool(target.name),
+        description or f"Let {target.name} work on a request, and get the answer.{_about(target)}",
         level=level,
         labels=frozenset().union(*(tool.labels for each in staff for tool in each.tools)),
         timeout_seconds=None,
@@ -308,14 +308,14 @@ def agent_tool(
 
 def find_agent(name: str, handoff_targets: Mapping[str, HandoffTarget]) -> HandoffTarget | None:
     """The agent of that name among those reachable by handoffs, nearest first."""
-    return next((lead for lead in reachable(handoff_targets) if lead.name == name), None)
+    return next((target for target in reachable(handoff_targets) if target.name == name), None)
 
 
 def reachable(handoff_targets: Mapping[str, HandoffTarget]) -> list[HandoffTarget]:
     """All agents reachable by handoffs, each once, nearest first."""
     found = list(handoff_targets.values())
-    for lead in found:
-        found += [each for each in lead.handoff_targets.values() if not any(each is known for known in found)]
+    for target in found:
+        found += [each for each in target.handoff_targets.values() if not any(each is known for known in found)]
     return found
 
 
@@ -328,10 +328,10 @@ def _level_of(tools: Iterable[Tool[..., Any]]) -> SafetyLevel:
     return max((tool.level for tool in tools), default=SafetyLevel.SAFE)
 
 
-def _about(lead: HandoffTarget) -> str:
+def _about(target: HandoffTarget) -> str:
     """The description of an agent, if it has one. Its instruction is private."""
-    about = " ".join((lead.description or "").split())[:_MAX_CHARS]
-    return f" {lead.name}: {about}" if about else ""
+    about = " ".join((target.description or "").split())[:_MAX_CHARS]
+    return f" {target.name}: {about}" if about else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from agentkit.agents.effects import AskModel, Steps, UseTools, adrive, drive
 from agentkit.agents.guardrails import AnswerValidator, Middleware, PartialAnswer
 from agentkit.agents.human_approval import approver_in, check_approver, check_waiting, with_answers
 from agentkit.agents.loop import RunLoop
-from agentkit.agents.model_requests import conditions_of, offered
+from agentkit.agents.model_requests import conditions_of, initial_specs
 from agentkit.agents.options import Prompt
 from agentkit.agents.result import (
     AsyncRunStream,
@@ -29,13 +29,13 @@ from agentkit.agents.result import (
     RunFinished,
     RunResult,
     RunStream,
-    as_error,
-    pending_of,
-    result_in,
+    final_result,
+    pending_calls,
+    to_agentkit_error,
 )
 from agentkit.agents.run_config import (
     LINEAGE,
-    MOST_DEPTH,
+    MAX_DEPTH,
     HandoffTarget,
     ParentRun,
     PausingTool,
@@ -51,11 +51,11 @@ from agentkit.event_rendering import content_text, error_text
 from agentkit.events import (
     Event,
     HandedOff,
-    Milestone,
     RequestFailed,
     ResponseReceived,
     RunEnded,
     RunLeft,
+    StoredEvent,
     Summarised,
     ToolCallFinished,
     ToolCallPostponed,
@@ -94,20 +94,20 @@ class ActiveRun:
         self.failure: Exception | None = None
         self._agent, self._session, self._run, self._loop = agent, task.session, run, loop
         self._parent = LINEAGE.get().context.run
-        self._is_over = False
+        self._has_ended = False
         self._origin: tuple[tuple[object, ...], Origin] = ((), NOWHERE)
         self._resources = loop.plan.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
         loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_surrounding(listener)]
-        self.steps = self._attached(steps, around) if around else steps
+        self.steps = self._attach(steps, around) if around else steps
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         try:
-            if error is not None and not self._is_over:
+            if error is not None and not self._has_ended:
                 self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
         finally:
             self._agent.count_usage(self._loop.asking.left)
@@ -118,9 +118,9 @@ class ActiveRun:
         """The origin of the current events of the run."""
         loop = self._loop
         agent, name = loop.plan.agent, stored_name(self._session)
-        place = (loop.plan.lead, agent, name, loop.iteration)
+        place = (loop.plan.active_agent, agent, name, loop.iteration)
         if self._origin[0] != place:  # built once for all events of an iteration
-            described = getattr(loop.plan.lead, "description", None) or ""
+            described = getattr(loop.plan.active_agent, "description", None) or ""
             origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
             self._origin = place, origin
         return self._origin[1]
@@ -142,7 +142,7 @@ class ActiveRun:
     @property
     def has_failed(self) -> bool:
         """Whether the run must end now, because of a failure or because it was stopped."""
-        if not self._is_over and self.failure is None and self._loop.plan.context.stopping():
+        if not self._has_ended and self.failure is None and self._loop.plan.context.stopping():
             self.failure = Cancelled(_STOPPED)
         return self.failure is not None
 
@@ -155,9 +155,9 @@ class ActiveRun:
             raise error
         with suppress(Exception):  # a broken store, whose error can be this one
             self._run.close()
-        finished = self._loop.failed(as_error(error))
-        if not self._is_over:
-            self._is_over = True
+        finished = self._loop.failed(to_agentkit_error(error))
+        if not self._has_ended:
+            self._has_ended = True
             for listener in tuple(self._agent.listeners):
                 with suppress(Exception):  # one listener has failed, and the others learn that the run is over
                     tell((listener,), finished, self.origin())
@@ -165,9 +165,9 @@ class ActiveRun:
 
     def _process(self, event: Event) -> bool:
         """Store, count and emit an event; returns whether the caller gets it too."""
-        if isinstance(event, Milestone):
+        if isinstance(event, StoredEvent):
             self._run.keep(event)
-            recording.record_milestone(self._run.id, event)
+            recording.record_event(self._run.id, event)
             if isinstance(event, RunEnded):
                 return False
             self._agent.count(event)
@@ -179,18 +179,18 @@ class ActiveRun:
 
     def _emit(self, event: Event, *, is_last: bool = False) -> None:
         """Emit an event to the listeners, whose list can grow during the run."""
-        self._is_over = is_last
+        self._has_ended = is_last
         if self._agent.listeners:
             tell(tuple(self._agent.listeners), event, self.origin())
 
-    def _attached(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
+    def _attach(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
         """The steps of the run, with the listeners' context managers around model requests and tool calls."""
         for step in steps:
             if isinstance(step, AskModel):
                 step.around = partial(self._around_request, listeners, step)
             elif isinstance(step, UseTools):
                 step.around = partial(self._around_call, listeners, step.results)
-                step.lineage = replace(step.lineage, attached=partial(self._attached, listeners=listeners))
+                step.lineage = replace(step.lineage, attached=partial(self._attach, listeners=listeners))
             yield step
 
     @contextmanager
@@ -331,7 +331,7 @@ class Runner(HandoffTarget):
 
     @llm.setter
     def llm(self, llm: LLM) -> None:
-        self._llm, self._own_llm = options.checked_optional("llm", llm), None
+        self._llm, self._own_llm = options.validate_optional("llm", llm), None
 
     @property
     def configured_llm(self) -> LLM | str | None:
@@ -344,7 +344,7 @@ class Runner(HandoffTarget):
         if given is None:
             chosen = inherited if inherited is not None and not is_own else lambda: self.llm
         else:
-            chosen = partial(_same, given)
+            chosen = partial(_return_llm, given)
         return chosen if self._tool_calling is None else lambda: self._as_text(chosen())
 
     def _as_text(self, llm: LLM) -> LLM:
@@ -364,7 +364,7 @@ class Runner(HandoffTarget):
     @session.setter
     def session(self, session: Session) -> None:
         with self._lock:
-            self._session = options.checked_optional("session", session)
+            self._session = options.validate_optional("session", session)
 
     @property
     def configured_session(self) -> Session | str | None:
@@ -446,7 +446,7 @@ class Runner(HandoffTarget):
         tools = self.tools.within(workspace)
         if self.handoff_targets:
             tools = tools + handoff_tools(self.handoff_targets.values())
-        tools, specs = offered(tools)
+        tools, specs = initial_specs(tools)
         policies, grants, asks = (self.policy, *above.policies), self._grants.for_run(), self.unlabelled == "ask"
         read = above.read | getattr(self.instruction, "labels", frozenset())
         policy_context = ToolPolicyContext(
@@ -525,25 +525,29 @@ class Runner(HandoffTarget):
         rules, most_iterations = (earlier.rules, earlier.max_iterations) if earlier else (None, None)
         known = (context, earlier and earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
-        model = options.checked_optional("model", client.get("model"))
+        model = options.validate_optional("model", client.get("model"))
         given = options.llm_from(client.get("llm"), model)
         plan = LINEAGE.get().plan
-        talk = _opened(session) or (earlier and earlier.session) or self._conversation(context, is_new=earlier is None)
+        talk = (
+            _open_session(session)
+            or (earlier and earlier.session)
+            or self._conversation(context, is_new=earlier is None)
+        )
         if prompt is None:
-            work: Content | Resumption = options.unanswered(talk)
+            work: Content | Resumption = options.empty_prompt(talk)
         else:
             work = prompt if isinstance(prompt, Resumption) else options.content_from(prompt)
         task = _Task(
             work,
             talk,
-            options.checked_optional("limits", limits),
+            options.validate_optional("limits", limits),
             context,
             self._client(given if model is None else LLM(model=model), None if plan is None else plan.llm),
             rules if output_type is None else AnswerValidator.of_run(output_type),
-            options.checked_optional("max_iterations", max_iterations) or most_iterations,
+            options.validate_optional("max_iterations", max_iterations) or most_iterations,
         )
         _ = task.llm()
-        for each in team_of(self):
+        for each in reachable_agents(self):
             each.check_before_run(task.context if each is self or each.context is None else each.context)
         return task
 
@@ -556,9 +560,13 @@ class Runner(HandoffTarget):
         llm: LLM | None = None,
     ) -> dict[str, Any]:
         """The validated options of the runs of a batch."""
-        given = options.llm_from(llm, options.checked_optional("model", model))
-        chosen = {"context": context, "session": _opened(session), "llm": given if model is None else LLM(model=model)}
-        chosen["max_iterations"] = options.checked_optional("max_iterations", max_iterations)
+        given = options.llm_from(llm, options.validate_optional("model", model))
+        chosen = {
+            "context": context,
+            "session": _open_session(session),
+            "llm": given if model is None else LLM(model=model),
+        }
+        chosen["max_iterations"] = options.validate_optional("max_iterations", max_iterations)
         return {name: value for name, value in chosen.items() if value is not None}
 
     def check_before_run(self, context: Any) -> None:
@@ -585,7 +593,7 @@ class Runner(HandoffTarget):
         if session.store is None and context is not None and is_new and LINEAGE.get().depth == 0:
             with self._lock:
                 known = self._context_of
-                if known is not None and known[0] is session and not _is_same(known[1], context):
+                if known is not None and known[0] is session and not _are_equal(known[1], context):
                     raise ConfigError(_OTHER_CONTEXT.format(name=self.name))
                 self._context_of = (session, context)
         return session
@@ -620,24 +628,24 @@ class Runner(HandoffTarget):
     def _set_up(self, task: _Task) -> ActiveRun:
         """Set up a new or resumed run: its log, its configuration and its loop."""
         lineage, resumption = LINEAGE.get(), task.prompt if isinstance(task.prompt, Resumption) else None
-        if lineage.depth > MOST_DEPTH:
+        if lineage.depth > MAX_DEPTH:
             raise RunError(
-                f"Agents can be nested at most {MOST_DEPTH} levels deep, and this run would exceed that. Let an outer "
+                f"Agents can be nested at most {MAX_DEPTH} levels deep, and this run would exceed that. Let an outer "
                 f"agent do the work."
             )
-        run = task.session.begin() if resumption is None else _reopened(task.session, resumption)
+        run = task.session.begin() if resumption is None else _reopen_run(task.session, resumption)
         try:
             plan = self._config_of(task, run, lineage)
             if resumption is not None:
-                known = [*options.checked_agents("agents", resumption.agents), *resumption.returned]
-                plan = _leading_config(self, run.progress, replace(plan, known=tuple(known)), known)
+                known = [*options.validate_agents("agents", resumption.agents), *resumption.returned_agents]
+                plan = _active_config(self, run.progress, replace(plan, known=tuple(known)), known)
                 plan = with_answers(plan, resumption.answers, run.progress.waiting)
             limits = task.limits or (resumption and resumption.limits) or self.limits
             budget = Budget(
                 limits, lineage.budget, recording.clock(), max_iterations=task.max_iterations or self.max_iterations
             )
-            lead = self if task.session is self._session else ResumingAgent(self, task.session)
-            loop = RunLoop(plan, run, budget, lead)
+            target = self if task.session is self._session else ResumingAgent(self, task.session)
+            loop = RunLoop(plan, run, budget, target)
             if resumption is not None:
                 check_waiting(run.progress.steps.values(), loop.asking.policy_context())
             lineage.note(labels_of([*run.history, *run.progress.messages]))
@@ -708,11 +716,11 @@ class ResumingAgent(HandoffTarget):
 
     def run(self, resumption: Resumption) -> RunResult[Any]:
         """Resume a run, blocking."""
-        return result_in(list(self.agent.events(resumption, session=self.session)))
+        return final_result(list(self.agent.events(resumption, session=self.session)))
 
     async def arun(self, resumption: Resumption) -> RunResult[Any]:
         """Resume a run, async."""
-        return result_in([event async for event in self.agent.aevents(resumption, session=self.session)])
+        return final_result([event async for event in self.agent.aevents(resumption, session=self.session)])
 
 
 _OTHER_CONTEXT = (
@@ -722,24 +730,24 @@ _OTHER_CONTEXT = (
 )
 
 
-def _is_same(one: object, two: object) -> bool:
+def _are_equal(one: object, two: object) -> bool:
     """Whether two contexts are the same object, or equal."""
     with suppress(Exception):  # comparison methods can raise
         return one is two or bool(one == two)
     return False
 
 
-def _same(llm: LLM) -> LLM:
+def _return_llm(llm: LLM) -> LLM:
     return llm
 
 
-def _opened(session: Session | str | None) -> Session | None:
+def _open_session(session: Session | str | None) -> Session | None:
     """The session of a run, given as such or by the name of a stored one. Raises ConfigError, SessionError."""
-    session = options.checked_optional("session", session)
+    session = options.validate_optional("session", session)
     return Session.open(name=session) if isinstance(session, str) else session
 
 
-def team_of(agent: Runner) -> list[Runner]:
+def reachable_agents(agent: Runner) -> list[Runner]:
     """The agent, and all agents that it can hand over to or use as a tool, each once."""
     found = [agent]
     for each in found:
@@ -754,19 +762,19 @@ def team_of(agent: Runner) -> list[Runner]:
     return found
 
 
-def _leading_config(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
+def _active_config(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
     """The configuration of the agent that led the run when it stopped. Raises ConfigError if that agent is unknown."""
     name = progress.agent
     if name in ("", agent.name):
         return plan
     named = {each.name: each for each in known}
-    lead = find_agent(name, agent.handoff_targets) or find_agent(name, named)
-    if lead is None:
+    target = find_agent(name, agent.handoff_targets) or find_agent(name, named)
+    if target is None:
         raise unknown_agent(name, agent.name)
-    return lead.config_from(plan)
+    return target.config_from(plan)
 
 
-def _reopened(session: Session, resumption: Resumption) -> SessionRun:
+def _reopen_run(session: Session, resumption: Resumption) -> SessionRun:
     """Open the run to resume. Raises SessionError if it does not exist."""
     saved = resumption.saved
     if isinstance(saved, str) and saved in session.unfinished:
@@ -780,7 +788,7 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
     if state is None:
         return session.reopen()
     run = session.reopen(*state)
-    if pending_of(run.progress) != pending_of(state[1]):
+    if pending_calls(run.progress) != pending_calls(state[1]):
         run.leave()
         raise SessionError(
             "The waiting calls of this run are not those of the saved run. Nothing was answered. "

@@ -56,7 +56,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import INTERRUPTED, Step
 from agentkit.tooling import execution
-from agentkit.tooling.results import failure, returned, with_handle
+from agentkit.tooling.results import failure, success, with_handle
 from agentkit.tooling.signature import instance_of, is_asynchronous
 from agentkit.tooling.tool import Tool
 
@@ -82,7 +82,7 @@ class ResultNotes:
     labels: frozenset[Label] = frozenset()
     """Labels of the conversation that a `read_more` call reads from."""
 
-    def labelled(self, result: ToolResult) -> ToolResult:
+    def with_labels(self, result: ToolResult) -> ToolResult:
         """The result with these labels; for a handoff, with the name of the agent."""
         if isinstance(result.value, HandoffTarget):
             name = result.value.name
@@ -92,7 +92,7 @@ class ResultNotes:
     def amend(self, result: ToolResult) -> ToolResult:
         """The result as sent to the model, with notes."""
         notes = []
-        result = self.labelled(result)
+        result = self.with_labels(result)
         before = self.earlier.get(_content_without_notes(result), 0)
         if result.whole is not None:
             result = with_handle(result, self.call.id)
@@ -115,42 +115,42 @@ class Repeats:
         self._counts: dict[_Key, Counter[str]] = {}
         self._asked: dict[str, tuple[ToolCall, _Key]] = {}
         self._since: Counter[tuple[_Key, str]] = Counter()
-        self._most: tuple[int, str] = (0, "")
+        self._highest: tuple[int, str] = (0, "")
 
     def of(self, call: ToolCall) -> Mapping[str, int]:
         """How often this call returned each result."""
-        self._read_on()
+        self._count_new()
         key = _key(call)
         self._asked[call.id] = call, key
         return self._counts.get(key, {})
 
-    def broken(self, repeated_calls: int | None) -> tuple[int, str] | None:
+    def exceeded(self, repeated_calls: int | None) -> tuple[int, str] | None:
         """The highest repeat count and its tool, once it is `repeated_calls` beyond the note to the model."""
-        self._read_on()
-        if not repeated_calls or self._most[0] < max(repeated_calls, _FIRST_NOTE) + repeated_calls:
+        self._count_new()
+        if not repeated_calls or self._highest[0] < max(repeated_calls, _FIRST_NOTE) + repeated_calls:
             return None
-        return self._most
+        return self._highest
 
-    def _read_on(self) -> None:
+    def _count_new(self) -> None:
         for place in range(self._read, len(self._calls)):
             used = self._calls[place]
             if used.result.status == "interrupted":
                 continue
             asked, key = self._asked.pop(used.call.id, (None, ("", "")))
-            key, said = key if asked is used.call else _key(used.call), _content_without_notes(used.result)
-            self._counts.setdefault(key, Counter())[said] += 1
+            key, content = key if asked is used.call else _key(used.call), _content_without_notes(used.result)
+            self._counts.setdefault(key, Counter())[content] += 1
             if place >= self._start:
-                self._since[key, said] += 1
-                self._most = max(self._most, (self._since[key, said], used.call.name))
+                self._since[key, content] += 1
+                self._highest = max(self._highest, (self._since[key, content], used.call.name))
         self._read = len(self._calls)
 
 
 def _content_without_notes(result: ToolResult) -> str:
     """The content of a result without our notes and without the handle, which differs for each call."""
-    said, _, note = result.content.rpartition(_NOTE)
+    text, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
-    told = result.whole if result.whole is not None else said if is_ours else result.content
-    return f"{told}{_digest(result.beside)}" if result.beside else told
+    content = result.whole if result.whole is not None else text if is_ours else result.content
+    return f"{content}{_digest(result.attachments)}" if result.attachments else content
 
 
 def _digest(shown: Sequence[Image | File]) -> str:
@@ -192,30 +192,30 @@ class ResultGuardrails:
             yield question
             reason = _objection(guardrail, question.answer)
             if reason:
-                result = _withheld(result, reason)
+                result = _withheld_result(result, reason)
                 break
-            result = _amended(result, seen, question.answer, self._max_chars)
+            result = _apply_guardrail(result, seen, question.answer, self._max_chars)
         self.result = result
         return result
 
     def run(self, result: ToolResult, ends: float) -> ToolResult:
         """The checked result, blocking; `ends` is the deadline of the run."""
         for asked in self.questions(result, ends):
-            with asked.asking():
+            with asked.store_errors():
                 work = partial(asked.function, *asked.given)
-                asked.answer = execution.call(work, _left(asked), is_async=_is_async(asked))
+                asked.answer = execution.call(work, _timeout(asked), is_async=_is_async(asked))
         return self.result or result
 
     async def arun(self, result: ToolResult, ends: float) -> ToolResult:
         """Async version of `run`; a sync check runs in a thread."""
         for asked in self.questions(result, ends):
-            with asked.asking():
+            with asked.store_errors():
                 work = partial(asked.function, *asked.given)
-                asked.answer = await execution.acall(work, _left(asked), is_async=_is_async(asked))
+                asked.answer = await execution.acall(work, _timeout(asked), is_async=_is_async(asked))
         return self.result or result
 
 
-def _left(asked: CallFunction) -> float | None:
+def _timeout(asked: CallFunction) -> float | None:
     return None if math.isinf(asked.seconds_left) else max(asked.seconds_left, 0.0)
 
 
@@ -243,73 +243,73 @@ def _place(traceback: TracebackType | None) -> str:
     return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
 
 
-def _withheld(result: ToolResult, reason: str) -> ToolResult:
+def _withheld_result(result: ToolResult, reason: str) -> ToolResult:
     """The result that replaces a withheld one."""
     status = "blocked" if result.ok else result.status
-    told = failure(result.tool, _WITHHELD.format(reason=reason), status, result.decision)
-    return _known(told, result)
+    failed = failure(result.tool, _WITHHELD.format(reason=reason), status, result.decision)
+    return _restore_facts(failed, result)
 
 
-def _amended(result: ToolResult, seen: ToolResult, given: object, max_chars: int) -> ToolResult:
+def _apply_guardrail(result: ToolResult, checked: ToolResult, answer: object, max_chars: int) -> ToolResult:
     """Apply the return value of a guardrail to the result.
 
     Fields that the guardrail changed are used as given; the others follow the new content.
     """
-    if isinstance(given, str):
-        given = replace(seen, content=given, images=(), files=())
-    if not isinstance(given, ToolResult) or given is seen:
+    if isinstance(answer, str):
+        answer = replace(checked, content=answer, images=(), files=())
+    if not isinstance(answer, ToolResult) or answer is checked:
         return result
-    if given.content == seen.content:
-        said = result
+    if answer.content == checked.content:
+        updated = result
     elif result.ok:
-        said = _with_content(result, given.content, max_chars)
+        updated = _with_content(result, answer.content, max_chars)
     else:
-        said = failure(result.tool, given.content, result.status, result.decision)
-    error = given.error if given.error != result.error else said.error
-    return _known(
+        updated = failure(result.tool, answer.content, result.status, result.decision)
+    error = answer.error if answer.error != result.error else updated.error
+    return _restore_facts(
         replace(
-            said,
-            status="failed" if error and result.ok else said.status,
-            value=given.value if given.value is not result.value else said.value,
-            whole=_clean(given.whole if given.whole != result.whole else said.whole),
-            error=_clean(error or said.error),
-            images=given.images,
-            files=given.files,
+            updated,
+            status="failed" if error and result.ok else updated.status,
+            value=answer.value if answer.value is not result.value else updated.value,
+            whole=_clean(answer.whole if answer.whole != result.whole else updated.whole),
+            error=_clean(error or updated.error),
+            images=answer.images,
+            files=answer.files,
         ),
         result,
-        given.labels,
+        answer.labels,
     )
 
 
 def _with_content(result: ToolResult, content: str, max_chars: int) -> ToolResult:
     """Replace the content of a successful result, within the bounds of its tool."""
-    made = returned(result.tool, content, max_chars, result.decision)
-    is_other = "truncated" in (made.status, result.status)
-    return made if is_other else replace(made, status=result.status)
+    replaced = success(result.tool, content, max_chars, result.decision)
+    is_other = "truncated" in (replaced.status, result.status)
+    return replaced if is_other else replace(replaced, status=result.status)
 
 
-def _known(told: ToolResult, result: ToolResult, labels: frozenset[Label] = frozenset()) -> ToolResult:
+def _restore_facts(changed: ToolResult, result: ToolResult, labels: frozenset[Label] = frozenset()) -> ToolResult:
     """Restore the facts of the call that a guardrail cannot change; it can only add labels."""
-    held = result.labels | labels
-    return replace(told, decision=result.decision, seconds=result.seconds, labels=held, usage=result.usage)
+    all_labels = result.labels | labels
+    return replace(changed, decision=result.decision, seconds=result.seconds, labels=all_labels, usage=result.usage)
 
 
 def _clean(text: str | None) -> str | None:
     return redact(text) if text else text
 
 
-_MOST_LOOKED_AT = 100
+_MAX_INSPECTED = 100
 _CONCURRENT = ("_thread", "threading", "queue", "_queue", "concurrent", "asyncio", "multiprocessing")
 """Modules of synchronisation objects: a function that holds one is assumed to be thread-safe."""
 
 _ATTRIBUTES = ("__dict__", "__pydantic_private__")
 """Attributes that hold the functions called by an object."""
 
-_UNCHANGING = (type, types.NoneType, types.EllipsisType, types.ModuleType, types.MethodWrapperType)
+_IMMUTABLE = (type, types.NoneType, types.EllipsisType, types.ModuleType, types.MethodWrapperType)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
 
 
-def shared_by(function: Callable[..., Any]) -> list[object]:
+def shared_objects(function: Callable[..., Any]) -> list[object]:
     """The mutable objects that a function is called on.
 
     For a method this is its object; otherwise the arguments of partials, a callable object, and the objects that
@@ -318,19 +318,19 @@ def shared_by(function: Callable[..., Any]) -> list[object]:
     thread-safe, as are those of this package: they share nothing.
     """
     owner = instance_of(function)
-    return _given_to(function) if owner is None else [owner]
+    return _objects_used(function) if owner is None else [owner]
 
 
-def _given_to(function: Callable[..., Any]) -> list[object]:
+def _objects_used(function: Callable[..., Any]) -> list[object]:
     found: list[object] = []
-    waiting: list[object] = [function]
-    for looked_at in range(_MOST_LOOKED_AT):
-        if looked_at == len(waiting):
+    pending: list[object] = [function]
+    for position in range(_MAX_INSPECTED):
+        if position == len(pending):
             break
-        value = waiting[looked_at]
+        value = pending[position]
         if _is_concurrent(value) or _is_our_own(value):
             return []
-        waiting += [inner for inner in _held(value) if not any(inner is each for each in waiting)]
+        pending += [inner for inner in _held_objects(value) if not any(inner is each for each in pending)]
         found += [value] if _may_change(value) else []
     return found
 
@@ -344,7 +344,7 @@ def _is_our_own(value: object) -> bool:
     return isinstance(place, str) and place.partition(".")[0] == __name__.partition(".")[0]
 
 
-def _held(value: object) -> Iterator[object]:
+def _held_objects(value: object) -> Iterator[object]:
     """The objects that a function, a method, a partial or a callable object uses."""
     match value:
         case functools.partial():
@@ -359,8 +359,8 @@ def _held(value: object) -> Iterator[object]:
         case tuple():
             yield from value
         case _ if callable(value) and not isinstance(value, type):
-            kept = (getattr(value, place, None) or {} for place in _ATTRIBUTES)
-            yield from (inner for group in kept for inner in group.values() if isinstance(inner, _FUNCTIONS))
+            attributes = (getattr(value, place, None) or {} for place in _ATTRIBUTES)
+            yield from (inner for group in attributes for inner in group.values() if isinstance(inner, _FUNCTIONS))
 
 
 def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
@@ -373,12 +373,12 @@ def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
 
 def _may_change(value: object) -> bool:
     """Whether a value is a mutable object: values that are compared by content and hashable are immutable."""
-    if isinstance(value, _UNCHANGING + _FUNCTIONS) or type(value) is object:
+    if isinstance(value, _IMMUTABLE + _FUNCTIONS) or type(value) is object:
         return False
     return type(value).__hash__ in (None, object.__hash__)
 
 
-_MOST_WORDS_CHARS = 50_000
+_MAX_WORDS_CHARS = 50_000
 """Maximum length of a guardrail's replacement for a person's answer."""
 
 _UNANSWERED = "The person did not answer. Continue without an answer, or say what you cannot do."
@@ -386,7 +386,7 @@ _UNANSWERED = "The person did not answer. Continue without an answer, or say wha
 
 @dataclass(slots=True)
 class ToolCallBatch:
-    """The tool calls of the newest response. After `use`, `limit` and `lead` hold what follows from them."""
+    """The tool calls of the newest response. After `use`, `limit` and `handoff` hold what follows from them."""
 
     plan: RunConfig
     policy_context: ToolPolicyContext
@@ -394,29 +394,29 @@ class ToolCallBatch:
     budget: Budget
     repeats: Repeats
     limit: LimitReached | None = None
-    lead: HandoffTarget | None = None
+    handoff: HandoffTarget | None = None
     within: str = ""
     """The tool that makes these calls; empty for calls of the model."""
 
     def use(self) -> Steps:
         """Give each call its result, or postpone it."""
         read = [*self.run.history, *self.run.progress.messages]
-        calls = yield from self._judged(read)
+        calls = yield from self._judge(read)
         new = [judged.call.id for judged in calls if not judged.has_begun]
         granted = self.budget.take("tool_calls", len(new)) if self.budget.seconds_left > 0 else 0
         refused = set(new[granted:])
         for judged in calls:
             if judged.call.id in refused:
-                yield from self._refused_by_limit(judged)
-        for together in rounds([judged for judged in calls if judged.call.id not in refused]):
+                yield from self._refuse_by_limit(judged)
+        for together in concurrent_groups([judged for judged in calls if judged.call.id not in refused]):
             if self.budget.seconds_left > 0:
                 yield from self._run(together, read)
             else:
                 for judged in together:
-                    yield from self._refused_by_limit(judged)
-        yield from self._followed()
+                    yield from self._refuse_by_limit(judged)
+        yield from self._follow_up()
 
-    def _judged(self, read: Sequence[Message]) -> Generator[Event | Question, None, list[JudgedCall]]:
+    def _judge(self, read: Sequence[Message]) -> Generator[Event | Question, None, list[JudgedCall]]:
         """The calls without a result that can run now. Calls beyond a limit are refused without being judged."""
         calls = []
         for place, step in enumerate(tuple(self.run.progress.steps.values())):
@@ -424,7 +424,7 @@ class ToolCallBatch:
             if limit is not None:
                 yield from tell(self.run, ToolCallFinished(step.call, failure(step.call.name, limit, "denied")))
             elif step.result is None:
-                judged = yield from self._prepared(step, read)
+                judged = yield from self._prepare_call(step, read)
                 calls += [] if judged is None else [judged]
         return calls
 
@@ -435,30 +435,32 @@ class ToolCallBatch:
         """
         if step.decision is not None or step.postponed is not None:
             return None
-        most, late = self.budget.limits.calls_per_response, self.budget.out_of_time()
+        max_calls, late = self.budget.limits.calls_per_response, self.budget.out_of_time()
         if late is not None:
             self.limit = late
             return late.reason
-        if most is not None and place >= most:
-            return f"Only the first {most:,} tool calls of a response are run. Make this call in another response."
+        if max_calls is not None and place >= max_calls:
+            return f"Only the first {max_calls:,} tool calls of a response are run. Make this call in another response."
         return None
 
     @property
-    def _persons(self) -> HumanApproval:
+    def _approval(self) -> HumanApproval:
         return HumanApproval(self.plan, self.policy_context, self.run, self.budget, self.within)
 
-    def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
+    def _prepare_call(
+        self, step: Step, read: Sequence[Message]
+    ) -> Generator[Event | Question, None, JudgedCall | None]:
         """The call, ready to run; None if it already has its result or must wait."""
         if step.needs_words and step.inner is None:
-            yield from self._answered_by_person(step)
+            yield from self._answer_by_person(step)
             return None
         tool, was_running = self._tool(step.call.name), step.decision is not None and step.decision.allowed
         if was_running and not (tool and tool.idempotent):  # the run was killed during the call
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
             yield from tell(self.run, ToolCallFinished(step.call, error))
             return None
-        judged = yield from self._persons.decided(step, read)
-        if judged is None or (step.inner and not (yield from self._may_go_on(judged, step, read))):
+        judged = yield from self._approval.decide(step, read)
+        if judged is None or (step.inner and not (yield from self._can_resume(judged, step, read))):
             return None
         if isinstance(judged.tool, PausingTool) and not self.within:
             judged = _with_progress(judged, judged.tool, step)
@@ -476,8 +478,8 @@ class ToolCallBatch:
         """The checks of a call's result, applied before it is emitted; None without checks."""
         rules = self.plan.answers
         guardrails = rules.of("result") if rules.guardrails else ()
-        most_chars = _MOST_WORDS_CHARS if tool is None else tool.max_chars
-        return ResultGuardrails(guardrails, most_chars, telling.labelled) if guardrails else None
+        max_chars = _MAX_WORDS_CHARS if tool is None else tool.max_chars
+        return ResultGuardrails(guardrails, max_chars, telling.with_labels) if guardrails else None
 
     def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
         """The notes on the call's result for the model."""
@@ -493,7 +495,7 @@ class ToolCallBatch:
         except UnknownTool:
             return None
 
-    def _may_go_on(
+    def _can_resume(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
     ) -> Generator[Event | Question, None, bool]:
         """Whether a call can resume that was paused while a nested call waited for a person.
@@ -505,14 +507,14 @@ class ToolCallBatch:
         if inner.answer is not None or not judged.decision.allowed:
             return True
         if not isinstance(judged.tool, CallingTool):
-            return (yield from replace(self._persons, within=step.call.name).relayed(inner))
-        policy_context = self.policy_context.within(judged.tool.tools, read, self._known(read))
-        among = replace(self._persons, policy_context=policy_context, within=step.call.name)
-        return (yield from among.settled(inner, [*read, *messages_of(step.made)]))
+            return (yield from replace(self._approval, within=step.call.name).relay(inner))
+        policy_context = self.policy_context.within(judged.tool.tools, read, self._known_labels(read))
+        approval = replace(self._approval, policy_context=policy_context, within=step.call.name)
+        return (yield from approval.settle(inner, [*read, *messages_of(step.made)]))
 
-    def _answered_by_person(self, step: Step) -> Steps:
+    def _answer_by_person(self, step: Step) -> Steps:
         """Make the person's answer, given now or earlier, the result of the call, with the labels of its tool."""
-        answer = yield from self._persons.words(step)
+        answer = yield from self._approval.answer_text(step)
         if answer is None:
             return
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
@@ -525,15 +527,15 @@ class ToolCallBatch:
                 result = yield from guardrails.questions(result, time.monotonic() + self.budget.seconds_left)
         yield from tell(self.run, ToolCallFinished(step.call, result))
 
-    def _refused_by_limit(self, judged: JudgedCall) -> Steps:
-        self.limit = self.budget.out_of_time() or self.budget.beyond("tool_calls")
+    def _refuse_by_limit(self, judged: JudgedCall) -> Steps:
+        self.limit = self.budget.out_of_time() or self.budget.limit_exceeded("tool_calls")
         error = failure(judged.call.name, self.limit.reason, "denied", judged.decision)
         yield from tell(self.run, ToolCallFinished(judged.call, error))
 
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; finished results are stored even if the rest is interrupted."""
         is_dry = self.policy_context.workspace.dry_run
-        plan, context, known = self.plan, self.plan.context.called("", read), self._known(read)
+        plan, context, known = self.plan, self.plan.context.called("", read), self._known_labels(read)
         lineage = ParentRun(
             self.budget, self.policy_context.policies, plan.approve, 0, is_dry, known, None, context, plan
         )
@@ -546,60 +548,63 @@ class ToolCallBatch:
             for judged in calls:
                 result = question.results.get(judged.call.id)
                 if result is not None and result.status == "waiting":
-                    postponed.append(_postponed(judged.call, result))
+                    postponed.append(_postponed_event(judged.call, result))
                 elif result is not None:
                     self.run.progress.apply(ToolCallFinished(judged.call, result))
-            for place, milestone in enumerate(postponed):
-                postponed[place] = self._with_distinct_id(milestone, read)
+            for place, event in enumerate(postponed):
+                postponed[place] = self._with_distinct_id(event, read)
                 self.run.progress.apply(postponed[place])
         yield from postponed
 
-    def _with_distinct_id(self, milestone: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
-        """The milestone with a unique id for the nested call, by which a person answers it.
+    def _with_distinct_id(self, event: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
+        """The stored event with a unique id for the nested call, by which a person answers it.
 
         Ids are chosen by the models, so that one could give a call the id of another that a person is shown.
         """
-        if milestone.inner is None:
-            return milestone
-        steps = [step for step in self.run.progress.steps.values() if step.call.id != milestone.call.id]
+        if event.inner is None:
+            return event
+        steps = [step for step in self.run.progress.steps.values() if step.call.id != event.call.id]
         taken = {call.id for call in calls_in(read)} | {step.asked.id for step in steps}
-        distinct = with_distinct_ids(AssistantMessage("", (milestone.inner,)), taken)
-        return replace(milestone, inner=distinct.tool_calls[0])
+        distinct = with_distinct_ids(AssistantMessage("", (event.inner,)), taken)
+        return replace(event, inner=distinct.tool_calls[0])
 
-    def _known(self, read: Sequence[Message]) -> frozenset[Label]:
+    def _known_labels(self, read: Sequence[Message]) -> frozenset[Label]:
         """The labels of everything read so far, including by finished calls of this response."""
         earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
         return self.policy_context.above.union(labels_of(read), *earlier)
 
-    def _followed(self) -> Steps:
+    def _follow_up(self) -> Steps:
         """Act on the results once all are complete: hand off, or end the run with an answer."""
         for used in self.run.progress.results:
             if used.result.ok and used.result.lead:
-                self.lead = self._lead_of(used.result)
+                self.handoff = self._handoff_target(used.result)
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
                 yield from tell(self.run, AnswerGiven(answer))
                 return
 
-    def _lead_of(self, result: ToolResult) -> HandoffTarget:
+    def _handoff_target(self, result: ToolResult) -> HandoffTarget:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""
         if isinstance(result.value, HandoffTarget):
             return result.value
-        known = [*self.plan.lead.handoff_targets.values(), *self.plan.known]
-        lead = next((each for each in known if each.name == result.lead), None)
-        if lead is None:
+        known = [*self.plan.active_agent.handoff_targets.values(), *self.plan.known]
+        target = next((each for each in known if each.name == result.lead), None)
+        if target is None:
             raise unknown_agent(result.lead, self.plan.agent)
-        return lead
+        return target
 
 
 def messages_of(made: Sequence[MadeCall]) -> list[Message]:
     """The calls that a program made, as messages with their results."""
-    told: list[Message] = []
+    messages: list[Message] = []
     for each in made:
         content = json.dumps(each.value) if each.error is None else failure_content(each.call.name, each.error)
-        told += [AssistantMessage("", (each.call,)), ToolMessage(each.call.id, each.call.name, content, each.labels)]
-    return told
+        messages += [
+            AssistantMessage("", (each.call,)),
+            ToolMessage(each.call.id, each.call.name, content, each.labels),
+        ]
+    return messages
 
 
 def _with_progress(judged: JudgedCall, tool: PausingTool[..., Any], step: Step) -> JudgedCall:
@@ -615,8 +620,8 @@ def _with_progress(judged: JudgedCall, tool: PausingTool[..., Any], step: Step) 
     return replace(judged, tool=tool.with_progress(call_progress), has_begun=waits is not step or bool(step.made))
 
 
-def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
-    """The milestone of a waiting call, or of a call with a waiting nested call."""
+def _postponed_event(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
+    """The stored event of a waiting call, or of a call with a waiting nested call."""
     pause, usage = result.pause, result.usage
     if pause is None:
         return ToolCallPostponed(call, result.error or "", usage=usage)
@@ -625,7 +630,7 @@ def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
     )
 
 
-def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
+def concurrent_groups(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
     """Group the calls into rounds that run concurrently; calls that share an object run in separate rounds, in order.
 
     A model that requests `cd` and `ls` in one response expects this order, and two threads would modify one object
@@ -636,7 +641,7 @@ def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
     found: list[list[JudgedCall]] = []
     places: dict[int, int] = {}
     for judged in calls:
-        shared = list(map(id, _shared(judged.tool)))
+        shared = list(map(id, _shared_by_tool(judged.tool)))
         place = max((places.get(each, 0) for each in shared), default=0)
         places.update(dict.fromkeys(shared, place + 1))
         found += [[]] if place == len(found) else []
@@ -644,9 +649,9 @@ def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
     return list(map(tuple, found))
 
 
-def _shared(tool: Tool[..., Any] | None) -> list[object]:
+def _shared_by_tool(tool: Tool[..., Any] | None) -> list[object]:
     """The mutable objects that calls of a tool share; empty for async tools, which handle concurrency themselves."""
-    return [] if tool is None or tool.is_async else shared_by(tool.function)
+    return [] if tool is None or tool.is_async else shared_objects(tool.function)
 
 
 def unknown_agent(name: str, agent: str) -> ConfigError:

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 from agentkit import settings
 from agentkit._dataclass import dataclass
-from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, SafetyLevel, Verdict, strictest
+from agentkit.agents.guardrails import Middleware, awrap, wrap
+from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, SafetyLevel, Verdict, strictest
 from agentkit.errors import AgentKitError, ToolError, UnknownTool
-from agentkit.event_rendering import visible
-from agentkit.events import Milestone
+from agentkit.event_rendering import escape_invisible
+from agentkit.events import StoredEvent
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
@@ -34,11 +34,11 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
 
-_MOST_BOUND_PATHS = 200
-_MOST_CHARS = 1_000
-_MOST_HASHED_BYTES = 10_000_000
-_MOST_FOLDER_ENTRIES = 1_000
-_MOST_NAMED = 3
+_MAX_BOUND_PATHS = 200
+_MAX_CHARS = 1_000
+_MAX_HASHED_BYTES = 10_000_000
+_MAX_FOLDER_ENTRIES = 1_000
+_MAX_NAMED = 3
 _CONTENT = " sha256:"
 """What separates the real location of a script from the digest of its content."""
 _DIFF = " diff:"
@@ -47,7 +47,7 @@ _PATTERN = re.compile(r"[*?\[]")
 _REMEDY = "Read it again, and repeat the call if it is still needed: the person will be asked again."
 
 
-def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: str) -> dict[str, str]:
+def approval_binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: str) -> dict[str, str]:
     """What an approval of this call in `folder` is bound to: by path, its real location, and the content of a script.
 
     The tool's judge names the paths if it can. Otherwise each short text among the arguments counts as a path.
@@ -56,8 +56,8 @@ def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: s
         return {}
     touched = tool.touched(arguments)
     named, scripts = touched if touched is not None else (_texts(arguments), ())
-    bound = {path: _location(path) for path in islice(_absolute(sorted(named), folder), _MOST_BOUND_PATHS)}
-    return bound | {path: _state(path) for path in islice(_absolute(sorted(scripts), folder), _MOST_BOUND_PATHS)}
+    bound = {path: _location(path) for path in islice(_absolute(sorted(named), folder), _MAX_BOUND_PATHS)}
+    return bound | {path: _state(path) for path in islice(_absolute(sorted(scripts), folder), _MAX_BOUND_PATHS)}
 
 
 def with_diff(bound: Mapping[str, str], diff: str) -> dict[str, str]:
@@ -70,21 +70,21 @@ def without_diff(bound: Mapping[str, str]) -> dict[str, str]:
     return {path: was.partition(_DIFF)[0] for path, was in bound.items()}
 
 
-def lapse(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str]) -> Decision | None:
+def lapsed_denial(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str]) -> Decision | None:
     """The denial of a call whose approval was bound to something else than what is there now; None when it holds.
 
     `diff` returns the diff of the call as it is now.
     """
-    changed = [path for path, was in bound.items() if _now(path, was, diff) != was]
+    changed = [path for path, old in bound.items() if _current_binding(path, old, diff) != old]
     if not changed:
         return None
-    names = ", ".join(repr(visible(path)) for path in changed[:_MOST_NAMED])
-    more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
+    names = ", ".join(repr(escape_invisible(path)) for path in changed[:_MAX_NAMED])
+    more = f" and {len(changed) - _MAX_NAMED:,} more" if len(changed) > _MAX_NAMED else ""
     reason = f"The call was not run: {names}{more} changed after the approval was requested."
     return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)
 
 
-def _now(path: str, was: str, diff: Callable[[], str]) -> str:
+def _current_binding(path: str, was: str, diff: Callable[[], str]) -> str:
     """The binding of a path to what is there now, in the form of an earlier one."""
     if _DIFF in was:
         return f"{_location(path)}{_DIFF}{_lines_digest(diff())}"
@@ -101,7 +101,7 @@ def _texts(value: Any, levels: int = 4) -> Iterator[str]:
     """The texts in arguments that can be paths."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
-        if isinstance(text, str) and 0 < len(text) <= _MOST_CHARS and not set("\n\0") & set(text):
+        if isinstance(text, str) and 0 < len(text) <= _MAX_CHARS and not set("\n\0") & set(text):
             yield text
     elif isinstance(value, Mapping | list | tuple) and levels:
         for each in value.values() if isinstance(value, Mapping) else value:
@@ -141,7 +141,7 @@ def _matches(path: str) -> list[str]:
     parts = (part if part == "**" else re.sub(r"\*+", "*", part) for part in path.strip("/").split("/"))
     try:
         found = Path("/").glob("/".join(parts))
-        return sorted(map(str, islice(found, _MOST_BOUND_PATHS))) or [path]
+        return sorted(map(str, islice(found, _MAX_BOUND_PATHS))) or [path]
     except (OSError, ValueError, NotImplementedError):
         return [path]
 
@@ -167,10 +167,10 @@ def _file_content(path: str) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):  # replaced since it was looked at
             return b"no file"
-        if status.st_size > _MOST_HASHED_BYTES:
+        if status.st_size > _MAX_HASHED_BYTES:
             return _status_bytes(status)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return hashlib.sha256(file.read(_MOST_HASHED_BYTES + 1)).digest()
+            return hashlib.sha256(file.read(_MAX_HASHED_BYTES + 1)).digest()
     finally:
         os.close(descriptor)
 
@@ -178,7 +178,7 @@ def _file_content(path: str) -> bytes:
 def _folder_state(path: str) -> bytes:
     """Names and statuses of the files in a folder, which `make -C`, `python3` and `find -exec` run unnamed."""
     digest = hashlib.sha256()
-    for each in sorted(Path(path).iterdir())[:_MOST_FOLDER_ENTRIES]:
+    for each in sorted(Path(path).iterdir())[:_MAX_FOLDER_ENTRIES]:
         with contextlib.suppress(FileNotFoundError):
             status = each.stat()
             if stat.S_ISREG(status.st_mode):
@@ -197,12 +197,12 @@ _NO_LEVEL = "{} has no safety level, so it " + NEEDS_APPROVAL
 _SET_LEVEL = "Approve it, or give the tool a level, such as @tool(level='safe')."
 
 
-def recorded(arguments: Mapping[str, Any]) -> str:
+def encode_arguments(arguments: Mapping[str, Any]) -> str:
     """Arguments as stored in a recording, independent of their order."""
     return json.dumps(dict(arguments), ensure_ascii=False, default=str, sort_keys=True)
 
 
-def _as_it_is(result: ToolResult) -> ToolResult:
+def _unchanged(result: ToolResult) -> ToolResult:
     return result
 
 
@@ -222,13 +222,13 @@ class Checking(Protocol):
 class CallProgress:
     """The progress of a call that makes other calls, across pauses.
 
-    `tool` is the name of the called tool, `made` the calls it made before the pause, and `waiting` the milestones of
-    the call that waited: its postponement and the person's answer. `pause` is set if it pauses again.
+    `tool` is the name of the called tool, `made` the calls it made before the pause, and `waiting` the stored events
+    of the call that waited: its postponement and the person's answer. `pause` is set if it pauses again.
     """
 
     tool: str
     made: tuple[MadeCall, ...] = ()
-    waiting: tuple[Milestone, ...] = ()
+    waiting: tuple[StoredEvent, ...] = ()
     pause: Pause | None = None
 
 
@@ -247,7 +247,7 @@ class JudgedCall:
     decision: Decision
     tool: Tool[..., Any] | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    amend: Callable[[ToolResult], ToolResult] = _as_it_is
+    amend: Callable[[ToolResult], ToolResult] = _unchanged
     by_person: bool = False
     guardrails: Checking | None = None
     has_begun: bool = False
@@ -261,7 +261,7 @@ class JudgedCall:
         if not self.layers:
             return self.run_alone(timeout_seconds)
         try:
-            called = surrounded(self.layers, lambda call: self._changed(call).run_alone(timeout_seconds))
+            called = wrap(self.layers, lambda call: self._after_middleware(call).run_alone(timeout_seconds))
             result: ToolResult = called(self.call)
         except AgentKitError as error:
             return self.amend(failure(self.call.name, str(error), "failed", self.decision))
@@ -272,13 +272,13 @@ class JudgedCall:
         if not self.layers:
             return await self.arun_alone(timeout_seconds)
         try:
-            called = asurrounded(self.layers, lambda call: self._changed(call).arun_alone(timeout_seconds))
+            called = awrap(self.layers, lambda call: self._after_middleware(call).arun_alone(timeout_seconds))
             result: ToolResult = await called(self.call)
         except AgentKitError as error:
             return self.amend(failure(self.call.name, str(error), "failed", self.decision))
         return result
 
-    def _changed(self, call: ToolCall) -> JudgedCall:
+    def _after_middleware(self, call: ToolCall) -> JudgedCall:
         """The call as a middleware passed it on; a changed one is judged again."""
         if call == self.call or self.judge_again is None:
             return self
@@ -286,7 +286,7 @@ class JudgedCall:
 
     def run_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Run the call without its middleware if the decision allows it, blocking."""
-        refused = self._refusal_now()
+        refused = self._current_refusal()
         if self.tool is None or refused is not None:
             return refused or self.refusal()
         ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
@@ -295,27 +295,29 @@ class JudgedCall:
 
     async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Async version of `run_alone`."""
-        refused = self._refusal_now()
+        refused = self._current_refusal()
         if self.tool is None or refused is not None:
             return refused or self.refusal()
         ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         result = await self.tool.arun(self.arguments, self.decision, timeout_seconds)
         return self.amend(result if self.guardrails is None else await self.guardrails.arun(result, ends))
 
-    def _refusal_now(self) -> ToolResult | None:
+    def _current_refusal(self) -> ToolResult | None:
         """The result of a call that is denied, or whose approval was bound to what has changed since."""
         if not self.decision.allowed:
             return self.refusal()
         if not self.bound:
             return None
         tool = self.tool
-        lapsed = lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
+        lapsed = lapsed_denial(
+            self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff
+        )
         return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
 
     @property
     def asked(self) -> ToolCall:
         """The call as stored in a recording, with the arguments that were judged."""
-        return ToolCall(self.call.id, self.call.name, recorded(self.arguments), self.call.extra)
+        return ToolCall(self.call.id, self.call.name, encode_arguments(self.arguments), self.call.extra)
 
     def refusal(self) -> ToolResult:
         """The result of a denied call, as sent to the model."""
@@ -355,7 +357,7 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
     try:
         tool = policy_context.tools.find(call.name)
     except UnknownTool as error:
-        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MOST_EVIDENCE_CHARS]))
+        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MAX_EVIDENCE_CHARS]))
     if not policy_context.met.issuperset(tool.conditions):
         reason = f"The tool {tool.name} is not available now."
         return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Continue without it."))
@@ -370,19 +372,21 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
         if tool.is_in_workspace:  # nothing changes, so no approval is needed; other tools still send data
             own = replace(own, level=min(level, *(policy.level for policy in policy_context.policies)))
     try:
-        spelled = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
-        places = places_of(tool, arguments, policy_context.policies, policy_context.workspace)
-        decision = _judged_by_all(policy_context, tool, own, (arguments, spelled, places), read)
+        canonical = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
+        places = resolve_paths(tool, arguments, policy_context.policies, policy_context.workspace)
+        decision = _judge_by_all(policy_context, tool, own, (arguments, canonical, places), read)
         if any(policy.flow for policy in policy_context.policies):
-            brought = frozenset[Label]() if tool.spec.hosted is None else tool.labels
-            decision = judge_flow(read, tool.name, _written(tool, arguments), decision, policy_context.above, brought)
+            hosted_labels = frozenset[Label]() if tool.spec.hosted is None else tool.labels
+            decision = judge_flow(
+                read, tool.name, _model_arguments(tool, arguments), decision, policy_context.above, hosted_labels
+            )
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     expected = expected_folders(arguments, places) if places.arguments else {}
     return JudgedCall(call, decision, tool, arguments, expected=expected)
 
 
-def _judged_by_all(
+def _judge_by_all(
     policy_context: ToolPolicyContext,
     tool: Tool[..., Any],
     own: Decision,
@@ -395,9 +399,9 @@ def _judged_by_all(
     """
     is_about_words = not policy_context.above and any(policy.is_about_words for policy in policy_context.policies)
     arguments, canonical, places = known
-    said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
+    personal = _personal_arguments(tool, arguments, read) if is_about_words else frozenset[str]()
     is_unlabelled = policy_context.asks_about_unlabelled and not tool.is_labelled
-    facts = replace(places, said=said)
+    facts = replace(places, said=personal)
     level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
     judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in policy_context.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
@@ -406,23 +410,23 @@ def _judged_by_all(
     return decision if decision.egress is egress else replace(decision, egress=egress)
 
 
-def _said(tool: Tool[..., Any], arguments: Mapping[str, Any], read: Sequence[Message]) -> frozenset[str]:
+def _personal_arguments(tool: Tool[..., Any], arguments: Mapping[str, Any], read: Sequence[Message]) -> frozenset[str]:
     """The names of the arguments that the person wrote, and of those with default values, which add no content."""
-    written = _written(tool, arguments)
-    return said_in(read, written) | (arguments.keys() - written.keys())
+    model_arguments = _model_arguments(tool, arguments)
+    return said_in(read, model_arguments) | (arguments.keys() - model_arguments.keys())
 
 
-def _written(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _model_arguments(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments written by the model: without defaults; the name of an unknown argument counts as text as well."""
     known = tool.spec.parameters.get("properties", {})
     written = tool.without_defaults(arguments)
     return {name: value if name in known else {name: value} for name, value in written.items()}
 
 
-_MOST_PATHS = 1_000
+_MAX_PATHS = 1_000
 
 
-def places_of(
+def resolve_paths(
     tool: Tool[..., Any], arguments: Mapping[str, Any], policies: Sequence[Policy], workspace: Workspace
 ) -> CallFacts:
     """Resolve the path arguments that a rule about this tool tests."""
@@ -433,17 +437,17 @@ def places_of(
     home = workspace if tool.is_in_workspace else None
     named = {folder for rule in rules for each in rule.folders.values() for folder in each}
     named |= {path for rule in rules for name in tested for path in rule.named_paths(name)}
-    found = {name: located(home, arguments[name]) for name in tested & arguments.keys()}
+    found = {name: locate(home, arguments[name]) for name in tested & arguments.keys()}
     return CallFacts(found, real_folders(workspace, named) if home is not None else {})
 
 
-def located(workspace: Workspace | None, value: Any) -> Located:
+def locate(workspace: Workspace | None, value: Any) -> Located:
     """Resolve a path or a list of paths in a workspace; with None, relative to the current folder."""
     is_list = isinstance(value, list | tuple | set | frozenset)
-    given = list(value) if is_list else [value]
-    found = [_places(workspace, each) for each in given[:_MOST_PATHS]]
+    values = list(value) if is_list else [value]
+    found = [_places(workspace, each) for each in values[:_MAX_PATHS]]
     paths = tuple(each for each in found if each is not None)
-    return Located(paths, is_list, len(paths) == len(given))
+    return Located(paths, is_list, len(paths) == len(values))
 
 
 def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]:
@@ -461,10 +465,10 @@ def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]
 def expected_folders(arguments: Mapping[str, Any], places: CallFacts) -> dict[str, str]:
     """The real location of each path argument, keyed by the path as written."""
     found = {}
-    for name, located_there in places.arguments.items():
-        given = arguments[name] if located_there.is_list else [arguments[name]]
-        if located_there.is_whole:
-            for path, (*_, real) in zip(given, located_there.paths, strict=True):
+    for name, located in places.arguments.items():
+        paths = arguments[name] if located.is_list else [arguments[name]]
+        if located.is_whole:
+            for path, (*_, real) in zip(paths, located.paths, strict=True):
                 found[str(path)] = "" if real.relative in (None, ".") else str(real.relative)
     return found
 
@@ -492,11 +496,11 @@ def _in_current_folder(path: str) -> tuple[Place, ...] | None:
     try:
         here, home = Path.cwd(), os.path.expanduser(path)
         spelled = {os.path.abspath(each) for each in (path, home)}
-        return tuple(_seen_from(here, each) for place in sorted(spelled) for each in (place, os.path.realpath(place)))
+        return tuple(_place_from(here, each) for place in sorted(spelled) for each in (place, os.path.realpath(place)))
     except (OSError, ValueError):
         return None
 
 
-def _seen_from(here: Path, place: str) -> Place:
+def _place_from(here: Path, place: str) -> Place:
     inner = os.path.relpath(place, here)
     return Place(None if inner.split("/")[0] == ".." else inner, (place,))

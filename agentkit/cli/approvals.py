@@ -19,19 +19,19 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
 from agentkit.cli.options import JSON
-from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, tell
+from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, print_note
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, Grant, Grants, Said
 from agentkit.safety.rules import Rule
 from agentkit.settings import state_folder
 
-KEPT = "stored; to revoke it: agentkit approvals"
+STORED_NOTE = "stored; to revoke it: agentkit approvals"
 """How long an approval applies that is stored in the state folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptApproval:
+class StoredApproval:
     """A stored approval: its id, the time in seconds since 1970, and the calls that it covers."""
 
     id: str
@@ -52,28 +52,28 @@ class KeptApproval:
     @property
     def calls(self) -> str:
         """The calls that it covers, on one line."""
-        tests = [f"{name}={_test_text(test)}" for name, test in self.where.items()]
+        tests = [f"{name}={_format_test(test)}" for name, test in self.where.items()]
         return line_text(f"{self.tool}({', '.join([*tests, *(f'{name}=…' for name in self.free)])})", 200)
 
 
-def _test_text(test: Any) -> str:
+def _format_test(test: Any) -> str:
     if isinstance(test, Mapping) and list(test) == ["words"]:
         return json.dumps(" ".join([*test["words"], "*"]), ensure_ascii=False)
     values = list(test.values()) if isinstance(test, Mapping) else [test]
     return json.dumps(values[0] if len(values) == 1 else test, ensure_ascii=False)
 
 
-class KeptApprovals:
+class StoredApprovals:
     """The approvals in a file of the state folder that only its owner can read."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or state_folder() / "approvals.json"
 
-    def load(self) -> list[KeptApproval]:
+    def load(self) -> list[StoredApproval]:
         """The stored approvals, oldest first; none if the file is missing. Raises ConfigError if it is damaged."""
         try:
             stored = json.loads(self.path.read_bytes())
-            return [KeptApproval(**each) for each in stored]
+            return [StoredApproval(**each) for each in stored]
         except FileNotFoundError:
             return []
         except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -93,7 +93,7 @@ class KeptApprovals:
         grant, number = Grant.of(request, answer), os.urandom(3).hex()
         where = {} if grant.pattern is None else dict(grant.pattern.where)
         free = tuple(sorted(grant.free))
-        approval = KeptApproval(number, time.time(), request.tool, where, grant.rule, grant.folder, grant.bound, free)
+        approval = StoredApproval(number, time.time(), request.tool, where, grant.rule, grant.folder, grant.bound, free)
         self._store([*self.load(), approval])
 
     def revoke(self, names: tuple[str, ...]) -> int:
@@ -102,30 +102,30 @@ class KeptApprovals:
         unknown = set(names) - {each.id for each in known}
         if unknown:
             raise ConfigError(f"No approval has the id {min(unknown)!r}. To list them: agentkit approvals")
-        kept = [each for each in known if names and each.id not in names]
-        self._store(kept)
-        return len(known) - len(kept)
+        remaining = [each for each in known if names and each.id not in names]
+        self._store(remaining)
+        return len(known) - len(remaining)
 
-    def _store(self, approvals: list[KeptApproval]) -> None:
+    def _store(self, approvals: list[StoredApproval]) -> None:
         try:
             store(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{self.path} cannot be written: {error}.") from None
 
 
-_STORED = (Approval.ALWAYS, Approval.PATTERN)
+_STORED_ANSWERS = (Approval.ALWAYS, Approval.PATTERN)
 
 
 class CommandApprover:
     """Answers with approvals given earlier, else asks; without `ask`, calls that were not approved are denied.
 
-    `kept` stores the answer "always"; without it, that answer applies until the program ends.
+    `stored` stores the answer "always"; without it, that answer applies until the program ends.
     """
 
-    def __init__(self, ask: Approver | None, kept: KeptApprovals | None) -> None:
-        self._ask, self._kept = ask, kept
+    def __init__(self, ask: Approver | None, stored: StoredApprovals | None) -> None:
+        self._ask, self._stored = ask, stored
         self._grants = Grants()
-        self._turn, self._interrupts = threading.Lock(), 0
+        self._lock, self._interrupts = threading.Lock(), 0
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -142,10 +142,10 @@ class CommandApprover:
         After KeyboardInterrupt, those that wait for their turn raise it too: the person has stopped the run.
         """
         interrupts = self._interrupts
-        with self._turn:
+        with self._lock:
             if interrupts != self._interrupts:
                 raise KeyboardInterrupt
-            if self._grants.applied(request).allowed or (self._kept is not None and self._kept.covers(request)):
+            if self._grants.applied(request).allowed or (self._stored is not None and self._stored.covers(request)):
                 return Approval.ONCE
             if self._ask is None:
                 return Approval.LATER if request.decision.rule == WORDS else NOBODY
@@ -154,17 +154,17 @@ class CommandApprover:
             except KeyboardInterrupt:
                 self._interrupts += 1
                 raise
-            if isinstance(answer, Approval) and answer in (*_STORED, Approval.WORKSPACE):
+            if isinstance(answer, Approval) and answer in (*_STORED_ANSWERS, Approval.WORKSPACE):
                 self._store(request, answer)
             return answer
 
     def _store(self, request: ApprovalRequest, answer: Approval) -> None:
         self._grants.enter(request, answer)
-        if answer in _STORED and self._kept is not None:
+        if answer in _STORED_ANSWERS and self._stored is not None:
             try:
-                self._kept.add(request, answer)
+                self._stored.add(request, answer)
             except AgentKitError as error:
-                tell(f"The approval applies until the program ends, but could not be stored: {error}", "yellow")
+                print_note(f"The approval applies until the program ends, but could not be stored: {error}", "yellow")
 
 
 class TerminalApproval:
@@ -186,7 +186,7 @@ class TerminalApproval:
 
 
 class InterruptibleInput:
-    """Lines of a terminal whose reading Ctrl-C ends in whichever thread it happens.
+    """Lines of a terminal, read in any thread; Ctrl-C ends the read.
 
     Python raises KeyboardInterrupt in the main thread only, but the calls of a run can be approved in other threads.
     """
@@ -220,7 +220,7 @@ class InterruptibleInput:
 
     @contextlib.contextmanager
     def interrupts(self) -> Iterator[None]:
-        """During the block, Ctrl-C ends a read in another thread; without one, it is raised as elsewhere."""
+        """During the block, Ctrl-C ends a read in another thread; if no thread is reading, it is raised as usual."""
         import signal
 
         before = signal.getsignal(signal.SIGINT)
@@ -241,12 +241,12 @@ class InterruptibleInput:
             signal.signal(signal.SIGINT, before)
 
 
-def edited(text: str) -> str | None:
+def edit_text(text: str) -> str | None:
     """Let the person edit a text in their editor; None if it fails or is left unchanged."""
     try:
         return click.edit(text, extension=".json")
     except (click.ClickException, ValueError) as error:
-        tell(f"The editor failed: {error}. Set VISUAL or EDITOR to another one.", "yellow")
+        print_note(f"The editor failed: {error}. Set VISUAL or EDITOR to another one.", "yellow")
         return None
 
 
@@ -269,15 +269,15 @@ def approvals(context: click.Context) -> None:
 @approvals.command("list")
 @JSON
 def list_approvals(*, as_json: bool) -> None:
-    """List the kept approvals, oldest first: id, time, calls and folder."""
-    kept = KeptApprovals().load()
+    """List the stored approvals, oldest first: id, time, calls and folder."""
+    stored = StoredApprovals().load()
     if as_json:
-        click.echo(document_text(approvals=[asdict(each) for each in kept]))
+        click.echo(document_text(approvals=[asdict(each) for each in stored]))
         return
-    for each in kept:
+    for each in stored:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.created))
         click.echo(clean(f"{each.id}  {when}  {each.calls}\n        in {each.folder}"))
-    if not kept:
+    if not stored:
         click.echo("No approval is stored. To store one, answer a question with: a", err=True)
 
 
@@ -285,12 +285,12 @@ def list_approvals(*, as_json: bool) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "is_all", is_flag=True, help="Revoke all of them.")
 def revoke_approvals(*, ids: tuple[str, ...], is_all: bool) -> int:
-    """Revoke kept approvals by id, or all with --all."""
+    """Revoke stored approvals by id, or all with --all."""
     if bool(ids) is is_all:
         raise click.UsageError("Name ids, or use --all. To list the approvals: agentkit approvals")
     from agentkit.event_rendering import count_text
 
-    tell(f"Revoked: {count_text(KeptApprovals().revoke(ids), 'approval')}.")
+    print_note(f"Revoked: {count_text(StoredApprovals().revoke(ids), 'approval')}.")
     return ANSWERED
 
 
@@ -300,20 +300,22 @@ def approve_all(_: ApprovalRequest) -> bool:
 
 
 def command_approver(
-    status: StatusLine, source: TextIO | None, *, can_wait: bool, kept: KeptApprovals | None, in_workspace: str
+    status: StatusLine, source: TextIO | None, *, can_wait: bool, stored: StoredApprovals | None, in_workspace: str
 ) -> CommandApprover:
     """An approver that asks at the terminal `source`; without one, only stored approvals count."""
     if source is None or not source.isatty():
-        return CommandApprover(None, kept)
+        return CommandApprover(None, stored)
     from agentkit.safety.terminal_approver import TerminalApprover
 
-    lasting = KEPT if kept is not None else ""
-    ask = TerminalApprover(source, can_wait=can_wait, lasting=lasting, in_workspace=in_workspace, edit=edited)
-    return CommandApprover(TerminalApproval(ask, status, can_wait=can_wait), kept)
+    lasting = STORED_NOTE if stored is not None else ""
+    ask = TerminalApprover(source, can_wait=can_wait, lasting=lasting, in_workspace=in_workspace, edit=edit_text)
+    return CommandApprover(TerminalApproval(ask, status, can_wait=can_wait), stored)
 
 
 @contextlib.contextmanager
-def asking(status: StatusLine, *, yes: bool, can_wait: bool, kept: KeptApprovals | None) -> Iterator[Approver]:
+def one_shot_approver(
+    status: StatusLine, *, yes: bool, can_wait: bool, stored: StoredApprovals | None
+) -> Iterator[Approver]:
     """The approver of a one-shot command during the block; Ctrl-C at a question works in each thread."""
     if yes:
         yield approve_all
@@ -323,4 +325,4 @@ def asking(status: StatusLine, *, yes: bool, can_wait: bool, kept: KeptApprovals
         if source is not None and source.isatty():
             source = InterruptibleInput(source)
             stack.enter_context(source.interrupts())
-        yield command_approver(status, source, can_wait=can_wait, kept=kept, in_workspace="until the run ends")
+        yield command_approver(status, source, can_wait=can_wait, stored=stored, in_workspace="until the run ends")

@@ -15,10 +15,17 @@ import click
 from agentkit.agents.budget import RESUME_HINT, UNKNOWN_PRICE
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.atomic_write import write_whole
-from agentkit.cli.approvals import KeptApprovals, asking
-from agentkit.cli.ask_options import RECORD, AskOptions, conversing, question_of, text_of, with_options
-from agentkit.cli.conversations import brief_session, chosen_session, continues, is_brief, keep, new_session
-from agentkit.cli.display import call_line, json_line, missed_line, run_document, started_line, was_refused
+from agentkit.cli.approvals import StoredApprovals, one_shot_approver
+from agentkit.cli.ask_options import RECORD, AskOptions, conversation_options, read_question, text_of, with_options
+from agentkit.cli.conversations import (
+    continuation_text,
+    is_temporary,
+    make_permanent,
+    new_session,
+    select_session,
+    temporary_session,
+)
+from agentkit.cli.display import call_line, fallback_line, json_line, run_document, started_line, was_refused
 from agentkit.cli.options import FILE
 from agentkit.cli.settings import Settings
 from agentkit.cli.terminal import (
@@ -28,12 +35,12 @@ from agentkit.cli.terminal import (
     REFUSED,
     StatusLine,
     clean,
-    fitted,
-    go_on,
     json_text,
-    shown_word,
-    tell,
-    tell_error,
+    print_error,
+    print_note,
+    quote_word,
+    resume_hint,
+    wrap_lines,
 )
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, LimitExceeded
@@ -41,9 +48,9 @@ from agentkit.event_rendering import plan_text
 from agentkit.events import (
     AnswerGiven,
     Event,
-    Milestone,
     RequestStarted,
     ResponseReceived,
+    StoredEvent,
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
@@ -60,7 +67,7 @@ if TYPE_CHECKING:
     from agentkit.agents.result import Resumption
     from agentkit.cli.ask_options import AskOptions
     from agentkit.llm.client import LLM
-    from agentkit.messages import Content, Missed
+    from agentkit.messages import Content, FailedModel
     from agentkit.sessions.cassettes.recorder import Recorder
     from agentkit.tooling.output_types import OutputType
 
@@ -100,7 +107,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(short_help="Ask a question (this is the default).", epilog=_EXAMPLES)
 @click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
-@conversing
+@conversation_options
 @output_options
 def ask(**options: Any) -> int:
     """Answer QUESTION.
@@ -111,9 +118,7 @@ def ask(**options: Any) -> int:
     """
     from agentkit.cli.ask_options import AskOptions
 
-    order = AskOptions(**options)
-
-    return answer(order)
+    return answer(AskOptions(**options))
 
 
 _SESSION_FORMAT = 1
@@ -127,20 +132,20 @@ class Screen:
         self._shows_text, self._shows_calls = shows_text, shows_calls
         self._is_at_line_start = True
 
-    def hear(self, event: Event) -> None:
+    def render(self, event: Event) -> None:
         """Render an event."""
         match event:
             case RequestStarted():
                 self._wait(f"asking {self.model}")
             case ResponseReceived(response) if self._shows_calls:
-                self._tell_missed(response.missed)
+                self._print_fallbacks(response.missed)
             case TextDelta(text) if self._shows_text:
                 self._write(clean(text))
             case ToolCallStarted(call, decision) if decision.allowed:
                 self._wait(started_line(call))
             case ToolCallFinished():
                 self._status.clear()
-                self._tell_call(event)
+                self._print_call(event)
             case RunFinished():
                 self.end_line()
 
@@ -161,40 +166,40 @@ class Screen:
             self._is_at_line_start = text.endswith("\n")  # set first: an interrupt can arrive during the write
             click.echo(text, nl=False)
 
-    def _tell_missed(self, missed: Sequence[Missed]) -> None:
+    def _print_fallbacks(self, missed: Sequence[FailedModel]) -> None:
         for each in missed:
             if each.was_asked:  # report a model when it fails, not again at each later request that skips it
                 self.end_line()
-                tell(f"  {missed_line(each)}", faint=True)
+                print_note(f"  {fallback_line(each)}", faint=True)
 
-    def _tell_call(self, used: ToolCallFinished) -> None:
+    def _print_call(self, used: ToolCallFinished) -> None:
         if self._shows_calls:
             self.end_line()
             if used.result.ok and (plan := plan_text(used.call)):
-                tell(clean(indent(plan, "  ")))
+                print_note(clean(indent(plan, "  ")))
                 return
             decision = used.result.decision
             is_denied = decision is not None and decision.verdict is Verdict.DENY
-            line = fitted(f"  {call_line(used)}", sys.stderr, 4)
-            tell(line, "red" if is_denied else None, faint=not is_denied)
+            line = wrap_lines(f"  {call_line(used)}", sys.stderr, 4)
+            print_note(line, "red" if is_denied else None, faint=not is_denied)
 
 
 class JSONLinesOutput(Recording):
-    """Write each milestone as a line in the session export format, and forward it to the recorder `inner`."""
+    """Write each stored event as a line in the session export format, and forward it to the recorder `inner`."""
 
     def __init__(self, write: Callable[[str], object], name: str, inner: Recorder | None) -> None:
         self._write, self._inner = write, inner
         self._write(json_line({"session": _SESSION_FORMAT, "name": name or "unnamed"}))
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Forward the question to the inner recorder, if any."""
-        return super().asked(question) if self._inner is None else self._inner.asked(question)
+        return super().open_question(question) if self._inner is None else self._inner.open_question(question)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        """Write a milestone, and forward it to the inner recorder."""
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        """Write a stored event, and forward it to the inner recorder."""
         if self._inner is not None:
-            self._inner.record_milestone(run, milestone)
-        self._write(json_line(encode_entry(SessionEntry(run, self.now(), milestone))))
+            self._inner.record_event(run, event)
+        self._write(json_line(encode_entry(SessionEntry(run, self.now(), event))))
 
 
 class Output:
@@ -222,19 +227,19 @@ class Output:
             write_whole(self._path, "".join(f"{line}\n" for line in self._lines), 0o666)
 
 
-def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:
+def usage_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:
     """Model, tokens, cost and duration of a run, and its session."""
     from agentkit.event_rendering import seconds_text, tokens_text
-    from agentkit.usage import shown_cost
+    from agentkit.usage import format_cost
 
-    cost = shown_cost(result.cost)
-    parts = [_who_answered(result, llm), tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]
+    cost = format_cost(result.cost)
+    parts = [_answering_models(result, llm), tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]
     return " · ".join([*parts, f"session {session}"] if session else parts)
 
 
-def _who_answered(result: RunResult[str], llm: LLM) -> str:
+def _answering_models(result: RunResult[str], llm: LLM) -> str:
     """The models that answered if fallbacks are configured, otherwise the configured model."""
-    tariffs = [each.response.tariff for each in result.milestones if isinstance(each, ResponseReceived)]
+    tariffs = [each.response.tariff for each in result.events if isinstance(each, ResponseReceived)]
     paid = {(tariff.provider, tariff.model) for tariff in tariffs if tariff is not None}
     known = [each.name for each in llm.members() if (each.tariff.provider, each.tariff.model) in paid]
     return ", ".join(known if llm.fallbacks else ()) or f"{llm.provider}:{llm.model}"
@@ -246,41 +251,43 @@ def error_stream() -> StatusLine:
 
 
 _FOR_PROGRAMS = RESUME_HINT.partition(";")[0]
-APPROVED = "Warning: -y approves every call without showing it. Calls that the policy denies stay denied."
-IGNORE_PRICE = "To run without a cost limit: --limit unknown_price=free. To see the known prices: agentkit models"
+AUTO_APPROVAL_WARNING = "Warning: -y approves every call without showing it. Calls that the policy denies stay denied."
+UNKNOWN_PRICE_ADVICE = (
+    "To run without a cost limit: --limit unknown_price=free. To see the known prices: agentkit models"
+)
 
 
-def answer(order: AskOptions) -> int:
+def answer(options: AskOptions) -> int:
     """Run the question, render its events and return the exit code. Raises the error of a failed run."""
-    settings, wanted = order.settings, _wanted(order)
-    for note in settings.notes if not order.quiet else ():
-        tell(note, "yellow")
+    settings, output_type = options.settings, _output_type(options)
+    for note in settings.notes if not options.quiet else ():
+        print_note(note, "yellow")
     _ = settings.limits  # invalid limits are an error also without a question
-    question = order.prompt(question_of(order.question))
-    session = _session(order, settings, question)
-    if order.go_on and not order.quiet:
-        tell(continues(session), faint=True)
-    prompt = question or _left(session)
-    output = Output(order.output)
-    kept = None if order.no_session else KeptApprovals()
+    question = options.prompt(read_question(options.question))
+    session = _session(options, settings, question)
+    if options.continue_last and not options.quiet:
+        print_note(continuation_text(session), faint=True)
+    prompt = question or _unfinished_run(session)
+    output = Output(options.output)
+    stored = None if options.no_session else StoredApprovals()
     with (
         error_stream() as status,
-        asking(status, yes=order.yes, can_wait=session.store is not None, kept=kept) as approve,
+        one_shot_approver(status, yes=options.yes, can_wait=session.store is not None, stored=stored) as approve,
     ):
-        agent = agent_of(order, settings, session, approve, wanted and wanted.kind)
-        if order.yes:
-            tell(APPROVED, "yellow")
+        agent = build_agent(options, settings, session, approve, output_type and output_type.kind)
+        if options.yes:
+            print_note(AUTO_APPROVAL_WARNING, "yellow")
         if size := size_warning(question, agent.llm):
-            tell(size, "yellow")
+            print_note(size, "yellow")
         began = time.monotonic()
-        result = _run(order, agent, prompt, wanted, output, status)
-    if is_brief(session) and (session.unfinished or (result is not None and result.status in _RESUMABLE)):
-        session = keep(session, order.place)
+        result = _run(options, agent, prompt, output_type, output, status)
+    if is_temporary(session) and (session.unfinished or (result is not None and result.status in _RESUMABLE)):
+        session = make_permanent(session, options.place)
     if result is None:
         return _interrupted(session)
-    if order.verbose:
-        tell(closing_line(result, agent.llm, time.monotonic() - began, stored_name(session)), faint=True)
-    return ended(result, session)
+    if options.verbose:
+        print_note(usage_line(result, agent.llm, time.monotonic() - began, stored_name(session)), faint=True)
+    return exit_code(result, session)
 
 
 _RESUMABLE = ("paused", "limit")
@@ -306,108 +313,112 @@ def size_warning(question: Content, llm: LLM) -> str:
     return " ".join(parts)
 
 
-def _session(order: AskOptions, settings: Settings, question: Content) -> Session:
+def _session(options: AskOptions, settings: Settings, question: Content) -> Session:
     """The chosen session or a new one; without a store if nothing is stored. Raises UsageError without a question."""
-    chosen = chosen_session(order, settings)
+    chosen = select_session(options, settings)
     if not question and (chosen is None or chosen.store is None):
         raise click.UsageError('The question is missing. Example: agentkit "How much is 17% of 2400?"')
     if chosen is not None:
         return chosen
-    return brief_session(text_of(question)) if order.place is None else new_session(order.place, text_of(question))
+    return (
+        temporary_session(text_of(question)) if options.place is None else new_session(options.place, text_of(question))
+    )
 
 
-def _left(session: Session) -> Resumption:
+def _unfinished_run(session: Session) -> Resumption:
     """Resume the session's unfinished run. Raises UsageError if every run is finished."""
     from agentkit.agents.result import Resumption
 
     if not session.unfinished:
         raise click.UsageError(
             f"The question is missing, and no run in the session {session.name!r} waits. "
-            f'Example: agentkit --session {shown_word(session.name)} "..."'
+            f'Example: agentkit --session {quote_word(session.name)} "..."'
         )
     return Resumption()
 
 
-def agent_of(
-    order: AskOptions, settings: Settings, session: Session, approve: Approver | None, kind: Any = None
+def build_agent(
+    options: AskOptions, settings: Settings, session: Session, approve: Approver | None, kind: Any = None
 ) -> Agent[Any]:
     """Build the configured agent for the session, with answers of type `kind`."""
-    agent = settings.agent(session=session, dry_run=order.dry_run, approve=approve, output_type=kind)
-    if order.yes:  # takes precedence over the approval handler of an agent that a program defines
+    agent = settings.agent(session=session, dry_run=options.dry_run, approve=approve, output_type=kind)
+    if options.yes:  # takes precedence over the approval handler of an agent that a program defines
         agent.approve = approve
     return agent
 
 
-def _wanted(order: AskOptions) -> OutputType[Any] | None:
+def _output_type(options: AskOptions) -> OutputType[Any] | None:
     """The output type; None for text. Raises UsageError and ConfigError."""
-    schema = order.wanted_schema
+    schema = options.answer_schema
     if schema is None:
         return None
-    from agentkit.cli.ask_options import answer_type
+    from agentkit.cli.ask_options import parse_answer_type
     from agentkit.tooling.output_types import OutputType
 
-    return OutputType.of(answer_type(schema))
+    return OutputType.of(parse_answer_type(schema))
 
 
-def _told(value: Any, wanted: OutputType[Any] | None) -> str:
+def _format_answer(value: Any, output_type: OutputType[Any] | None) -> str:
     """Render an answer: text, JSON for other output types, an empty string for None."""
     if value is None:
         return ""
-    return clean(value) if wanted is None else json_text(wanted.plain(value))
+    return clean(value) if output_type is None else json_text(output_type.plain(value))
 
 
 def _run(
-    order: AskOptions,
+    options: AskOptions,
     agent: Agent[Any],
     prompt: Content | Resumption,
-    wanted: OutputType[Any] | None,
+    output_type: OutputType[Any] | None,
     output: Output,
     status: StatusLine,
 ) -> RunResult[Any] | None:
     """Run to the end and write the answer; None if a person interrupted the run."""
-    wanted = wanted or agent.answer_validator.output
-    is_told = not (order.as_json or order.as_jsonl)
-    streams = is_told and order.output is None and not order.no_stream and not agent.withholds_text
-    screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=is_told and not order.quiet)
+    output_type = output_type or agent.answer_validator.output
+    prints_answer = not (options.as_json or options.as_jsonl)
+    streams = prints_answer and options.output is None and not options.no_stream and not agent.withholds_text
+    screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=prints_answer and not options.quiet)
     try:
-        with _taped(order, agent, screen, output):
+        with _recording(options, agent, screen, output):
             result = _result(agent, prompt, screen, streaming=streams)
     except KeyboardInterrupt:
         screen.end_line()
         return None
-    if order.as_json:
-        output.write(json_text(run_document(result, wanted.plain if wanted else str)))
-    elif is_told and (not streams or _is_by_a_tool(result)) and (text := _told(result.value, wanted)):
+    if options.as_json:
+        output.write(json_text(run_document(result, output_type.plain if output_type else str)))
+    elif (
+        prints_answer and (not streams or _is_from_tool(result)) and (text := _format_answer(result.value, output_type))
+    ):
         output.write(text)
     output.finish()
-    if is_told and not order.quiet and result.changes:
-        tell(result.changes)
-        if order.dry_run:
-            tell("No changes were made: --dry-run.", faint=True)
+    if prints_answer and not options.quiet and result.changes:
+        print_note(result.changes)
+        if options.dry_run:
+            print_note("No changes were made: --dry-run.", faint=True)
     return result
 
 
-def _is_by_a_tool(result: RunResult[Any]) -> bool:
+def _is_from_tool(result: RunResult[Any]) -> bool:
     """Whether a tool has provided the answer, so that a stream did not contain it."""
-    return any(isinstance(milestone, AnswerGiven) for milestone in result.milestones[-2:])
+    return any(isinstance(event, AnswerGiven) for event in result.events[-2:])
 
 
 def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:
     """Run the agent and return the result; the screen receives every event."""
     if not streaming:
-        agent.listeners.append(screen.hear)
+        agent.listeners.append(screen.render)
         return agent.run(prompt)
     with closing(agent.stream(prompt)) as events:
         for event in events:
-            screen.hear(event)
+            screen.render(event)
             if isinstance(event, RunFinished):
                 result: RunResult[Any] = event.result
     return result
 
 
 @contextmanager
-def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
-    """Record the block, and write its milestones as JSON lines, as the options say."""
+def _recording(options: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
+    """Record the block, and write its stored events as JSON lines, as the options say."""
 
     def write(line: str) -> None:
         screen.end_line()
@@ -415,23 +426,23 @@ def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output)
 
     with ExitStack() as stack:
         recorder = None
-        if order.record is not None:
+        if options.record is not None:
             from agentkit.testing.scripted_llm import record
 
-            recorder = stack.enter_context(record(order.record))
-        if order.as_jsonl:
+            recorder = stack.enter_context(record(options.record))
+        if options.as_jsonl:
             stack.enter_context(active(JSONLinesOutput(write, agent.session.name, recorder)))
         yield
 
 
-def ended(result: RunResult[Any], session: Session) -> int:
+def exit_code(result: RunResult[Any], session: Session) -> int:
     """The exit code of a run. Raises the run's error unless it hit a limit."""
     if result.status == "limit" and result.error is not None:
-        tell_error(limit_error(result), _more(result, session))
+        print_error(limit_error(result), _advice(result, session))
         return LIMIT
     if result.status == "paused":
         waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, stored_name(session))}")
+        print_note(f"The run waits for your answer about {waiting}.\n{resume_hint(result, stored_name(session))}")
         return INTERRUPTED
     result.raise_for_status()
     calls = result.tool_calls
@@ -440,8 +451,8 @@ def ended(result: RunResult[Any], session: Session) -> int:
 
 def limit_error(result: RunResult[Any]) -> AgentKitError:
     """The error of a run that hit a limit, without the advice for programs."""
-    what, _, _ = str(result.error).partition(_FOR_PROGRAMS)
-    return LimitExceeded(f"{UNKNOWN_PRICE.partition(':')[0]}." if is_unpriced(result) else what.strip())
+    text, _, _ = str(result.error).partition(_FOR_PROGRAMS)
+    return LimitExceeded(f"{UNKNOWN_PRICE.partition(':')[0]}." if is_unpriced(result) else text.strip())
 
 
 def is_unpriced(result: RunResult[Any]) -> bool:
@@ -449,24 +460,24 @@ def is_unpriced(result: RunResult[Any]) -> bool:
     return UNKNOWN_PRICE in str(result.error)
 
 
-def _more(result: RunResult[Any], session: Session) -> str:
+def _advice(result: RunResult[Any], session: Session) -> str:
     if is_unpriced(result):
-        return IGNORE_PRICE
+        return UNKNOWN_PRICE_ADVICE
     allow = f"Allow more with: --limit {result.limit}=NUMBER"
-    return "\n".join(filter(None, (go_on(result, stored_name(session)), allow if result.limit else "")))
+    return "\n".join(filter(None, (resume_hint(result, stored_name(session)), allow if result.limit else "")))
 
 
 def _interrupted(session: Session) -> int:
     name = stored_name(session)
-    tell("Interrupted.")
+    print_note("Interrupted.")
     if name and session.unfinished:
-        tell("The work so far is stored. Continue with: agentkit -c")
+        print_note("The work so far is stored. Continue with: agentkit -c")
     return INTERRUPTED
 
 
 def stored_name(session: Session) -> str:
     """The name under which a session is stored; empty if it is not stored."""
-    return session.name if session.store is not None and not is_brief(session) else ""
+    return session.name if session.store is not None and not is_temporary(session) else ""
 
 
 _RUN_EXAMPLES = """\b
@@ -479,7 +490,7 @@ Examples:
 @click.command(epilog=_RUN_EXAMPLES, short_help="Ask the agent in a Python or text file.")
 @click.argument("file", type=FILE, metavar="FILE[:NAME]")
 @click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
-@conversing
+@conversation_options
 @output_options
 def run(*, file: Path, **options: Any) -> int:
     """Ask the agent in FILE: the one that a Python file defines, or that a text file describes.

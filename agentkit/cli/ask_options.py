@@ -18,7 +18,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.config import find_template, template_names
-from agentkit.cli.loaders import parted, run_file
+from agentkit.cli.loaders import run_file, split_target
 from agentkit.cli.options import (
     COLLECTIONS,
     FILE,
@@ -29,8 +29,15 @@ from agentkit.cli.options import (
     session_names,
     tool_names,
 )
-from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
-from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.cli.settings import (
+    Settings,
+    checked_options,
+    load_settings,
+    option_value,
+    parse_limit,
+    split_names,
+)
+from agentkit.content import File, Image, quoted_file, read_part
 from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
 from agentkit.messages import Content
@@ -38,7 +45,7 @@ from agentkit.text_encoding import decode_text, split_lines
 
 Command = Callable[..., Any]
 
-_ANSWERING = (
+_MODEL_OPTIONS = (
     click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3."),
     click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network."),
     click.option(
@@ -81,7 +88,7 @@ _ANSWERING = (
     ),
 )
 
-_CONVERSING = (
+_CONVERSATION_OPTIONS = (
     click.option("-T", "--template", metavar="NAME", shell_complete=template_names, help="A template of the question."),
     click.option(
         "-P",
@@ -94,7 +101,7 @@ _CONVERSING = (
     ),
     click.option("-y", "--yes", is_flag=True, help="Approve every call without asking. Denied calls stay denied."),
     click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
-    click.option("-c", "--continue", "go_on", is_flag=True, help="Continue the last session."),
+    click.option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last session."),
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Use the session of that name."),
     click.option("--no-session", is_flag=True, help="Do not store this conversation."),
     click.option("--trace", metavar="FILE", help="Write the events of runs to a file, a line each, without texts."),
@@ -109,14 +116,14 @@ RECORD = click.option(
 )
 
 
-def answering(command: Command) -> Command:
+def model_options(command: Command) -> Command:
     """Add the options that select the model, its tools and the limits of a run."""
-    return with_options(_ANSWERING, command)
+    return with_options(_MODEL_OPTIONS, command)
 
 
-def conversing(command: Command) -> Command:
-    """Add the options of `answering` and those for approval, dry runs, sessions and traces."""
-    return with_options((*_ANSWERING, *_CONVERSING), command)
+def conversation_options(command: Command) -> Command:
+    """Add the options of `model_options` and those for approval, dry runs, sessions and traces."""
+    return with_options((*_MODEL_OPTIONS, *_CONVERSATION_OPTIONS), command)
 
 
 def with_options(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
@@ -124,16 +131,16 @@ def with_options(options: Sequence[Callable[[Command], Command]], command: Comma
     return reduce(lambda done, option: option(done), reversed(options), command)
 
 
-_NOT_BOTH = (
+_EXCLUSIVE = (
     ("offline", "model", "--offline selects the offline model"),
     ("tools", "no_tools", "the second gives the model no tools"),
-    ("go_on", "session", "the first continues the last session, the second the named one"),
+    ("continue_last", "session", "the first continues the last session, the second the named one"),
     ("no_session", "session", "the first stores nothing"),
-    ("no_session", "go_on", "the first stores nothing"),
+    ("no_session", "continue_last", "the first stores nothing"),
     ("as_json", "as_jsonl", "the first prints one document, the second one line per event"),
     ("quiet", "verbose", "they are opposites"),
 )
-_FLAGS = {"go_on": "--continue", "as_json": "--json", "as_jsonl": "--jsonl"}
+_FLAGS = {"continue_last": "--continue", "as_json": "--json", "as_jsonl": "--jsonl"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +163,7 @@ class AskOptions:
     safety: str | None = None
     yes: bool = False
     limits: tuple[str, ...] = ()
-    go_on: bool = False
+    continue_last: bool = False
     session: str | None = None
     no_session: bool = False
     place: str | None = None
@@ -171,7 +178,7 @@ class AskOptions:
     verbose: bool = False
 
     def __post_init__(self) -> None:
-        for one, other, why in _NOT_BOTH:
+        for one, other, why in _EXCLUSIVE:
             if getattr(self, one) and getattr(self, other):
                 raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
 
@@ -188,10 +195,10 @@ class AskOptions:
     def settings(self) -> Settings:
         """The settings resolved from these flags and the agent file. Raises ConfigError."""
         template = None if self.template is None else find_template(self.template).file
-        return settings_here(self.flags, self.agent, template)
+        return load_settings(self.flags, self.agent, template)
 
     @property
-    def wanted_schema(self) -> str | None:
+    def answer_schema(self) -> str | None:
         """The schema of the answer, given by a flag or by the template."""
         return self.schema if self.schema or self.template is None else find_template(self.template).schema
 
@@ -205,7 +212,7 @@ class AskOptions:
             "tools": () if self.no_tools else split_names(self.tools) or None,
             "safety": None if self.safety is None else SafetyLevel.of(self.safety),
             "session": "" if self.no_session else self.session,
-            "limits": dict(map(limit_of, self.limits)) or None,
+            "limits": dict(map(parse_limit, self.limits)) or None,
             "trace": self.trace,
             "options": self._options or None,
         }
@@ -213,7 +220,7 @@ class AskOptions:
     @property
     def _options(self) -> dict[str, Any]:
         """The options of the model that flags give."""
-        given = {name: option_value(value) for name, value in self.options}
+        given = checked_options({name: option_value(value) for name, value in self.options})
         named = {"reasoning_effort": self.reasoning, "max_tokens": self.max_tokens}
         return given | {name: value for name, value in named.items() if value is not None}
 
@@ -222,7 +229,7 @@ class AskOptions:
         if self.template is None:
             return question
         template = find_template(self.template)
-        text = template.filled(text_of(question), dict(self.parameters))
+        text = template.render(text_of(question), dict(self.parameters))
         if isinstance(question, str):
             return text
         return (text, *(part for part in question if not isinstance(part, str)))
@@ -233,13 +240,13 @@ def _flag(name: str) -> str:
 
 
 _PIPED = "-"
-_NAMED = re.compile(r"(?<!\S)@(?P<escape>@?)(?P<name>[^\s@]\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
+_FILE_MENTION = re.compile(r"(?<!\S)@(?P<escape>@?)(?P<name>[^\s@]\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
 """A word that can name a file, without trailing punctuation."""
 
 NO_TEXT = "The piped input is not text. Pipe text, or name a file: @photo.png, @report.pdf"
 
 
-def question_of(words: tuple[str, ...]) -> Content:
+def read_question(words: tuple[str, ...]) -> Content:
     """The question; an empty string if it is missing.
 
     `@FILE` is replaced by the text, image, PDF or recording in the file; `-` by piped input, which is otherwise
@@ -251,7 +258,7 @@ def question_of(words: tuple[str, ...]) -> Content:
     parts: list[str | Image | File] = []
     for is_plain, some in groupby(words, key=_is_plain):
         group = list(some)
-        parts += [" ".join(map(_unescaped, group))] if is_plain else map(_read, group)
+        parts += [" ".join(map(_unescape, group))] if is_plain else map(_read_word, group)
     parts = [part for part in parts if not isinstance(part, str) or part.strip()]
     if all(isinstance(part, str) for part in parts):
         return "\n\n".join(str(part) for part in parts)
@@ -265,10 +272,13 @@ def with_files(prompt: str) -> Content:
     """
     parts: list[str | Image | File] = []
     end = 0
-    for named in _NAMED.finditer(prompt):
-        if _is_file(named["name"]):
-            parts += [prompt[end : named.start()], f"@{named['name']}" if named["escape"] else _shown(named["name"])]
-            end = named.end()
+    for mention in _FILE_MENTION.finditer(prompt):
+        if _is_file(mention["name"]):
+            parts += [
+                prompt[end : mention.start()],
+                f"@{mention['name']}" if mention["escape"] else _read_file(mention["name"]),
+            ]
+            end = mention.end()
     parts.append(prompt[end:])
     if all(isinstance(part, str) for part in parts):
         return "".join(map(str, parts))
@@ -282,14 +292,14 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _shown(name: str) -> str | Image | File:
+def _read_file(name: str) -> str | Image | File:
     advice = f"To write @{name} as text: @@{name}"
     try:
-        return part_of(Path(name))
+        return read_part(Path(name))
     except OSError as error:
         raise click.UsageError(f"The file {name!r} cannot be read: {error.strerror}. {advice}") from None
     except ValueError as error:  # neither UTF-8 nor a file that models read
-        return quoted_file(Path(name).name, decoded(Path(name).read_bytes(), f"{error}. {advice}"))
+        return quoted_file(Path(name).name, decode_input(Path(name).read_bytes(), f"{error}. {advice}"))
 
 
 def text_of(question: Content) -> str:
@@ -303,23 +313,23 @@ def _is_plain(word: str) -> bool:
     return word != _PIPED and not (names_file and (" " not in word or Path(word[1:]).is_file()))
 
 
-def _unescaped(word: str) -> str:
+def _unescape(word: str) -> str:
     return word[1:] if word.startswith("@@") else word
 
 
-def _read(word: str) -> str | Image | File:
+def _read_word(word: str) -> str | Image | File:
     is_piped = word == _PIPED
     try:
         data = (b"" if sys.stdin is None else sys.stdin.buffer.read()) if is_piped else Path(word[1:]).read_bytes()
-        part = part_of(data if is_piped else Path(word[1:]))
+        part = read_part(data if is_piped else Path(word[1:]))
     except OSError as error:
         raise click.UsageError(
             f"The file {word[1:]!r} cannot be read: {error.strerror}.{_near_file(word[1:])} "
             f"To write {word} as text: @{word}"
         ) from None
     except ValueError as error:  # neither UTF-8 nor a file that models read
-        return decoded(data, NO_TEXT if is_piped else f"{error}.")
-    return decoded(data, NO_TEXT) if isinstance(part, str) else part
+        return decode_input(data, NO_TEXT if is_piped else f"{error}.")
+    return decode_input(data, NO_TEXT) if isinstance(part, str) else part
 
 
 def _near_file(name: str) -> str:
@@ -332,21 +342,21 @@ def _near_file(name: str) -> str:
     return suggestion(name, names, 0.6)
 
 
-def decoded(data: bytes, complaint: str) -> str:
+def decode_input(data: bytes, error_text: str) -> str:
     """Decode text and strip surrounding whitespace; a note on its encoding goes to stderr.
 
     Raises UsageError with the complaint for binary data.
     """
-    found = decode_text(data)
-    if found is None:
-        raise click.UsageError(complaint)
-    if found.note:
-        click.echo(f"Note on the input: {found.note}", err=True)
-    return found.text.replace("\r\n", "\n").strip()
+    text = decode_text(data)
+    if text is None:
+        raise click.UsageError(error_text)
+    if text.note:
+        click.echo(f"Note on the input: {text.note}", err=True)
+    return text.text.replace("\r\n", "\n").strip()
 
 
 EXAMPLE = "name, age int, mood happy|sad, tags list[text]"
-_KINDS: Mapping[str, Any] = {
+_TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("", "text", "str", "string"), str),
     **dict.fromkeys(("int", "integer"), int),
     **dict.fromkeys(("number", "float"), float),
@@ -355,43 +365,45 @@ _KINDS: Mapping[str, Any] = {
     "datetime": datetime,
 }
 _FIELD = re.compile(r"(?P<name>\w+)\s*(?P<kind>[^:]*?)\s*(?::\s*(?P<about>.*))?", re.DOTALL)
-_SEVERAL = re.compile(r"(?:list)?\[(.*)\]", re.DOTALL)
+_LIST_TYPE = re.compile(r"(?:list)?\[(.*)\]", re.DOTALL)
 _COMMA = re.compile(r",(?![^\[]*\])")
 _OPTIONAL = re.compile(r"\s*(?:\?|\|\s*None)$")
 _CHOICE = re.compile(r"[\w.+-]+(?:\s*\|\s*[\w.+-]+)+")
 
 
-def answer_type(text: str) -> Any:
+def parse_answer_type(text: str) -> Any:
     """The type in `FILE.py:NAME`, or a dataclass of fields `NAME KIND: description, …`; in brackets a list of it.
 
     Raises UsageError for other text, and ConfigError for a program that cannot be run.
     """
-    file, name = parted(text)
+    file, name = split_target(text)
     if name or file.suffix == ".py":
-        found = run_file(file)
-        if name in found:
-            return found[name]
-        own = [
-            each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]
+        names = run_file(file)
+        if name in names:
+            return names[name]
+        classes = [
+            each for each, value in names.items() if isinstance(value, type) and value.__module__ == names["__name__"]
         ]
-        asked = f"There is no {name!r} in {file}." if name else f"{file} has several classes."
-        raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
+        problem = f"There is no {name!r} in {file}." if name else f"{file} has several classes."
+        raise click.UsageError(
+            f"{problem} Name one: --schema {file}:NAME. Its classes: {', '.join(classes) or 'none'}."
+        )
     if text.lstrip().startswith("{") or file.suffix == ".json":
         raise click.UsageError(
             f"--schema takes fields, or a class as FILE.py:NAME, not a JSON schema. Write: {EXAMPLE!r}"
         )
-    several = _SEVERAL.fullmatch(text.strip())
-    fields = list(_fields(several[1] if several else text))
+    list_type = _LIST_TYPE.fullmatch(text.strip())
+    fields = list(_parse_fields(list_type[1] if list_type else text))
     if not fields:
         raise click.UsageError(f"--schema names no field. Example: --schema {EXAMPLE!r}")
     try:
         kind = make_dataclass("Answer", fields)
     except TypeError as error:  # duplicate field names
         raise click.UsageError(f"--schema cannot be used: {error}.") from None
-    return GenericAlias(list, kind) if several else kind
+    return GenericAlias(list, kind) if list_type else kind
 
 
-def _fields(text: str) -> Iterator[tuple[str, Any]]:
+def _parse_fields(text: str) -> Iterator[tuple[str, Any]]:
     """Yield field names and types. Multi-line text has one field per line; otherwise commas separate the fields."""
     text = text.strip()
     for line in split_lines(text) if "\n" in text else _COMMA.split(text):
@@ -399,14 +411,14 @@ def _fields(text: str) -> Iterator[tuple[str, Any]]:
         if line.strip() and (field is None or not _is_name(field["name"])):
             raise click.UsageError(f"--schema has the field {line.strip()!r}, which has no name. Write: {EXAMPLE!r}")
         if field is not None:
-            yield field["name"], _described(field["kind"], (field["about"] or "").strip(), line.strip())
+            yield field["name"], _annotate(field["kind"], (field["about"] or "").strip(), line.strip())
 
 
-def _described(word: str, about: str, said: str) -> Any:
+def _annotate(word: str, about: str, field_text: str) -> Any:
     """A field's type with its description. Without a kind, the text after the colon is the type if it parses as one."""
-    if not word and _is_kind(about):
+    if not word and _is_type(about):
         word, about = about, ""
-    kind = _kind(word, said)
+    kind = _parse_type(word, field_text)
     return Annotated[kind, about] if about else kind
 
 
@@ -414,24 +426,24 @@ def _is_name(word: str) -> bool:
     return word.isidentifier() and not keyword.iskeyword(word)
 
 
-def _is_kind(word: str) -> bool:
+def _is_type(word: str) -> bool:
     whole = _OPTIONAL.sub("", word)
-    return whole.lower() in _KINDS or bool(_SEVERAL.fullmatch(whole) or _CHOICE.fullmatch(whole))
+    return whole.lower() in _TYPES or bool(_LIST_TYPE.fullmatch(whole) or _CHOICE.fullmatch(whole))
 
 
-def _kind(word: str, said: str) -> Any:
+def _parse_type(word: str, field_text: str) -> Any:
     """Parse a field's type; `?` or Python's `| None` at the end makes it optional. Raises UsageError."""
     word = word.strip()
     if _OPTIONAL.search(word):
-        return _kind(_OPTIONAL.sub("", word), said) | None
-    if word.lower() in _KINDS:
-        return _KINDS[word.lower()]
-    if several := _SEVERAL.fullmatch(word):
-        return GenericAlias(list, _kind(several[1], said))
+        return _parse_type(_OPTIONAL.sub("", word), field_text) | None
+    if word.lower() in _TYPES:
+        return _TYPES[word.lower()]
+    if list_type := _LIST_TYPE.fullmatch(word):
+        return GenericAlias(list, _parse_type(list_type[1], field_text))
     if _CHOICE.fullmatch(word):
         return Literal[tuple(choice.strip() for choice in word.split("|"))]
-    known = ", ".join(sorted(filter(None, _KINDS)))
+    known = ", ".join(sorted(filter(None, _TYPES)))
     raise click.UsageError(
-        f"--schema has the field {said!r}, whose type is unknown. "
+        f"--schema has the field {field_text!r}, whose type is unknown. "
         f"Known: {known}, list[TYPE], one|other, and TYPE? for an optional field."
     )

@@ -12,8 +12,15 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.options import COLLECTIONS, JSON
-from agentkit.cli.settings import SettingsFile, check_project, current_folder, is_ours, parsed, templates_folder
-from agentkit.cli.terminal import clean, document_text, tell
+from agentkit.cli.settings import (
+    SettingsFile,
+    check_project,
+    current_folder,
+    has_trusted_owner,
+    parse_setting,
+    templates_folder,
+)
+from agentkit.cli.terminal import clean, document_text, print_note
 from agentkit.errors import ConfigError
 from agentkit.settings import settings_file
 
@@ -36,11 +43,11 @@ _EXAMPLE = """\
 # iterations = 10
 # tool_calls = 100
 """
-_OWN = """
+_USER_EXAMPLE = """
 # model = "gpt-5.4-mini"           # or "ollama:qwen3", which includes the provider
 # provider = "openai"              # openai, azure, offline, or a service: agentkit models
 # base_url = "http://127.0.0.1:8000/v1\""""
-_OF_PROJECT = """
+_PROJECT_EXAMPLE = """
 # In a project, this file may come from somebody else: it can narrow tools, safety and limits; its other settings
 # apply after you run: agentkit config trust. It can never set provider or base_url.
 
@@ -54,36 +61,36 @@ def config() -> None:
 
 @config.command("path")
 def show_paths() -> None:
-    """Show where the files of settings are."""
+    """Show the paths of the settings files."""
     from agentkit.cli.settings import current_folder, project_file
 
     own = settings_file()
     click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (does not exist; agentkit init writes it)'}"))
     project = project_file(current_folder())
-    text = "none" if project is None else f"{project.path}{_trust_told(project)}"
+    text = "none" if project is None else f"{project.path}{_trust_text(project)}"
     click.echo(clean(f"project  {text}"))
 
 
 @config.command("show")
 @JSON
 def show_settings(*, as_json: bool) -> None:
-    """Show each setting, and where its value came from. Nothing secret is shown."""
-    from agentkit.cli.settings import settings_here
+    """Show each setting with the source of its value. Secrets are not shown."""
+    from agentkit.cli.settings import load_settings
 
-    settings = settings_here()
+    settings = load_settings()
     named = settings.values["model"]
-    rows = [_in_use(settings) if each is named else each for each in settings.values.values()]
-    shown = [(each.key, _shown(each.key, each.value), each.source) for each in rows]
+    rows = [_effective_model(settings) if each is named else each for each in settings.values.values()]
+    shown = [(each.key, _display_value(each.key, each.value), each.source) for each in rows]
     if as_json:
         values = {key: {"value": value, "source": source} for key, value, source in shown}
         click.echo(document_text(settings=values, notes=settings.notes))
         return
-    texts = [(key, _text(value), source) for key, value, source in shown]
+    texts = [(key, _format_value(value), source) for key, value, source in shown]
     widths = [max(len(row[column]) for row in texts) for column in (0, 1)]
     for key, text, source in texts:
         click.echo(clean(f"{key:<{widths[0]}}  {text:<{min(40, widths[1])}}  {source}"))
     for note in settings.notes:
-        tell(note, "yellow")
+        print_note(note, "yellow")
 
 
 @config.command("set", short_help="Set a value in your user file.", context_settings={"ignore_unknown_options": True})
@@ -95,14 +102,25 @@ def set_value(*, key: str, value: str) -> None:
 
     path = settings_file()
     set_in_file(path, key, value)
-    tell(f"Written: {key} in {path}")
+    print_note(f"Written: {key} in {path}")
+
+
+@config.command("unset")
+@click.argument("key")
+def unset_value(*, key: str) -> None:
+    """Remove KEY from your own file, so that its default applies again."""
+    from agentkit.cli.settings import set_in_file
+
+    path = settings_file()
+    set_in_file(path, key, None)
+    print_note(f"Removed: {key} from {path}")
 
 
 @config.command("trust", short_help="Trust the project's settings and instructions.")
 def trust_project() -> None:
     """Trust the settings in the project file here, and the AGENTS.md and skills of this folder for `agentkit code`.
 
-    The file can then set model, session, instruction, trace, and wider tools and limits. Each holds until it changes.
+    The file can then set model, session, instruction, trace, and wider tools and limits, until it is changed.
     """
     from agentkit.agents.coding import ProjectFiles
     from agentkit.cli.settings import as_settings_file, current_folder, project_file, trust
@@ -111,10 +129,10 @@ def trust_project() -> None:
     project, instructions = project_file(folder), ProjectFiles.of(folder)
     if project is not None:
         trust(project)
-        tell(f"Trusted until it changes: {project.path}")
+        print_note(f"Trusted until it changes: {project.path}")
     if instructions is not None:
         trust(as_settings_file(instructions))
-        tell(f"Trusted until they change: {instructions.summary} of {folder}")
+        print_note(f"Trusted until they change: {instructions.summary} of {folder}")
     if project is None and instructions is None:
         raise ConfigError(
             "This folder has no project file (here or above), no AGENTS.md and no skills. To create a project file: "
@@ -125,11 +143,11 @@ def trust_project() -> None:
 @click.command(short_help="Write a commented settings file.")
 @click.option("--project", is_flag=True, help="Write agentkit.toml in this folder instead of your user file.")
 def init(*, project: bool) -> None:
-    """Write a commented file of settings: your own, or this project's. One that is there stays as it is."""
+    """Write a commented settings file: your own, or this project's. An existing file is not changed."""
     from agentkit.cli.settings import PROJECT_FILE, current_folder
 
     path = current_folder() / PROJECT_FILE if project else settings_file()
-    where, system = (_OF_PROJECT, "") if project else (_OWN, ", system")
+    where, system = (_PROJECT_EXAMPLE, "") if project else (_USER_EXAMPLE, ", system")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as stream:
@@ -138,10 +156,10 @@ def init(*, project: bool) -> None:
         raise ConfigError(f"{path} already exists. Edit it, or move it first.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
-    tell(f"Written: {path}")
+    print_note(f"Written: {path}")
 
 
-def _in_use(settings: Settings) -> Setting:
+def _effective_model(settings: Settings) -> Setting:
     """The model that is in use, with the reason for it; the setting itself if no provider is configured."""
     from agentkit.cli.settings import Setting
     from agentkit.errors import AgentKitError
@@ -155,13 +173,13 @@ def _in_use(settings: Settings) -> Setting:
     return Setting("model", about.model if named.value is None else named.value, source)
 
 
-def _trust_told(project: SettingsFile) -> str:
+def _trust_text(project: SettingsFile) -> str:
     from agentkit.cli.settings import is_trusted
 
     return "  (trusted)" if is_trusted(project) else "  (not trusted; agentkit config trust)"
 
 
-def _shown(key: str, value: Any) -> Any:
+def _display_value(key: str, value: Any) -> Any:
     """A value as JSON data, without secrets."""
     from agentkit.decisions import SafetyLevel
     from agentkit.llm.endpoint import shown_url
@@ -176,7 +194,7 @@ def _shown(key: str, value: Any) -> Any:
     return redact(value) if isinstance(value, str) else value
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "-"
     return ", ".join(value) if isinstance(value, list) else f"{value}".replace("\n", " ")
@@ -208,10 +226,10 @@ class Template:
         names = string.Template(self.prompt).get_identifiers()
         return [name for name in names if name != _INPUT]
 
-    def filled(self, question: str, given: Mapping[str, str]) -> str:
+    def render(self, question: str, arguments: Mapping[str, str]) -> str:
         """The prompt with its parameters. Raises UsageError for missing and unknown ones."""
-        values = {**self.defaults, **given}
-        unknown = given.keys() - {*self.parameters, *self.defaults}
+        values = {**self.defaults, **arguments}
+        unknown = arguments.keys() - {*self.parameters, *self.defaults}
         if unknown:
             known = ", ".join(self.parameters) or "none"
             raise click.UsageError(f"The template {self.name!r} has no parameter {min(unknown)!r}. Known: {known}.")
@@ -256,7 +274,7 @@ def read_template(path: Path) -> Template:
         raise ConfigError(
             f"{path}: the prompt contains a $ that does not begin a parameter. Write $$ for a dollar sign."
         )
-    settings = {name: parsed(path, content.decode(), name, value) for name, value in data.items()}
+    settings = {name: parse_setting(path, content.decode(), name, value) for name, value in data.items()}
     file = SettingsFile(path, settings, content)
     if path.parent != templates_folder():
         check_project(file)
@@ -270,10 +288,11 @@ def _files() -> Iterator[Path]:
     project = next((each / PROJECT_FOLDER for each in (here, *here.parents) if (each / PROJECT_FOLDER).is_dir()), None)
     for folder in (project, templates_folder()):
         if folder is not None and folder.is_dir():
-            yield from (path for path in sorted(folder.glob(f"*{_SUFFIX}")) if is_ours(path))
+            yield from (path for path in sorted(folder.glob(f"*{_SUFFIX}")) if has_trusted_owner(path))
 
 
 @click.command(short_help="List the templates for -T.")
+@click.argument("action", type=click.Choice(["list"]), required=False, metavar="[list]", expose_value=False)
 @JSON
 def templates(*, as_json: bool) -> None:
     """List the templates: name, parameters, description and file.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import line_text, shown_word, tell
+from agentkit.cli.terminal import line_text, print_note, quote_word
 from agentkit.errors import SessionError
 from agentkit.event_rendering import suggestion
 from agentkit.sessions.export import new_name
@@ -28,52 +28,52 @@ if TYPE_CHECKING:
     from agentkit.cli.ask_options import AskOptions
     from agentkit.cli.settings import Settings
 
-_ASK = 'Start one: agentkit "How much is 17% of 2400?"'
+_START_HINT = 'Start one: agentkit "How much is 17% of 2400?"'
 _MAX_FOLDERS, _MAX_NAMES = 1_000, 5_000
 
 
-def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
+def select_session(options: AskOptions, settings: Settings) -> Session | None:
     """The selected session, without a store if nothing is stored; None for a new one.
 
     Raises UsageError if this folder has no conversation to continue.
     """
-    if order.go_on:
-        return continued(order.place)
+    if options.continue_last:
+        return latest_session(options.place)
     name = settings.of("session")
     if name is None:
         return None
     if not name:
         return Session()
-    session = Session.open(order.place, name)
-    note_latest(order.place, name)
+    session = Session.open(options.place, name)
+    record_latest(options.place, name)
     return session
 
 
-def continued(place: str | None) -> Session:
+def latest_session(place: str | None) -> Session:
     """The latest conversation of this folder, or of `place`. Raises UsageError without one."""
     index = _load()
     latest = index["folders"].get(_here(), {})
     if latest.get("place", "") == (place or ""):
-        brief = _brief_sessions()
-        if not latest.get("name") and brief:
-            return keep(Session.open(_brief_place(), brief[0]), place)
+        temporary = _temporary_sessions()
+        if not latest.get("name") and temporary:
+            return make_permanent(Session.open(_temporary_place(), temporary[0]), place)
         names = [summary.name for summary in Session.summaries(place)]
         if latest.get("name") in names:
             return Session.open(place, latest["name"])
     summaries = Session.summaries(place)
-    free = [each.name for each in summaries if place is not None or each.name not in index["names"]]
-    if free:  # of a program, in whichever folder
-        return Session.open(place, free[0])
+    unassigned = [each.name for each in summaries if place is not None or each.name not in index["names"]]
+    if unassigned:  # of a program, in whichever folder
+        return Session.open(place, unassigned[0])
     if summaries:
         name = summaries[0].name
         raise click.UsageError(
-            f"This folder has no conversation to continue. {_ASK}\n"
-            f'The latest one elsewhere: agentkit --session {shown_word(name)} "..."'
+            f"This folder has no conversation to continue. {_START_HINT}\n"
+            f'The latest one elsewhere: agentkit --session {quote_word(name)} "..."'
         )
-    raise click.UsageError(f"No conversation can be continued. {_ASK}")
+    raise click.UsageError(f"No conversation can be continued. {_START_HINT}")
 
 
-def continues(session: Session) -> str:
+def continuation_text(session: Session) -> str:
     """The name of a continued session and its latest prompt, on one line."""
     from agentkit.event_rendering import content_text
     from agentkit.messages import UserMessage
@@ -82,37 +82,37 @@ def continues(session: Session) -> str:
     return f"Continues {session.name!r}" + (f": {line_text(asked[-1])}" if asked else ".")
 
 
-def brief_session(question: str) -> Session:
+def temporary_session(question: str) -> Session:
     """The session of a question, stored until the next one in this folder; not stored if that is not possible."""
-    place = _brief_place()
+    place = _temporary_place()
     try:
         Path(place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in _brief_sessions():
+        for name in _temporary_sessions():
             with contextlib.suppress(SessionError):  # the question of another process is still running
                 Session.open(place, name).delete()
         session = Session.open(place, new_name(question))
-        note_latest(None, "")
+        record_latest(None, "")
     except (SessionError, OSError) as error:
-        tell(f"This conversation is not stored: {error}", "yellow")
+        print_note(f"This conversation is not stored: {error}", "yellow")
         return Session()
     return session
 
 
-def keep(session: Session, place: str | None) -> Session:
-    """Move a brief session to the kept ones and return it. Raises SessionError."""
+def make_permanent(session: Session, place: str | None) -> Session:
+    """Make a temporary session permanent and return it. Raises SessionError."""
     if session.store is None:
         return session
-    kept = Session.open(place, session.name)
-    if kept.store is not None:
-        kept.store.create(kept.name, session.entries)
+    permanent = Session.open(place, session.name)
+    if permanent.store is not None:
+        permanent.store.create(permanent.name, session.entries)
     session.delete()
-    note_latest(place, kept.name)
-    return Session.open(place, kept.name)
+    record_latest(place, permanent.name)
+    return Session.open(place, permanent.name)
 
 
-def is_brief(session: Session) -> bool:
+def is_temporary(session: Session) -> bool:
     """Whether a session is stored only until the next question."""
-    return session.store is not None and str(getattr(session.store, "path", "")) == _brief_place()
+    return session.store is not None and str(getattr(session.store, "path", "")) == _temporary_place()
 
 
 def new_session(place: str | None, question: str) -> Session:
@@ -122,9 +122,9 @@ def new_session(place: str | None, question: str) -> Session:
     except SessionError as error:
         if place is not None:
             raise
-        tell(f"This conversation is not stored: {error}", "yellow")
+        print_note(f"This conversation is not stored: {error}", "yellow")
         return Session()
-    note_latest(place, session.name)
+    record_latest(place, session.name)
     return session
 
 
@@ -136,8 +136,8 @@ def configured_session(place: str | None, name: str, otherwise: str = "") -> Ses
     return Session.open(place, name)
 
 
-def note_latest(place: str | None, name: str) -> None:
-    """Store that this session is the latest of this folder; an empty name means the brief session."""
+def record_latest(place: str | None, name: str) -> None:
+    """Store that this session is the latest of this folder; an empty name means the temporary session."""
     latest, index = {"place": place or "", "name": name}, _load()
     folders, names = index["folders"], index["names"]
     if folders.pop(_here(), None) == latest:
@@ -149,7 +149,7 @@ def note_latest(place: str | None, name: str) -> None:
         _index().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(_index(), json.dumps(kept))
     except OSError as error:
-        tell(f"-c will not find this conversation: {error}", "yellow")
+        print_note(f"-c will not find this conversation: {error}", "yellow")
 
 
 class _Index(TypedDict):
@@ -175,10 +175,10 @@ def _here() -> str:
     return os.path.realpath(os.curdir)
 
 
-def _brief_place() -> str:
+def _temporary_place() -> str:
     folder = hashlib.sha256(_here().encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return str(state_folder() / "latest" / f"{folder}.db")
 
 
-def _brief_sessions() -> list[str]:
-    return [each.name for each in Session.summaries(_brief_place())] if Path(_brief_place()).exists() else []
+def _temporary_sessions() -> list[str]:
+    return [each.name for each in Session.summaries(_temporary_place())] if Path(_temporary_place()).exists() else []

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.cli.terminal import SCHEMA_VERSION, clean, escaped, line_text
+from agentkit.cli.terminal import SCHEMA_VERSION, clean, escape_invisible, line_text
 from agentkit.decisions import Verdict
-from agentkit.event_rendering import answer_in, arguments_in, arguments_text, is_shallow, json_value
+from agentkit.event_rendering import arguments_text, is_shallow, main_text, parse_arguments, parse_json
 from agentkit.safety.approval import APPROVED
 from agentkit.safety.policy import RAISE_LEVEL
 from agentkit.workspace import safe_open
@@ -16,10 +16,10 @@ from agentkit.workspace import safe_open
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
     from agentkit.events import ToolCallFinished
-    from agentkit.messages import Missed, ToolCall, ToolResult
+    from agentkit.messages import FailedModel, ToolCall, ToolResult
 
 _MAX_REFUSAL_CHARS = 240  # longer, because a refusal ends with its remedy
-_WORTH_TELLING_SECONDS = 0.3
+_MIN_SHOWN_SECONDS = 0.3
 _LEVELS = ("network", "system")
 _OTHER_FOLDER = "File tools reach only this folder. To work in another one, change into it: cd FOLDER"
 
@@ -28,7 +28,7 @@ def json_line(document: Mapping[str, Any]) -> str:
     """Render a document as one line of JSON; characters that `clean` would remove are escaped. Raises SessionError."""
     from agentkit.sessions.codec import to_line
 
-    return escaped(to_line(document))
+    return escape_invisible(to_line(document))
 
 
 def started_line(call: ToolCall) -> str:
@@ -41,11 +41,11 @@ def call_line(used: ToolCallFinished) -> str:
     result = used.result
     judgment = judgment_text(result)
     verdict = f"  [{judgment}]" if judgment else ""
-    seconds = "" if result.seconds < _WORTH_TELLING_SECONDS else f"  {result.seconds:.1f} s"
+    seconds = "" if result.seconds < _MIN_SHOWN_SECONDS else f"  {result.seconds:.1f} s"
     return f"{started_line(used.call)} → {outcome_text(result)}{verdict}{seconds}"
 
 
-def missed_line(missed: Missed) -> str:
+def fallback_line(missed: FailedModel) -> str:
     """A model that failed, and why, on one line; another model has answered."""
     return f"no answer from {missed.model}: {line_text(missed.error)}"
 
@@ -54,7 +54,7 @@ def outcome_text(result: ToolResult) -> str:
     """The result or error of a tool call, on one line."""
     if was_refused(result):
         return line_text(shell_remedy(result.error or ""), _MAX_REFUSAL_CHARS)
-    return line_text(result.error or answer_in(result)) or "(nothing)"
+    return line_text(result.error or main_text(result)) or "(nothing)"
 
 
 def shell_remedy(text: str) -> str:
@@ -100,7 +100,8 @@ def run_document(result: RunResult[Any], plain: Callable[[Any], Any] = str) -> d
             "unreported": result.usage.unreported,
         },
         "tool_calls": [
-            {"arguments": arguments_in(used.call.arguments), **result_fields(used.result)} for used in result.tool_calls
+            {"arguments": parse_arguments(used.call.arguments), **result_fields(used.result)}
+            for used in result.tool_calls
         ],
     }
 
@@ -111,7 +112,7 @@ def result_fields(result: ToolResult) -> dict[str, Any]:
         "tool": result.tool,
         "status": result.status,
         "error": result.error,
-        "result": json_value(result.content),
+        "result": parse_json(result.content),
         "decision": result.decision.to_dict() if result.decision else None,
         "seconds": round(result.seconds, 6),
     }

@@ -15,7 +15,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.options import JSON
-from agentkit.cli.terminal import ANSWERED, FAILED, at_a_shell, clean, document_text, fitted
+from agentkit.cli.terminal import ANSWERED, FAILED, clean, document_text, for_shell, wrap_lines
 from agentkit.installation import install_command
 from agentkit.settings import environment
 
@@ -38,7 +38,7 @@ class Finding:
 
     name: str
     state: Literal["ok", "missing", "failed"]
-    found: str
+    detail: str
     fix: str = ""
 
 
@@ -50,33 +50,33 @@ def doctor(*, as_json: bool) -> int:
 
     with ThreadPoolExecutor() as pool:  # the sandboxes are processes, which start at the same time
         started = {group: [pool.submit(list, check()) for check in checks] for group, checks in _CHECKS.items()}
-        found = {group: [each for one in checks for each in one.result()] for group, checks in started.items()}
-    findings = [each for group in found.values() for each in group]
+        groups = {group: [each for one in checks for each in one.result()] for group, checks in started.items()}
+    findings = [each for group in groups.values() for each in group]
     failed = any(finding.state == "failed" for finding in findings)
-    step = _next_step(found)
+    step = _next_step(groups)
     if as_json:
         click.echo(document_text(ok=not failed, findings=[asdict(each) for each in findings], next_step=step))
         return FAILED if failed else ANSWERED
     width = max(len(finding.name) for finding in findings)
-    for group, some in found.items():
+    for group, some in groups.items():
         click.echo(f"{group}")
         for each in some:
-            rows = [f"  {_MARKS[each.state]} {each.name:<{width}}  {each.found}"]
+            rows = [f"  {_MARKS[each.state]} {each.name:<{width}}  {each.detail}"]
             rows += [f"    {'':<{width}}  → {each.fix}"] if each.fix else []
-            click.echo("\n".join(fitted(clean(row), sys.stdout, width + 8) for row in rows))
-    click.echo(fitted(clean(f"\nNext step: {step}"), sys.stdout))
+            click.echo("\n".join(wrap_lines(clean(row), sys.stdout, width + 8) for row in rows))
+    click.echo(wrap_lines(clean(f"\nNext step: {step}"), sys.stdout))
     return FAILED if failed else ANSWERED
 
 
-def _next_step(found: Mapping[str, Sequence[Finding]]) -> str:
+def _next_step(groups: Mapping[str, Sequence[Finding]]) -> str:
     """The one thing to do next: repair what failed, then choose a provider, then isolation, then ask."""
-    findings = [each for group in found.values() for each in group]
+    findings = [each for group in groups.values() for each in group]
     failed = next((each for each in findings if each.state == "failed"), None)
     if failed is not None:
-        return f"repair {failed.name}: {failed.fix or failed.found}"
+        return f"repair {failed.name}: {failed.fix or failed.detail}"
     if any(each.name == "provider" and each.state == "missing" for each in findings):
         return "store a key: agentkit keys set openai   (or ask the offline model: agentkit --offline ...)"
-    weak = next((each for each in found[_RUNNING] if each.state == "missing"), None)
+    weak = next((each for each in groups[_RUNNING] if each.state == "missing"), None)
     if weak is not None:
         return f"isolate {weak.name}: {weak.fix}"
     return 'ask a question: agentkit "How much is 17% of 2400?"'
@@ -95,7 +95,7 @@ def _installation() -> Iterator[Finding]:
         yield Finding("packages", "missing", "agentkit runs from its source folder", install_command())
         return
     wrong = [each for each in required if each.state != "ok"]
-    yield from wrong or [Finding("packages", "ok", ", ".join(f"{each.name} {each.found}" for each in required))]
+    yield from wrong or [Finding("packages", "ok", ", ".join(f"{each.name} {each.detail}" for each in required))]
 
 
 _EXTRAS = {
@@ -119,18 +119,18 @@ def _extras() -> Iterator[Finding]:
         return
     for extra, purpose in _EXTRAS.items():
         is_complete = all(each.state == "ok" for each in _required(lines, extra))
-        how = "" if is_complete else install_command(extra)
-        yield Finding(extra, "ok" if is_complete else "missing", purpose, how)
+        fix = "" if is_complete else install_command(extra)
+        yield Finding(extra, "ok" if is_complete else "missing", purpose, fix)
 
 
 def _provider() -> Iterator[Finding]:
-    from agentkit.cli.settings import settings_here
+    from agentkit.cli.settings import load_settings
     from agentkit.errors import AgentKitError
 
     try:
-        about = settings_here().llm().describe()
+        about = load_settings().llm().describe()
     except AgentKitError as error:
-        yield Finding("provider", "missing", "none", at_a_shell(" ".join(str(error).split())))
+        yield Finding("provider", "missing", "none", for_shell(" ".join(str(error).split())))
         return
     yield Finding("provider", "ok", f"{about.provider}, decided by {about.decided_by}")
     yield Finding("model", "ok", f"{about.model} {'on' if about.endpoint == 'this machine' else 'at'} {about.endpoint}")
@@ -142,7 +142,7 @@ def _python_sandbox() -> Iterator[Finding]:
     from agentkit.settings import sandbox_backend
 
     yield Finding("sandbox", "ok", f"{sandbox_backend()}; AGENTKIT_SANDBOX=kernel or =docker chooses it")
-    yield _tried("run_python", lambda: run_python("print(6 * 7)"))
+    yield _check_program("run_python", lambda: run_python("print(6 * 7)"))
 
 
 def _shell_sandbox() -> Iterator[Finding]:
@@ -153,10 +153,10 @@ def _shell_sandbox() -> Iterator[Finding]:
     if shutil.which("bash") is None:
         yield Finding("run_shell", "missing", "no bash", "install bash")
     else:
-        yield _tried("run_shell", lambda: run_command("echo 42", str(Path.cwd()), Confinement(writable=False)))
+        yield _check_program("run_shell", lambda: run_command("echo 42", str(Path.cwd()), Confinement(writable=False)))
 
 
-def _tried(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> Finding:
+def _check_program(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> Finding:
     """Run a harmless program that prints 42, and check its output."""
     from agentkit.errors import SandboxError
 
@@ -167,8 +167,8 @@ def _tried(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> 
     if outcome.output.strip() == "42":
         unsearched = getattr(outcome, "unsearched", "")
         if unsearched:
-            found = f"runs, but secrets of this folder may stay readable, because {unsearched}"
-            return Finding(name, "missing", found, "use a smaller folder as workspace")
+            detail = f"runs, but secrets of this folder may stay readable, because {unsearched}"
+            return Finding(name, "missing", detail, "use a smaller folder as workspace")
         boundary = outcome.boundary
         if boundary.is_strong:
             return Finding(name, "ok", f"runs isolated: {boundary.describe()}")
@@ -184,8 +184,8 @@ def _required(lines: Iterable[str], extra: str) -> Iterator[Finding]:
 
     for line in lines:
         package = re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0]
-        named = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
-        if (named[1] if named else "") != extra or "python_version" in line:
+        marker = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
+        if (marker[1] if marker else "") != extra or "python_version" in line:
             continue
         try:
             yield Finding(package, "ok", version(package))
@@ -226,15 +226,15 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
     `models list [PROVIDER]` asks the provider for the names of its models.
     """
     if names[:1] == ("list",):
-        _list_offered(names[1:], as_json=as_json)
+        _list_models(names[1:], as_json=as_json)
         return
-    from agentkit.cli.settings import settings_here
+    from agentkit.cli.settings import load_settings
     from agentkit.errors import NoProvider
 
-    settings, parts, problem = settings_here(), [], None
+    settings, parts, problem = load_settings(), [], None
     for name in names or (None,):
         try:
-            parts += [_about(each) for each in settings.llm(name).with_fallbacks()]
+            parts += [_model_data(each) for each in settings.llm(name).with_fallbacks()]
         except NoProvider as error:
             if names:
                 raise
@@ -244,21 +244,21 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
         click.echo(document_text(models=parts, providers=providers))
         return
     lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in parts]
-    lines += [at_a_shell(f"{problem}")] if problem else []
+    lines += [for_shell(f"{problem}")] if problem else []
     if not names:
         width = max(len(name) for name, _, _ in _providers())
         lines.append("\n".join(f"{_READY_MARKS[ready]} {name:<{width}}  {why}" for name, ready, why in _providers()))
-    click.echo(fitted(clean("\n\n".join(lines)), sys.stdout, 15))
+    click.echo(wrap_lines(clean("\n\n".join(lines)), sys.stdout, 15))
 
 
-def _list_offered(providers: tuple[str, ...], *, as_json: bool) -> None:
+def _list_models(providers: tuple[str, ...], *, as_json: bool) -> None:
     """Print the models that a provider offers. Raises ModelError."""
-    from agentkit.cli.settings import settings_here
+    from agentkit.cli.settings import load_settings
     from agentkit.llm.detection import PROVIDERS
 
     if len(providers) > 1:
         raise click.UsageError("Name one provider: agentkit models list PROVIDER")
-    settings = settings_here()
+    settings = load_settings()
     wanted = providers[0] if providers else None
     if wanted is not None and wanted not in PROVIDERS:
         from agentkit.event_rendering import suggestion
@@ -274,19 +274,19 @@ def _list_offered(providers: tuple[str, ...], *, as_json: bool) -> None:
         click.echo(clean(name))
 
 
-def _about(llm: LLM) -> dict[str, Any]:
+def _model_data(llm: LLM) -> dict[str, Any]:
     """The description of a model with price and context window, as JSON data."""
     from agentkit.llm.pricing import context_window, price_under
 
     price, tariff = price_under(llm.tariff), llm.tariff
     return {
         **asdict(llm.describe()),
-        "price": None if price is None else _price_fields(price),
+        "price": None if price is None else _price_data(price),
         "window_tokens": context_window(tariff.provider, tariff.model),
     }
 
 
-def _price_fields(price: Price) -> dict[str, Any]:
+def _price_data(price: Price) -> dict[str, Any]:
     return {
         "input": price.input,
         "cached": price.cached,
@@ -333,18 +333,18 @@ def _providers() -> list[tuple[str, bool | None, str]]:
 
     variables = environment()
     azure = [name for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT") if name not in variables]
-    rows: list[tuple[str, bool | None, str]] = [_keyed("openai", "OPENAI_API_KEY", variables)]
+    rows: list[tuple[str, bool | None, str]] = [_key_status("openai", "OPENAI_API_KEY", variables)]
     rows.append(("azure", not azure, f"{' and '.join(azure)} not set" if azure else "AZURE_OPENAI_API_KEY is set"))
     for name, service in SERVICES.items():
         if service.key_variable:
-            rows.append(_keyed(name, service.key_variable, variables))
+            rows.append(_key_status(name, service.key_variable, variables))
         else:
             rows.append((name, None, f"no key needed; if it runs at {service.base_url}"))
     has_offline = find_spec("needle") is not None
-    how = "installed; no key, no network" if has_offline else install_command("offline")
-    return [*rows, ("offline", has_offline, how)]
+    status = "installed; no key, no network" if has_offline else install_command("offline")
+    return [*rows, ("offline", has_offline, status)]
 
 
-def _keyed(name: str, variable: str, variables: Mapping[str, str]) -> tuple[str, bool, str]:
+def _key_status(name: str, variable: str, variables: Mapping[str, str]) -> tuple[str, bool, str]:
     is_set = variable in variables
     return name, is_set, f"{variable} is {'' if is_set else 'not '}set"

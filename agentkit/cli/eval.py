@@ -13,26 +13,26 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.cli.loaders import SUFFIX, one_in, parted, run_file
+from agentkit.cli.loaders import SUFFIX, run_file, select_object, split_target
 from agentkit.cli.options import FILE, Fraction, WholeNumber, limits_option
-from agentkit.cli.settings import limit_of, settings_here
+from agentkit.cli.settings import load_settings, parse_limit
 from agentkit.cli.terminal import (
     ANSWERED,
     FAILED,
     INTERRUPTED,
     LIMIT,
     clean,
-    fitted,
-    halves,
     json_text,
-    remedied,
-    shown_word,
-    tell,
+    print_note,
+    quote_word,
+    split_remedy,
+    with_remedy,
+    wrap_lines,
 )
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.environment import Cassettes
 from agentkit.evals.report import Comparison, Report
-from agentkit.evals.run_config import Tried, is_tried, name_of
+from agentkit.evals.run_config import Target, is_target, name_of
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import suggestion
 from agentkit.llm.pricing import cost_of
@@ -55,7 +55,7 @@ Examples:
   agentkit eval compare main.json branch.json
 """
 _SCORERS = ("contains", "exact", "json_equal", "matches", "numeric", "tool_calls")
-scorers_of_a_file = click.option(
+scorer_option = click.option(
     "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="The scorer for a file of cases."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
@@ -69,7 +69,7 @@ _HTML = click.option("--html", "html_to", type=FILE, metavar="FILE", help="Write
 
 @click.group("eval", epilog=_EXAMPLES, short_help="Evaluate an agent with a suite of cases.")
 def evaluation() -> None:
-    """Run suites of cases over agents and models, and report how often they are right, and how sure that is."""
+    """Run suites of cases over agents and models, and report success rates with confidence intervals."""
 
 
 @evaluation.command("run", epilog=_EXAMPLES, short_help="Run a suite over agents and models.")
@@ -83,7 +83,7 @@ def evaluation() -> None:
 )
 @click.option("-m", "--model", "models", multiple=True, metavar="NAME", help="Run on this model. Repeatable.")
 @click.option("--offline", is_flag=True, help="Run on the model in the offline extra: no key, no network.")
-@scorers_of_a_file
+@scorer_option
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="Only cases with one of these tags. Repeatable.")
 @click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is run.")
 @click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent to models that support seeds.")
@@ -108,28 +108,30 @@ def run_suite(**options: Any) -> int:
     """Run the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
     The table goes to stdout. The exit code is 0 when all thresholds are met, 1 when a threshold is missed, the
-    baseline was better, or nothing was answered, 3 when a limit has left trials undone.
+    baseline was better, or nothing was answered, 3 when a limit prevented some trials.
     """
     _check(**options)
     files = ReportFiles(**{each.name: options.pop(each.name) for each in fields(ReportFiles)})
     threshold, baseline_path, no_broken = (options.pop(name) for name in ("threshold", "baseline", "no_broken"))
-    limits: dict[str, Any] = dict(map(limit_of, options.pop("limits")))
-    baseline = None if baseline_path is None else report_in(baseline_path)
+    limits: dict[str, Any] = dict(map(parse_limit, options.pop("limits")))
+    baseline = None if baseline_path is None else load_report(baseline_path)
     try:
         report = _report(options.pop("suite"), **options, limits=replace(UNLIMITED, **limits) if limits else None)
     except KeyboardInterrupt:
         # Print how to resume the suite; return the exit code
-        kept = options["resume"]
-        if kept is None:
-            tell("Interrupted.\nNothing was stored. With --resume FILE, each finished trial is stored.")
+        resume_file = options["resume"]
+        if resume_file is None:
+            print_note("Interrupted.\nNothing was stored. With --resume FILE, each finished trial is stored.")
         else:
-            tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
+            print_note(
+                f"Interrupted.\nThe work so far is stored. Continue with: --resume {quote_word(str(resume_file))}"
+            )
         return INTERRUPTED
-    tell_report(report, files)
-    codes = [_missed(report, threshold)]
+    print_report(report, files)
+    codes = [_threshold_exit_code(report, threshold)]
     # If JSON is written to stdout, everything else goes to stderr.
-    if baseline is not None and compared(baseline, report, no_broken=no_broken, to_stderr=files.as_json):
-        tell(f"The results are worse than {baseline_path}.", "red")
+    if baseline is not None and print_comparison(baseline, report, no_broken=no_broken, to_stderr=files.as_json):
+        print_note(f"The results are worse than {baseline_path}.", "red")
         codes.append(FAILED)
     return max(codes, key=(ANSWERED, FAILED, LIMIT).index)
 
@@ -143,7 +145,7 @@ def run_suite(**options: Any) -> int:
 @_MARKDOWN
 def show_report(*, report: Path, **places: Any) -> None:
     """Show the REPORT that `eval run -o` wrote, also as a page, JUnit XML or Markdown."""
-    tell_report(report_in(report), ReportFiles(**places))
+    print_report(load_report(report), ReportFiles(**places))
 
 
 @evaluation.command("compare", short_help="Compare two reports.")
@@ -153,28 +155,28 @@ def show_report(*, report: Path, **places: Any) -> None:
 @click.option("--no-broken", is_flag=True, help="Fail when any case that passed before fails.")
 def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: bool) -> int:
     """Compare two reports of the same cases; the exit code is 1 when the second is significantly worse."""
-    is_worse = compared(report_in(before), report_in(after), agent, no_broken=no_broken)
+    is_worse = print_comparison(load_report(before), load_report(after), agent, no_broken=no_broken)
     return FAILED if is_worse else ANSWERED
 
 
-def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
+def load_suite(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
     """Load the suite from `FILE.py`, `FILE.py:NAME` or a file of cases, and the other names in a Python file.
 
     Raises UsageError if the suite is missing, ConfigError if the file is invalid.
     """
     from agentkit import evals
 
-    path, name = parted(place)
+    path, name = split_target(place)
     if path.suffix != SUFFIX:
         chosen = [getattr(evals, each)() for each in scorers or ("contains", "tool_calls")]
-        return _cases_in(path, chosen), {}
+        return _load_cases(path, chosen), {}
     if scorers:
         raise click.UsageError("--scorer is for files of cases; a Python file names its scorers itself.")
     found = run_file(path)
-    return one_in(found, name, evals.Suite, path), found
+    return select_object(found, name, evals.Suite, path), found
 
 
-def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
+def _load_cases(path: Path, scorers: Sequence[Any]) -> Suite:
     """Load the suite from a file of cases. Raises ConfigError with a remedy."""
     from agentkit.evals.case import FIELDS
     from agentkit.evals.suite import Suite
@@ -185,10 +187,10 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
         if isinstance(error.__cause__, OSError):
             raise
         remedy = f"Correct the file; the fields of a case are {', '.join(FIELDS)}."
-        raise ConfigError(remedied(error, remedy)) from error
+        raise ConfigError(with_remedy(error, remedy)) from error
 
 
-def agents_in(places: Sequence[str], others: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
+def load_agents(places: Sequence[str], others: Mapping[str, Any], settings: Settings) -> dict[str, Target]:
     """Load the named agents: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
 
     A function is named as `FILE.py:NAME` or by its name in the suite's file. Without names, use the agents in that
@@ -197,33 +199,33 @@ def agents_in(places: Sequence[str], others: Mapping[str, Any], settings: Settin
     if not places:
         found = [each for each in others.values() if isinstance(each, Agent)] or [settings.agent()]
         return {agent.name: agent for agent in found}
-    agents = [agent_in(place, others, settings) for place in places]
-    named = {name_of(agent): agent for agent in agents}
-    if len(named) == len(agents):
-        return named
+    agents = [load_agent(place, others, settings) for place in places]
+    by_name = {name_of(agent): agent for agent in agents}
+    if len(by_name) == len(agents):
+        return by_name
     return dict(zip(places, agents, strict=True))
 
 
 def _near(name: str, found: Mapping[str, Any]) -> str:
     """Suggest the agent or function of a file closest to a name; empty if none is close."""
     return suggestion(
-        name, [each for each, value in found.items() if is_tried(value) and not each.startswith("_")], 0.7
+        name, [each for each, value in found.items() if is_target(value) and not each.startswith("_")], 0.7
     )
 
 
-def agent_in(place: str, others: Mapping[str, Any], settings: Settings) -> Tried:
+def load_agent(place: str, others: Mapping[str, Any], settings: Settings) -> Target:
     """Load one named agent or function. A text file without a model uses the model of the settings."""
     from agentkit.agents.agent_file import read_manifesto
 
-    if is_tried(others.get(place)):
-        agent: Tried = others[place]
+    if is_target(others.get(place)):
+        agent: Target = others[place]
         return agent
-    path, name = parted(place)
+    path, name = split_target(place)
     if path.suffix == SUFFIX:
         found = run_file(path)
-        if name and not is_tried(found.get(name)) and (near := _near(name, found)):
+        if name and not is_target(found.get(name)) and (near := _near(name, found)):
             raise click.UsageError(f"{path} defines no agent or function {name!r}.{near}")
-        return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
+        return found[name] if is_target(found.get(name)) else select_object(found, name, Agent, path)
     known = [each for each, value in others.items() if isinstance(value, Agent)]
     if known and not path.exists():
         text = f"Neither a file nor an agent is named {place!r}.{_near(place, others)}"
@@ -231,14 +233,14 @@ def agent_in(place: str, others: Mapping[str, Any], settings: Settings) -> Tried
     return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
 
 
-def report_in(path: Path) -> Report:
+def load_report(path: Path) -> Report:
     """Load a report from a file. Raises ConfigError with a remedy."""
     try:
         return Report.read(path)
     except SessionError as error:
-        what, _ = halves(f"{error}")
-        free = "report.json" if path.exists() else str(path)  # an existing file can be the suite
-        raise ConfigError(f"{what} Write one with: agentkit eval run SUITE -o {shown_word(free)}") from None
+        problem, _ = split_remedy(f"{error}")
+        path_hint = "report.json" if path.exists() else str(path)  # an existing file can be the suite
+        raise ConfigError(f"{problem} Write one with: agentkit eval run SUITE -o {quote_word(path_hint)}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +254,10 @@ class ReportFiles:
     markdown_to: Path | None = None
 
 
-def tell_report(report: Report, to: ReportFiles) -> None:
+def print_report(report: Report, to: ReportFiles) -> None:
     """Print the table, or JSON if that is to go to stdout, and write the files. Raises SessionError."""
-    click.echo(json_text(report.to_data()) if to.as_json else _shown(report))
-    forms = {
+    click.echo(json_text(report.to_data()) if to.as_json else _format_report(report))
+    writers = {
         to.json_to: report.to_json,
         to.junit_to: report.to_junit,
         to.html_to: report.to_html,
@@ -263,23 +265,23 @@ def tell_report(report: Report, to: ReportFiles) -> None:
     }
     from agentkit.evals.report import write_whole
 
-    for place, make in forms.items():
-        if place is not None:
-            write_whole(place, make())
-            tell(f"Written: {place}", faint=True)
+    for path, make in writers.items():
+        if path is not None:
+            write_whole(path, make())
+            print_note(f"Written: {path}", faint=True)
 
 
-def _shown(report: Report) -> str:
+def _format_report(report: Report) -> str:
     """Render the report as text, fitted to the terminal if stdout is one."""
     from shutil import get_terminal_size
 
     from agentkit.evals.text_reports import report_text
 
     columns = get_terminal_size().columns if is_terminal(sys.stdout) else None
-    return fitted(clean(report_text(report, columns)), sys.stdout, 4)
+    return wrap_lines(clean(report_text(report, columns)), sys.stdout, 4)
 
 
-def compared(
+def print_comparison(
     before: Report, after: Report, agent: str | None = None, *, no_broken: bool, to_stderr: bool = False
 ) -> bool:
     """Print the comparison of each agent; return whether one is worse, or has broken cases with `no_broken` set.
@@ -288,19 +290,19 @@ def compared(
     """
     comparisons = _comparisons(before, after, agent)
     for each in comparisons:
-        click.echo(fitted(clean(str(each)), sys.stderr if to_stderr else sys.stdout, 4), err=to_stderr)
+        click.echo(wrap_lines(clean(str(each)), sys.stderr if to_stderr else sys.stdout, 4), err=to_stderr)
     return any(each.is_worse or (no_broken and each.broken) for each in comparisons)
 
 
 def _comparisons(before: Report, after: Report, agent: str | None) -> list[Comparison]:
     if agent is None and len(before.agents) == len(after.agents) == 1:
         return [before.compare(after)]
-    both = [name for name in before.agents if name in after.agents and agent in (None, name)]
-    if not both:
+    shared = [name for name in before.agents if name in after.agents and agent in (None, name)]
+    if not shared:
         known = ", ".join(before.agents), ", ".join(after.agents)
-        wanted = "No agent is" if agent is None else f"The agent {agent!r} is not"
-        raise click.UsageError(f"{wanted} in both reports. The first has {known[0]}; the second has {known[1]}.")
-    return [before.only(agent=name).compare(after.only(agent=name)) for name in both]
+        subject = "No agent is" if agent is None else f"The agent {agent!r} is not"
+        raise click.UsageError(f"{subject} in both reports. The first has {known[0]}; the second has {known[1]}.")
+    return [before.only(agent=name).compare(after.only(agent=name)) for name in shared]
 
 
 class ProgressLine:
@@ -314,11 +316,11 @@ class ProgressLine:
         self._usage += trial.usage + trial.judging + trial.simulating
         self._count += 1
         if sys.stderr.isatty():
-            text = f"{done} of {total}{self._money(total - done)}".ljust(self._width)
+            text = f"{done} of {total}{self._cost_text(total - done)}".ljust(self._width)
             click.echo(f"\r{text} " if done < total else f"\r{' ' * (self._width + 1)}\r", err=True, nl=False)
             self._width = len(text)
 
-    def _money(self, left: int) -> str:
+    def _cost_text(self, left: int) -> str:
         """The cost of the trials so far and an estimate of the total; empty if the price is unknown."""
         cost = cost_of(self._usage)
         if cost is None or not cost.dollars or cost.unpriced_requests:
@@ -348,38 +350,38 @@ def _report(
 ) -> Report:
     """Run the suite. Raises UsageError, ConfigError, NoProvider and SessionError."""
     is_offline = options.pop("offline")
-    settings = settings_here({"provider": "offline" if is_offline else None, "model": next(iter(models), None)})
+    settings = load_settings({"provider": "offline" if is_offline else None, "model": next(iter(models), None)})
     for note in settings.notes:
-        tell(note, "yellow")
-    suite, others = suite_in(place, scorers)
+        print_note(note, "yellow")
+    suite, others = load_suite(place, scorers)
     cases = [case for case in suite if not tags or set(case.tags) & set(tags)]
     if not cases:
         known = ", ".join(dict.fromkeys(tag for case in suite for tag in case.tags))
-        what = f"No case of {place} has the tag {' or '.join(tags)}."
-        raise click.UsageError(f"{what} Its tags are {known}." if known else f"{what} Its cases have no tags.")
-    with Cassettes(None, None if options["replay"] is None else str(options["replay"])).without_world():
-        tried = agents_in(agents, others, settings)
+        problem = f"No case of {place} has the tag {' or '.join(tags)}."
+        raise click.UsageError(f"{problem} Its tags are {known}." if known else f"{problem} Its cases have no tags.")
+    with Cassettes(None, None if options["replay"] is None else str(options["replay"])).without_provider():
+        targets = load_agents(agents, others, settings)
         llms = [settings.llm()] if is_offline else [settings.llm(name) for name in models]
     try:
-        return suite.run(tried, cases=cases, models=llms, progress=ProgressLine(), **options)
+        return suite.run(targets, cases=cases, models=llms, progress=ProgressLine(), **options)
     except SessionError as error:
-        raise SessionError(remedied(error, "Name another file.")) from error
+        raise SessionError(with_remedy(error, "Name another file.")) from error
 
 
-def _missed(report: Report, threshold: float | None) -> int:
+def _threshold_exit_code(report: Report, threshold: float | None) -> int:
     """Print undone trials and missed thresholds; return the exit code for them."""
-    left = [trial for trial in report.trials if trial.outcome == "undone"]
-    if left:
-        reason, _ = halves(left[0].error)
-        tell(f"{len(left)} of {len(report.trials)} trials were not run. {reason}", "red")
+    undone = [trial for trial in report.trials if trial.outcome == "undone"]
+    if undone:
+        reason, _ = split_remedy(undone[0].error)
+        print_note(f"{len(undone)} of {len(report.trials)} trials were not run. {reason}", "red")
         return LIMIT
     below = [each for each in report.figures if threshold is not None and each.rate.value < threshold]
     for each in below:
-        tell(
+        print_note(
             f"{each.agent}: {100 * each.rate.value:.1f} % passed, below the threshold of {100 * (threshold or 0):g} %.",
             "red",
         )
     has_answers = any(trial.scores for trial in report.trials)
     if not has_answers:
-        tell("No case was answered.", "red")
+        print_note("No case was answered.", "red")
     return FAILED if below or not has_answers else ANSWERED

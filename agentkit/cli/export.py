@@ -12,16 +12,16 @@ from agentkit.cli.display import call_line
 from agentkit.cli.terminal import clean
 from agentkit.decisions import Decision
 from agentkit.errors import SessionError
-from agentkit.event_rendering import arguments_in, content_text, count_text, seconds_text, tokens_text
+from agentkit.event_rendering import content_text, count_text, parse_arguments, seconds_text, tokens_text
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
     HistoryGiven,
     LimitReached,
-    Milestone,
     RequestFailed,
     ResponseReceived,
     RunResumed,
+    StoredEvent,
     ToolCallFinished,
 )
 from agentkit.messages import (
@@ -66,14 +66,14 @@ _ROLES = {SystemMessage: "order", AssistantMessage: "model", ToolMessage: "tool"
 
 
 def card(step: StoryMoment | CallStory, answer: str = "") -> Markup:
-    """Render a step: a model response (marked if it is the run's answer), a tool call or another milestone."""
+    """Render a step: a model response (marked if it is the run's answer), a tool call or another stored event."""
     if isinstance(step, CallStory):
         return element("article", list(_call(step)), class_="card")
-    if isinstance(step.milestone, ResponseReceived):
-        response = step.milestone.response
+    if isinstance(step.event, ResponseReceived):
+        response = step.event.response
         is_answer = bool(answer) and response.text == answer and not response.tool_calls
         return element("article", list(_response(step, response)), class_="card answer" if is_answer else "card")
-    description = step.milestone.describe()
+    description = step.event.describe()
     text = element("p", description.text, class_="said") if description.text else None
     kind = "card bad" if description.severity == "error" else "card"
     return element("article", element("h3", description.title), text, class_=kind)
@@ -87,21 +87,21 @@ def _response(moment: StoryMoment, response: Response) -> Iterator[Markup]:
     if response.finish_reason == "length":
         yield element("p", "The answer was cut off here.", class_="remark")
     if response.tool_calls:
-        wishes = [element("code", call.name) for call in response.tool_calls]
-        yield element("p", "calls ", _listed(wishes), class_="wishes")
+        names = [element("code", call.name) for call in response.tool_calls]
+        yield element("p", "calls ", _comma_separated(names), class_="wishes")
     if response.message.reasoning:
-        yield _folded("Reasoning", [element("p", response.message.reasoning, class_="said")])
+        yield _collapsible("Reasoning", [element("p", response.message.reasoning, class_="said")])
     if moment.request is not None:
-        yield _folded(f"Request: {_sent(moment)}", list(_request(moment.request, moment.new)))
+        yield _collapsible(f"Request: {_request_summary(moment)}", list(_request(moment.request, moment.new)))
 
 
-def _listed(parts: Sequence[Markup]) -> list[Child]:
+def _comma_separated(parts: Sequence[Markup]) -> list[Child]:
     return [part if not place else [", ", part] for place, part in enumerate(parts)]
 
 
-def _sent(moment: StoryMoment) -> str:
-    asked = moment.request
-    tools = f", {count_text(len(asked.tools), 'tool')}" if asked is not None and asked.tools else ""
+def _request_summary(moment: StoryMoment) -> str:
+    request = moment.request
+    tools = f", {count_text(len(request.tools), 'tool')}" if request is not None and request.tools else ""
     return f"{count_text(len(moment.new), 'new message')}{tools}"
 
 
@@ -116,10 +116,10 @@ def _request(request: Request, new: Sequence[Message]) -> Iterator[Markup]:
         yield _fields({name: value for name, value in facts.items() if value})
     for message in new:
         role = _ROLES.get(type(message), "user")
-        yield element("div", element("b", role), element("pre", _said(message)), class_=f"message {role}")
+        yield element("div", element("b", role), element("pre", _message_text(message)), class_=f"message {role}")
 
 
-def _said(message: Message) -> str:
+def _message_text(message: Message) -> str:
     match message:
         case SystemMessage(text):
             return text
@@ -136,11 +136,11 @@ def _call(story: CallStory) -> Iterator[Markup]:
     decision = story.judgment
     verdict = _verdict(decision, story) if decision is not None else None
     yield element("h3", element("code", story.call.name), verdict, element("small", seconds_text(story.seconds)))
-    named = arguments_in(story.call.arguments)
-    if isinstance(named, str):
-        yield element("pre", named)
-    elif named:
-        yield _fields(named)
+    fields = parse_arguments(story.call.arguments)
+    if isinstance(fields, str):
+        yield element("pre", fields)
+    elif fields:
+        yield _fields(fields)
     if decision is not None:
         yield element("div", list(_reasons(decision)), class_="decision")
     if person := answers_text(story):
@@ -175,16 +175,18 @@ def _result(result: ToolResult) -> Markup:
         return element("div", element("h4", word), shown, note, class_=kind)
     glimpse = " ".join(text[: 2 * _GLIMPSE_CHARS].split())[:_GLIMPSE_CHARS]
     size = f"{len(text):,} characters"
-    return element("div", _folded([f"{word}, {size} ", element("span", f"{glimpse}…")], [shown, note]), class_=kind)
+    return element(
+        "div", _collapsible([f"{word}, {size} ", element("span", f"{glimpse}…")], [shown, note]), class_=kind
+    )
 
 
-def _fields(named: Mapping[str, Any]) -> Markup:
+def _fields(fields: Mapping[str, Any]) -> Markup:
     """Render names and values as a list."""
-    pairs = [[element("dt", name), element("dd", readable(value), tabindex="0")] for name, value in named.items()]
+    pairs = [[element("dt", name), element("dd", readable(value), tabindex="0")] for name, value in fields.items()]
     return element("dl", pairs, class_="fields")
 
 
-def _folded(summary: Child, content: Child) -> Markup:
+def _collapsible(summary: Child, content: Child) -> Markup:
     return element("details", element("summary", summary), content)
 
 
@@ -193,15 +195,15 @@ def summary_line(summary: SessionSummary, width: int) -> str:
     return f"{summary.name:<{width}}  {day_text(summary.changed)}  {count_text(summary.runs, 'run')}"
 
 
-def money(usage: Usage) -> str:
+def cost_text(usage: Usage) -> str:
     """The cost of the usage, or that it is unknown."""
     from agentkit.llm.pricing import cost_of
-    from agentkit.usage import shown_cost
+    from agentkit.usage import format_cost
 
-    return shown_cost(cost_of(usage))
+    return format_cost(cost_of(usage))
 
 
-def kind_of(header: Mapping[str, Any]) -> str:
+def file_type(header: Mapping[str, Any]) -> str:
     """The type of a file, by its header."""
     return "Cassette" if "cassette" in header else "Session"
 
@@ -210,7 +212,7 @@ def heading(header: Mapping[str, Any]) -> str:
     """The type of a file, and when and by which version it was recorded, on one line."""
     recorded = f", recorded {header['recorded']}" if "recorded" in header else ""
     by = f" with agentkit {header['agentkit']}" if "agentkit" in header else ""
-    return f"{kind_of(header)}{recorded}{by}"
+    return f"{file_type(header)}{recorded}{by}"
 
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -223,11 +225,11 @@ def page(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> str:
     sections = [_run(number, run) for number, run in enumerate(runs, 1)]
     if not sections:
         sections = [element("p", "It contains no prompts.", class_="empty")]
-    parts = (_top(name, header, runs), element("main", sections), _foot(header))
+    parts = (_header(name, header, runs), element("main", sections), _footer(header))
     return html.page(f"{name} - agentkit", _STYLE.read_text("utf-8"), *parts)
 
 
-def _top(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> Markup:
+def _header(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> Markup:
     facts = [element("div", element("dt", term), element("dd", value)) for term, value in _facts(runs)]
     links = [
         element("li", element("a", element("span", title(run)), " ", _status(run), href=f"#run-{number}"))
@@ -235,7 +237,7 @@ def _top(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> Mark
     ]
     return element(
         "header",
-        element("p", kind_of(header), class_="kind"),
+        element("p", file_type(header), class_="kind"),
         element("h1", name),
         element("dl", facts, class_="facts"),
         element("nav", element("ol", links), aria_label="Runs") if len(links) > 1 else None,
@@ -253,10 +255,10 @@ def _facts(runs: Sequence[RunStory]) -> Iterator[tuple[str, str]]:
     if requests:
         usage = usage_of(outer(runs))
         yield "Tokens", tokens_text(usage)
-        yield "Money", money(usage)
+        yield "Money", cost_text(usage)
 
 
-def _foot(header: Mapping[str, Any]) -> Markup:
+def _footer(header: Mapping[str, Any]) -> Markup:
     by = f" by agentkit {header['agentkit']}" if "agentkit" in header else ""
     return element("footer", element("p", f"Recorded{by}. Secrets were redacted when it was written."))
 
@@ -270,7 +272,7 @@ def _run(number: int, run: RunStory) -> Markup:
             "div",
             element("h2", title(run), id=f"heading-{number}"),
             _status(run),
-            element("p", " · ".join([seconds_text(seconds), *figures([run], [run], money)]), class_="figures"),
+            element("p", " · ".join([seconds_text(seconds), *figures([run], [run], cost_text)]), class_="figures"),
             class_="heading",
         ),
         None if run.prompt is None else element("blockquote", content_text(run.prompt, "\n"), class_="prompt"),
@@ -301,12 +303,12 @@ def _end(run: RunStory) -> Iterator[Markup]:
     if run.end.output and run.end.output not in [response.text for response in run.responses]:
         yield element("div", element("h3", "Answer"), element("p", run.end.output, class_="said"), class_="outcome")
     if run.end.changes:
-        lines = [_difference(line) for line in split_lines(run.end.changes)]
+        lines = [_diff_line(line) for line in split_lines(run.end.changes)]
         shown = element("pre", element("code", lines), class_="diff", tabindex="0")
         yield element("div", element("h3", "Changed in the workspace"), shown, class_="outcome changes")
 
 
-def _difference(line: str) -> Markup:
+def _diff_line(line: str) -> Markup:
     if line.startswith(("+++", "---", "diff ")):
         return element("span", line, class_="file")
     if line.startswith("@@"):
@@ -336,14 +338,14 @@ def _bar(run: RunStory, kind: str, began: float, seconds: float) -> Markup:
     scale = _CHART_WIDTH / (run.ended - run.began)
     width = min(_CHART_WIDTH, max(_SHORTEST_BAR, seconds * scale))
     left = min(max(0.0, (began - run.began) * scale), _CHART_WIDTH - width)
-    place = {"x": round(left, 1), "y": _LANES[kind], "width": round(width, 1)}
-    return element("rect", **place, height=_BAR_HEIGHT, rx=2, class_=kind)
+    position = {"x": round(left, 1), "y": _LANES[kind], "width": round(width, 1)}
+    return element("rect", **position, height=_BAR_HEIGHT, rx=2, class_=kind)
 
 
 def _kind(step: StoryMoment | CallStory) -> str:
     if isinstance(step, CallStory):
         return "tool"
-    return "model" if isinstance(step.milestone, ResponseReceived) else "note"
+    return "model" if isinstance(step.event, ResponseReceived) else "note"
 
 
 _JSON_LINES = (".jsonl", ".json")
@@ -368,7 +370,7 @@ def save(session: Session, path: Path) -> None:
 
 
 def markdown_of(name: str, entries: Iterable[SessionEntry]) -> str:
-    """Render a conversation as Markdown: messages, tool calls, other milestones and changes.
+    """Render a conversation as Markdown: messages, tool calls, other stored events and changes.
 
     Secrets, and values that look like one, are left out, as in an export.
     """
@@ -380,9 +382,9 @@ def markdown_of(name: str, entries: Iterable[SessionEntry]) -> str:
 def _markdown_parts(run: RunStory) -> Iterator[str]:
     """Yield the Markdown of a run: prompt, steps, error or interruption, changes."""
     if run.prompt is not None:
-        yield from (_heading("You", day_text(run.began)), _quoted(content_text(run.prompt, "\n")))
+        yield from (_heading("You", day_text(run.began)), _quote(content_text(run.prompt, "\n")))
     for step in run.steps:
-        yield from _markdown_call(step) if isinstance(step, CallStory) else _markdown_step(step.milestone)
+        yield from _markdown_call(step) if isinstance(step, CallStory) else _markdown_step(step.event)
     if run.end is not None and (run.end.error or run.status == "interrupted"):
         yield from _remark(run.status, run.end.error)
     if run.end is not None and run.end.changes:
@@ -396,8 +398,8 @@ def _markdown_call(story: CallStory) -> Iterator[str]:
         yield from _remark("", person)
 
 
-def _markdown_step(milestone: Milestone) -> Iterator[str]:
-    match milestone:
+def _markdown_step(event: StoredEvent) -> Iterator[str]:
+    match event:
         case ResponseReceived(response):
             yield from _markdown_text(response.text)
         case AnswerGiven(text) | AnswerAmended(text):
@@ -406,18 +408,18 @@ def _markdown_step(milestone: Milestone) -> Iterator[str]:
             for message in messages:
                 yield from _markdown_message(message)
         case RunResumed(prompt) if prompt:
-            yield from (_heading("You"), _quoted(prompt))
+            yield from (_heading("You"), _quote(prompt))
         case RequestFailed() | LimitReached():
             pass  # the end of the run contains the same error
         case _:
-            description = milestone.describe()
+            description = event.describe()
             yield from _remark(description.title, description.text)
 
 
 def _markdown_message(message: Message) -> Iterator[str]:
     match message:
         case UserMessage(content):
-            yield from (_heading("You"), _quoted(content_text(content, "\n")))
+            yield from (_heading("You"), _quote(content_text(content, "\n")))
         case AssistantMessage(text):
             yield from _markdown_text(text)
 
@@ -425,21 +427,21 @@ def _markdown_message(message: Message) -> Iterator[str]:
 def _markdown_text(text: str) -> Iterator[str]:
     if text:
         yield _heading("agentkit")
-        yield _quoted(text)
+        yield _quote(text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quote a text, so that no line of it can pass for a heading, a call or a person's answer."""
     return "\n".join(f"> {line}".rstrip() for line in split_lines(text))
 
 
-def _remark(what: str, words: str) -> Iterator[str]:
+def _remark(title: str, text: str) -> Iterator[str]:
     """Render a remark on one line, even if its words span several."""
-    yield f"*{' '.join(': '.join(filter(None, [what, words])).split())}*"
+    yield f"*{' '.join(': '.join(filter(None, [title, text])).split())}*"
 
 
-def _heading(who: str, when: str = "") -> str:
-    return f"## {who}{', ' if when else ''}{when}"
+def _heading(speaker: str, when: str = "") -> str:
+    return f"## {speaker}{', ' if when else ''}{when}"
 
 
 def _code(language: str, text: str) -> str:

@@ -17,7 +17,7 @@ import click
 
 from agentkit.atomic_write import store as write
 from agentkit.cli.options import JSON
-from agentkit.cli.terminal import document_text, tell
+from agentkit.cli.terminal import document_text, print_note
 from agentkit.errors import ConfigError
 from agentkit.settings import environment, state_folder
 
@@ -69,16 +69,16 @@ class KeyStore:
 
     def store(self, provider: str, key: str) -> str:
         """Store a key and return a description of its place. Raises ConfigError if it cannot be written."""
-        entry, place = {"key": key}, f"{self.path}, which only you can read"
+        entry, description = {"key": key}, f"{self.path}, which only you can read"
         keyring = _keyring()
         if keyring is not None:
             try:
                 keyring.set_password(_SERVICE, provider, key)
-                entry, place = _IN_KEYRING, "the system's keyring"
+                entry, description = _IN_KEYRING, "the system's keyring"
             except keyring.errors.KeyringError as error:
-                tell(f"The keyring refused the key: {error}", "yellow")
+                print_note(f"The keyring refused the key: {error}", "yellow")
         self._write({**self.load(), provider: entry})
-        return place
+        return description
 
     def remove(self, provider: str) -> None:
         """Delete the key of a provider. Raises ConfigError if none is stored."""
@@ -90,7 +90,7 @@ class KeyStore:
             try:
                 keyring.delete_password(_SERVICE, provider)
             except keyring.errors.KeyringError as error:
-                tell(f"The keyring did not delete the key: {error}", "yellow")
+                print_note(f"The keyring did not delete the key: {error}", "yellow")
         self._write(known)
 
     def _write(self, keys: Mapping[str, Any]) -> None:
@@ -111,27 +111,27 @@ def _keyring() -> Any:
     return keyring if is_usable else None
 
 
-def with_stored_key(given: Mapping[str, Any]) -> dict[str, Any]:
+def with_stored_key(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of LLM, completed by a stored key if the environment has none for the provider. Raises ConfigError."""
     from agentkit.llm.client import parted
     from agentkit.llm.detection import wishes_for
 
     store = KeyStore()
     if not store.path.exists():
-        return dict(given)
+        return dict(arguments)
     variables, known = environment(), key_variables()
     selecting = ("AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL", *known.values())
     is_configured = any(name in variables for name in selecting) or ":" in variables.get("AGENTKIT_MODEL", "")
-    provider = given.get("provider")
-    if provider is None and given.get("model"):
-        first = parted(given["model"])[0] or ""
+    provider = arguments.get("provider")
+    if provider is None and arguments.get("model"):
+        first = parted(arguments["model"])[0] or ""
         provider = first.partition(":")[0].lower() if wishes_for(first) is not None else None
-    if provider is None and not given.get("base_url") and not is_configured:
+    if provider is None and not arguments.get("base_url") and not is_configured:
         provider = next((name for name in known if name in store.load()), None)
     if not isinstance(provider, str) or provider not in known or known[provider] in variables:
-        return dict(given)
+        return dict(arguments)
     key = store.read(provider)
-    return dict(given) if key is None else {**given, "provider": provider, "api_key": key}
+    return dict(arguments) if key is None else {**arguments, "provider": provider, "api_key": key}
 
 
 def _provider(name: str) -> str:
@@ -180,9 +180,9 @@ def set_key(*, provider: str) -> None:
         raise click.UsageError(f"No key was given. Pipe it in, or type it at the prompt of: agentkit keys set {name}")
     if any(letter.isspace() for letter in key) or not key.isascii():
         raise click.UsageError("A key is one word of printable ASCII characters. Was it copied completely?")
-    tell(f"The key of {name} is stored in {KeyStore().store(name, key)}.")
+    print_note(f"The key of {name} is stored in {KeyStore().store(name, key)}.")
     if key_variables()[name] in environment():
-        tell(f"{key_variables()[name]} is set in the environment and takes precedence.", "yellow")
+        print_note(f"{key_variables()[name]} is set in the environment and takes precedence.", "yellow")
 
 
 @keys.command("list")
@@ -215,4 +215,4 @@ def remove_key(*, provider: str) -> None:
     """Delete the stored key of PROVIDER."""
     name = _provider(provider)
     KeyStore().remove(name)
-    tell(f"The key of {name} is deleted.")
+    print_note(f"The key of {name} is deleted.")

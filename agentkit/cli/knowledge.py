@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from agentkit.cli.options import JSON, WholeNumber
-from agentkit.cli.terminal import ANSWERED, FAILED, clean, json_text, tell
+from agentkit.cli.terminal import ANSWERED, FAILED, clean, json_text, print_note
 
 if TYPE_CHECKING:
     from agentkit.knowledge import AddResult, Chunk, Knowledge
@@ -51,15 +51,15 @@ def knowledge() -> None:
 def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
     is_new = "://" not in place and not Path(place).exists()
-    with _opened(place, embed) as opened:
-        report = opened.add(*places)
+    with _open(place, embed) as knowledge_base:
+        report = knowledge_base.add(*places)
     if is_new and Path(place).exists():
-        tell(f"Created: {place}. It contains the text of the added documents; --place selects another file.")
+        print_note(f"Created: {place}. It contains the text of the added documents; --place selects another file.")
     if as_json:
         click.echo(json_text(asdict(report)))
     else:
-        _tell(report)
-    return FAILED if _came_to_nothing(report) else ANSWERED
+        _print_result(report)
+    return FAILED if _is_failure(report) else ANSWERED
 
 
 @knowledge.command("refresh")
@@ -68,19 +68,19 @@ def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_
 @_PLACE
 @JSON
 def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: bool) -> int:
-    """Bring everything up to date that was added.
+    """Update all added documents.
 
-    The file says which places these are. Those outside the current folder and the folder of the file are shown, and
+    Their sources are listed in the file. Sources outside the current folder and the folder of the file are shown, and
     read only when you agree.
     """
-    with _found(place, embed) as opened:
-        left_out = () if outside else opened.outside
-        report = opened.refresh(outside=outside or (left_out if _agreed(left_out) else ()))
+    with _open_existing(place, embed) as knowledge_base:
+        refused = () if outside else knowledge_base.outside
+        report = knowledge_base.refresh(outside=outside or (refused if _confirm_reading(refused) else ()))
     if as_json:
         click.echo(json_text(asdict(report)))
     else:
-        _tell(report)
-    return FAILED if _came_to_nothing(report) or report.outside else ANSWERED
+        _print_result(report)
+    return FAILED if _is_failure(report) or report.outside else ANSWERED
 
 
 @knowledge.command("search")
@@ -96,13 +96,13 @@ def search_documents(
     *, question: str, limit: int, source: str | None, embed: str | None, place: str, as_json: bool
 ) -> int:
     """Show the passages that answer QUESTION best."""
-    with _found(place, embed) as opened:
-        found = opened.search(question, limit, source=source)
+    with _open_existing(place, embed) as knowledge_base:
+        found = knowledge_base.search(question, limit, source=source)
     if as_json:
         documents = [{"citation": each.citation, "position": each.position, **asdict(each)} for each in found]
         click.echo(json_text(documents))
     else:
-        click.echo(clean("\n\n".join(map(_shown, found))) if found else "No passage was found.", err=not found)
+        click.echo(clean("\n\n".join(map(_format_passage, found))) if found else "No passage was found.", err=not found)
     return ANSWERED if found else FAILED
 
 
@@ -111,8 +111,8 @@ def search_documents(
 @JSON
 def list_documents(*, place: str, as_json: bool) -> None:
     """List the documents, by their sources."""
-    with _found(place) as opened:
-        documents = opened.documents
+    with _open_existing(place) as knowledge_base:
+        documents = knowledge_base.documents
     if as_json:
         click.echo(json_text([asdict(each) for each in documents]))
     for each in documents if not as_json else ():
@@ -123,9 +123,9 @@ def list_documents(*, place: str, as_json: bool) -> None:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE|FOLDER...")
 @_PLACE
 def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
-    """Forget documents; the files themselves stay."""
-    with _found(place) as opened:
-        removed = opened.remove(*sources)
+    """Remove documents from the store; their files are not deleted."""
+    with _open_existing(place) as knowledge_base:
+        removed = knowledge_base.remove(*sources)
     click.echo(f"{len(removed)} removed")
     return ANSWERED if removed else FAILED
 
@@ -141,26 +141,26 @@ def embed_documents(*, model: str, place: str) -> None:
     from agentkit.errors import KnowledgeError
     from agentkit.event_rendering import count_text
 
-    with _found(place, model) as opened:
-        if not opened.documents:
+    with _open_existing(place, model) as knowledge_base:
+        if not knowledge_base.documents:
             raise KnowledgeError(f"{place!r} contains no documents. To add some: agentkit knowledge add FILE")
-        count = opened.embed_again()
+        count = knowledge_base.embed_again()
     click.echo(f"{count_text(count, 'passage')} embedded")
 
 
-def _agreed(places: tuple[str, ...]) -> bool:
+def _confirm_reading(places: tuple[str, ...]) -> bool:
     """Whether the person at the terminal agrees to read these places; False without a terminal."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
     if not places or sys.stdin is None or not sys.stdin.isatty():
         return False
     for each in places:
-        click.echo(visible(f"outside {each}"), err=True)
+        click.echo(escape_invisible(f"outside {each}"), err=True)
     return click.confirm("The file refers to these places outside its folder. Read them?", err=True)
 
 
-def _tell(report: AddResult) -> None:
-    from agentkit.event_rendering import visible
+def _print_result(report: AddResult) -> None:
+    from agentkit.event_rendering import escape_invisible
 
     click.echo(report.counts)
     for source, reason in report.skipped.items():
@@ -168,29 +168,29 @@ def _tell(report: AddResult) -> None:
     for source, note in report.notes.items():
         click.echo(clean(f"note on {source}: {note}"), err=True)
     for each in report.outside:
-        click.echo(visible(f"outside {each}: not read; to read it, add --outside"), err=True)
+        click.echo(escape_invisible(f"outside {each}: not read; to read it, add --outside"), err=True)
 
 
-def _opened(place: str, embed: str | None = None) -> Knowledge:
+def _open(place: str, embed: str | None = None) -> Knowledge:
     from agentkit.knowledge import Knowledge
 
     return Knowledge(place, embed=embed)
 
 
-def _found(place: str, embed: str | None = None) -> Knowledge:
+def _open_existing(place: str, embed: str | None = None) -> Knowledge:
     """Open existing knowledge; a missing file is not created. Raises KnowledgeError if it does not exist."""
     from agentkit.errors import KnowledgeError
 
     if "://" not in place and place != ":memory:" and not Path(place).exists():
         raise KnowledgeError(f"{place!r} contains no knowledge. To add some: agentkit knowledge add FILE")
-    return _opened(place, embed)
+    return _open(place, embed)
 
 
-def _came_to_nothing(report: AddResult) -> bool:
+def _is_failure(report: AddResult) -> bool:
     return bool(report.skipped) and not (report.added or report.updated or report.unchanged)
 
 
-def _shown(passage: Chunk) -> str:
+def _format_passage(passage: Chunk) -> str:
     """A chunk, below its citation."""
     section = f"  ({passage.section})" if passage.section else ""
     return f"{passage.citation}{section}\n{passage.text}"

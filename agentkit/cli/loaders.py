@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 SUFFIX = ".py"
 
-_Wanted = TypeVar("_Wanted")
+_ObjectType = TypeVar("_ObjectType")
 
 
-def parted(place: str) -> tuple[Path, str]:
+def split_target(place: str) -> tuple[Path, str]:
     """Split `FILE` or `FILE.py:NAME` into the file and the name; the name is empty if not given."""
     file, colon, name = place.rpartition(":")
     return (Path(file), name) if colon and file.endswith(SUFFIX) else (Path(place), "")
@@ -44,28 +44,28 @@ def run_file(path: Path) -> Mapping[str, Any]:
     """Run a Python file and return its names. Raises UsageError if it is missing, ConfigError with the failing line."""
     if not path.is_file():
         raise click.UsageError(f"The file {str(path)!r} does not exist.")
-    return names_in(path)
+    return run_program(path)
 
 
-def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path) -> _Wanted:
+def select_object(found: Mapping[str, Any], name: str, kind: type[_ObjectType], path: Path) -> _ObjectType:
     """The object of type `kind`: the one with that name, or the only one. Raises UsageError."""
-    known = {each: value for each, value in found.items() if isinstance(value, kind) and not each.startswith("_")}
-    if name in known:
-        return known[name]
-    if len(known) == 1 and not name:
-        return next(iter(known.values()))
-    what = kind.__name__
-    if not known:
+    candidates = {each: value for each, value in found.items() if isinstance(value, kind) and not each.startswith("_")}
+    if name in candidates:
+        return candidates[name]
+    if len(candidates) == 1 and not name:
+        return next(iter(candidates.values()))
+    type_name = kind.__name__
+    if not candidates:
         raise click.UsageError(
-            f"There is no {what} in {path}. Define one at module level, for example: it = {what}(...)"
+            f"There is no {type_name} in {path}. Define one at module level, for example: it = {type_name}(...)"
         )
-    has = f"has {', '.join(known)}"
+    listing = f"has {', '.join(candidates)}"
     if name:
-        raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
-    raise click.UsageError(f"{path} {has}, so the choice is ambiguous. Name one: {path}:NAME.")
+        raise click.UsageError(f"There is no {type_name} {name!r} in {path}; it {listing}. Name one: {path}:NAME.")
+    raise click.UsageError(f"{path} {listing}, so the choice is ambiguous. Name one: {path}:NAME.")
 
 
-def names_in(program: Path) -> Mapping[str, Any]:
+def run_program(program: Path) -> Mapping[str, Any]:
     """Run a program and return its names; it can import modules of its folder. Raises ConfigError with the line."""
     try:
         with _own_folder(program), redirect_stdout(sys.stderr):  # stdout is reserved for the answer or a protocol
@@ -78,15 +78,15 @@ def names_in(program: Path) -> Mapping[str, Any]:
     except AgentKitError as error:
         raise ConfigError(f"{_where(error, program)}: {error}") from error
     except (Exception, SystemExit) as error:
-        fault = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
-        message = f"{type(error).__name__}: {fault}".strip(": ")
+        detail = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
+        message = f"{type(error).__name__}: {detail}".strip(": ")
         raise ConfigError(f"{_where(error, program)}: {message}\nThe whole traceback: python {program}") from error
 
 
 def _is_taken(name: str) -> bool:
     """Whether a module with that name exists or could be imported later."""
-    is_there = name == "__main__" or getattr(sys.modules.get(name), "__spec__", None) is not None
-    return is_there or name in sys.stdlib_module_names or PathFinder.find_spec(name, sys.path[1:]) is not None
+    is_loaded = name == "__main__" or getattr(sys.modules.get(name), "__spec__", None) is not None
+    return is_loaded or name in sys.stdlib_module_names or PathFinder.find_spec(name, sys.path[1:]) is not None
 
 
 def _where(error: BaseException, program: Path) -> str:
@@ -110,17 +110,17 @@ def _own_folder(program: Path) -> Iterator[None]:
 
 def is_program(place: Path) -> bool:
     """Whether an agent is given as a program, `FILE.py` or `FILE.py:NAME`."""
-    return parted(str(place))[0].suffix == SUFFIX
+    return split_target(str(place))[0].suffix == SUFFIX
 
 
 @cache
-def made_by(place: str) -> Agent[Any]:
+def agent_from_program(place: str) -> Agent[Any]:
     """The agent in `FILE.py`, or the named one in `FILE.py:NAME`; the program is run once.
 
     Raises UsageError if the agent is missing, ConfigError with the line if the program fails.
     """
-    path, name = parted(place)
-    return one_in(run_file(path), name, Agent, path)
+    path, name = split_target(place)
+    return select_object(run_file(path), name, Agent, path)
 
 
 _LIST = "tools"
@@ -128,36 +128,36 @@ _SERVERS = ".json"
 _HOSTED = "hosted:"
 
 
-def is_own(name: str) -> bool:
+def is_user_defined(name: str) -> bool:
     """Whether a name is outside the catalog: a provider's tool, a program or a file of servers, also with `:NAME`."""
-    return name.startswith(_HOSTED) or _parted(name)[0].suffix in {SUFFIX, _SERVERS}
+    return name.startswith(_HOSTED) or _split_tool(name)[0].suffix in {SUFFIX, _SERVERS}
 
 
-def tools_named(names: Iterable[str], levels: Mapping[str, str] | None = None) -> Toolset:
+def load_tools(names: Iterable[str], levels: Mapping[str, str] | None = None) -> Toolset:
     """The tools of the named collections, tools, plugins and Python files, without duplicates. Raises ConfigError.
 
     `levels` are the safety levels that the user sets for plugins.
     """
-    return Toolset(list(dict.fromkeys(tool for name in names for tool in _named(name, levels or {}))))
+    return Toolset(list(dict.fromkeys(tool for name in names for tool in _load_named(name, levels or {}))))
 
 
-def tool_named(name: str) -> AnyTool:
+def load_tool(name: str) -> AnyTool:
     """The single tool with that name. Raises ConfigError."""
-    if not is_own(name):
+    if not is_user_defined(name):
         try:
             return catalog.find(name)
         except UnknownTool as error:
-            if not (plugin := _plugin(name, {})):
-                raise UnknownTool(f"{error} {_own_way(name)}") from None
+            if not (plugin := _load_plugin(name, {})):
+                raise UnknownTool(f"{error} {_other_sources(name)}") from None
             found = plugin
     else:
-        found = _named(name, {})
+        found = _load_named(name, {})
     if len(found) > 1:
         raise ConfigError(f"{name} has {', '.join(found.names)}. Name one: {name}:{found.names[0]}")
     return found[0]
 
 
-def _plugin(name: str, levels: Mapping[str, str]) -> Toolset | None:
+def _load_plugin(name: str, levels: Mapping[str, str]) -> Toolset | None:
     """The tools of `PLUGIN`, or the one of `PLUGIN:TOOL`; None for an unknown plugin. Raises ConfigError."""
     from agentkit.tools.plugins import installed, plugin_tools
 
@@ -168,7 +168,7 @@ def _plugin(name: str, levels: Mapping[str, str]) -> Toolset | None:
     return Toolset([found.find(tool)]) if tool else found
 
 
-def _named(name: str, levels: Mapping[str, str]) -> Toolset:
+def _load_named(name: str, levels: Mapping[str, str]) -> Toolset:
     if name.startswith(_HOSTED):
         from agentkit.tools.hosted import HostedTool
 
@@ -177,27 +177,28 @@ def _named(name: str, levels: Mapping[str, str]) -> Toolset:
         from agentkit.agents.coding import coding_tools
 
         return coding_tools()
-    if is_own(name):
-        return _own(*_parted(name))
+    if is_user_defined(name):
+        return _load_file(*_split_tool(name))
     try:
         return catalog.named([name])
     except UnknownTool as error:
-        if plugin := _plugin(name, levels):
+        if plugin := _load_plugin(name, levels):
             return plugin
-        what, _, known = str(error).partition("The tools are: ")
+        problem, _, known = str(error).partition("The tools are: ")
         collections = f"The collections are: {COLLECTIONS}."
-        hint = suggestion(name, COLLECTIONS.split(", "), 0.6) or suggestion(name, catalog.all_tools.names, 0.6)
-        first = f"{what.partition(' Did you mean ')[0].strip()}{hint}"
-        raise UnknownTool(f"{first}\nThe tools are: {known} {collections} {_own_way(name)}") from None
+        near = (COLLECTIONS.split(", "), installed("tools"), catalog.all_tools.names)
+        hint = next(filter(None, (suggestion(name, each, 0.6) for each in near)), "")
+        first = f"{problem.partition(' Did you mean ')[0].strip()}{hint}"
+        raise UnknownTool(f"{first}\nThe tools are: {known} {collections} {_other_sources(name)}") from None
 
 
-def _parted(name: str) -> tuple[Path, str]:
+def _split_tool(name: str) -> tuple[Path, str]:
     """Split a name into a file and a tool; the tool is empty if not given."""
     file, _, tool = name.rpartition(":")
-    return (Path(file), tool) if file.endswith(_SERVERS) else parted(name)
+    return (Path(file), tool) if file.endswith(_SERVERS) else split_target(name)
 
 
-def _own_way(name: str) -> str:
+def _other_sources(name: str) -> str:
     """How to name a user's own tool; suggests the file if the name is that of a module."""
     module, colon, function = name.partition(":")
     file = f"{module}{SUFFIX}"
@@ -208,20 +209,20 @@ def _own_way(name: str) -> str:
     )
 
 
-def _own(file: Path, name: str) -> Toolset:
+def _load_file(file: Path, name: str) -> Toolset:
     """The tools of a program: its list `tools`, or else its tools and public functions; only the named one if given."""
     path = file.expanduser()
-    offered = _offered(path)
+    tools = _file_tools(path)
     if not name:
-        return offered
+        return tools
     try:
-        return Toolset([offered.find(name)])
+        return Toolset([tools.find(name)])
     except UnknownTool as error:
         raise UnknownTool(f"{path}: {error}") from None
 
 
 @cache
-def _offered(path: Path) -> Toolset:
+def _file_tools(path: Path) -> Toolset:
     """The tools of a program, or of the servers in a file; cached, so that servers start only once."""
     if not path.is_file():
         raise ConfigError(
@@ -231,31 +232,31 @@ def _offered(path: Path) -> Toolset:
         from agentkit.mcp import connect_file
 
         return connect_file(path)
-    found = names_in(path)
-    own = Toolset(_made(path, found[_LIST] if _LIST in found else list(_written_in(path, found))))
+    found = run_program(path)
+    own = Toolset(_make_toolset(path, found[_LIST] if _LIST in found else list(_defined_in(path, found))))
     if not own:
         raise ConfigError(f"{path} offers no tools. Write functions in it, or a list: {_LIST} = [...]")
     return own
 
 
-def _made(path: Path, given: Any) -> Toolset:
+def _make_toolset(path: Path, tools: Any) -> Toolset:
     try:
-        return Toolset(given)
+        return Toolset(tools)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _written_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
+def _defined_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the public functions that the program defines itself, and the hosted tools that it declares."""
     for name, value in found.items():
-        function = unwrap(value.function if isinstance(value, Tool) else value, stop=_is_bare)
-        is_its_own = isfunction(function) and function.__code__.co_filename == str(path)
+        function = unwrap(value.function if isinstance(value, Tool) else value, stop=_is_unwrapped)
+        is_defined_here = isfunction(function) and function.__code__.co_filename == str(path)
         is_declared = isinstance(value, Tool) and value.spec.hosted is not None
-        if (is_its_own or is_declared) and not name.startswith("_"):
+        if (is_defined_here or is_declared) and not name.startswith("_"):
             yield value
 
 
-def _is_bare(value: Any) -> bool:
+def _is_unwrapped(value: Any) -> bool:
     """Whether the value wraps nothing; checked in `__dict__`, because `__getattr__` can pretend any attribute."""
     return "__wrapped__" not in getattr(value, "__dict__", {})
 
@@ -270,7 +271,7 @@ def plugin_command(name: str) -> click.Command | None:
         return None
     command = load(plugin)
     if not isinstance(command, click.Command):
-        raise _wrong(plugin, "a click command", command)
+        raise _plugin_error(plugin, "a click command", command)
     return command
 
 
@@ -280,18 +281,20 @@ def plugin_llm(model: str) -> LLM | None:
     plugin = installed("providers").get(name) if colon else None
     if plugin is None:
         return None
+    if not rest.strip():
+        raise ConfigError(f"The model name {model!r} lacks the model: {name}:MODEL")
     from agentkit.llm.client import LLM
 
-    made = load(plugin)(rest)
-    if not isinstance(made, LLM):
-        raise _wrong(plugin, "a function from a model's name to an LLM", made)
-    return made
+    client = load(plugin)(rest)
+    if not isinstance(client, LLM):
+        raise _plugin_error(plugin, "a function from a model's name to an LLM", client)
+    return client
 
 
-def _wrong(plugin: Plugin, wanted: str, found: Any) -> ConfigError:
-    kind = type(found).__name__
+def _plugin_error(plugin: Plugin, expected: str, found: Any) -> ConfigError:
+    type_name = type(found).__name__
     return ConfigError(
-        f"The plugin {plugin.name!r} of the package {plugin.package} returned {kind} instead of {wanted}."
+        f"The plugin {plugin.name!r} of the package {plugin.package} returned {type_name} instead of {expected}."
     )
 
 

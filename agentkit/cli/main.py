@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 import agentkit
-from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, halves, tell_error
+from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, print_error, split_remedy
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_LEAST_COLUMNS = 51
+_MIN_COLUMNS = 51
 _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
     (ConfigError, USAGE),
     (LimitExceeded, LIMIT),
@@ -82,6 +82,11 @@ class QuestionOrCommand(click.Group):
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+        from agentkit.tools.plugins import installed
+
+        if rows := [(name, f"A command of {plugin.package}.") for name, plugin in installed("commands").items()]:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the options of `ask`, too, since its name can be omitted."""
@@ -91,15 +96,15 @@ class QuestionOrCommand(click.Group):
         from agentkit.cli.ask import ask
 
         known = {each.value for each in offered}
-        asking = ask.shell_complete(click.Context(ask, parent=ctx), incomplete)
-        return [*offered, *(each for each in asking if each.value not in known)]
+        ask_options = ask.shell_complete(click.Context(ask, parent=ctx), incomplete)
+        return [*offered, *(each for each in ask_options if each.value not in known)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `ask` before arguments that start with neither a command nor a group option, and for piped input."""
-        if not args and _is_piped():
+        if not args and _has_piped_input():
             args = ["ask"]
-        own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
-        if args and args[0] not in COMMANDS and args[0] not in own and not _is_plugin(args[0]):
+        group_options = {option for parameter in self.get_params(ctx) for option in parameter.opts}
+        if args and args[0] not in COMMANDS and args[0] not in group_options and not _is_plugin(args[0]):
             self._refuse_misspelt_command(ctx, args)
             self._refuse_misplaced_command(ctx, args)
             args = ["ask", *args]
@@ -111,12 +116,14 @@ class QuestionOrCommand(click.Group):
         if not word.isalpha():
             return
         from agentkit.event_rendering import suggestion
+        from agentkit.tools.plugins import installed
 
+        known = (*COMMANDS, *installed("commands"))
         swapped = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
-        meant = [each for each in swapped if each in COMMANDS] or [
+        candidates = [each for each in swapped if each in known] or [
             f"--{each}" for each in ("help", "version") if each in (word, *swapped)
         ]
-        hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, cutoff)
+        hint = suggestion(word, candidates, 0.5) or suggestion(word, known, cutoff)
         if hint:
             raise click.UsageError(
                 f"{word!r} is not a command.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
@@ -144,7 +151,7 @@ def _is_plugin(word: str) -> bool:
     return word in installed("commands")
 
 
-def _is_piped() -> bool:
+def _has_piped_input() -> bool:
     """Whether stdin is a pipe or file, which can contain a question; not a terminal or the null device of a service."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
@@ -170,12 +177,14 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return the exit code. The answer goes to stdout, everything else to stderr."""
     try:
-        return int(cli.main(args=arguments, prog_name="agentkit", standalone_mode=False, terminal_width=_narrow()) or 0)
+        return int(
+            cli.main(args=arguments, prog_name="agentkit", standalone_mode=False, terminal_width=_help_width()) or 0
+        )
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return USAGE
     except click.ClickException as error:
-        _tell_usage(error, sys.argv[1:] if arguments is None else arguments)
+        _print_usage_error(error, sys.argv[1:] if arguments is None else arguments)
         return USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
@@ -183,31 +192,31 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         # Output that failed to be written is still buffered, and would fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        tell_error(error)
+        print_error(error)
         return FAILED
     except AgentKitError as error:
-        tell_error(error)
+        print_error(error)
         return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
-def _narrow() -> int | None:
+def _help_width() -> int | None:
     """The width of help texts on a terminal narrower than click's minimum; None elsewhere."""
     from shutil import get_terminal_size
 
     columns = get_terminal_size().columns
-    return columns - 1 if columns <= _LEAST_COLUMNS else None
+    return columns - 1 if columns <= _MIN_COLUMNS else None
 
 
-def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
+def _print_usage_error(error: click.ClickException, arguments: Sequence[str]) -> None:
     """Print a usage error, with a hint to the help if the error has no remedy."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    named = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
-    text, help_of = error.format_message(), f"agentkit {named}" if context is None else context.command_path
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
+    text, command_path = error.format_message(), f"agentkit {command}" if context is None else context.command_path
     if isinstance(error, click.NoSuchOption):
-        near = " or ".join(sorted(error.possibilities or ()))
-        text = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
+        alternatives = " or ".join(sorted(error.possibilities or ()))
+        text = f"{error.message.rstrip('.')}.{f' Did you mean {alternatives}?' if alternatives else ''}"
     group = None if context is None else context.command
     if context is not None and isinstance(group, click.Group) and re.fullmatch(r"No such command '.*'\.", text):
-        text += f" {help_of} has: {', '.join(group.list_commands(context))}."
-    _, remedy = halves(text)
-    tell_error(click.ClickException(text), "" if remedy else f"For usage: {help_of} --help")
+        text += f" {command_path} has: {', '.join(group.list_commands(context))}."
+    _, remedy = split_remedy(text)
+    print_error(click.ClickException(text), "" if remedy else f"For usage: {command_path} --help")

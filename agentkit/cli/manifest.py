@@ -9,9 +9,9 @@ import click
 
 from agentkit.agents.agent import Agent
 from agentkit.atomic_write import write_whole
-from agentkit.cli.loaders import SUFFIX, names_in, one_in, parted
+from agentkit.cli.loaders import SUFFIX, run_program, select_object, split_target
 from agentkit.cli.options import FILE
-from agentkit.cli.terminal import ANSWERED, REFUSED, clean, tell, tell_error
+from agentkit.cli.terminal import ANSWERED, REFUSED, clean, print_error, print_note
 from agentkit.errors import ConfigError, ReplayError
 from agentkit.recording import Account, Recording, active
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   agentkit manifest bot.py                                     show it
-  agentkit manifest bot.py --write agentkit.manifest.json      keep it, to review and commit
+  agentkit manifest bot.py --write agentkit.manifest.json      write it, to review and commit
   agentkit manifest bot.py --check agentkit.manifest.json      in CI: fail when the agent may do more
   agentkit manifest bot.py:clerk                               one of several agents
 """
@@ -33,7 +33,7 @@ Examples:
 @click.option("--write", "written", type=FILE, metavar="FILE", help="Write the manifest to a file.")
 @click.option("--check", "kept", type=FILE, metavar="FILE", help="Compare it with the stored manifest.")
 @click.option("--strict", is_flag=True, help="With --check: fail on any difference.")
-def manifest(*, program: str, written: Path | None, kept: Path | None, strict: bool) -> int:
+def manifest(*, program: str, output: Path | None, baseline: Path | None, strict: bool) -> int:
     """Show the permissions of the agent in PROGRAM and of all agents that work with it.
 
     PROGRAM is a Python file, which is imported and not run, or an agent's text file. No model is asked. With --check
@@ -41,25 +41,25 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
     """
     from agentkit.manifest import differences, manifest_of
 
-    if kept is not None and written is not None:
+    if baseline is not None and output is not None:
         raise click.UsageError("--check and --write cannot be combined. Check first, then write.")
-    if strict and kept is None:
+    if strict and baseline is None:
         raise click.UsageError("--strict requires --check FILE.")
-    before = None if kept is None else _read(kept, program)
-    derived = manifest_of(*agent_in(program))
-    for text in derived.idle_rules():  # a rule that denies a misspelt tool name denies nothing
-        tell(f"Warning: {text}", "yellow")
-    if kept is not None and before is not None:
-        return _tell(differences(before, derived), program, kept, strict=strict)
-    if written is None:
-        click.echo(f"{derived}", nl=False)
+    before = None if baseline is None else _read(baseline, program)
+    current = manifest_of(*load_agent(program))
+    for text in current.idle_rules():  # a rule that denies a misspelt tool name denies nothing
+        print_note(f"Warning: {text}", "yellow")
+    if baseline is not None and before is not None:
+        return _print_differences(differences(before, current), program, baseline, strict=strict)
+    if output is None:
+        click.echo(f"{current}", nl=False)
     else:
         try:
-            write_whole(written, f"{derived}", 0o666)
+            write_whole(output, f"{current}", 0o666)
         except OSError as error:
-            what = f"{written} cannot be written: {error.strerror}. "
+            what = f"{output} cannot be written: {error.strerror}. "
             raise ConfigError(f"{what}Does its folder exist, and is it writable?") from None
-        tell(f"Written: {written}. Review it, and commit it.")
+        print_note(f"Written: {output}. Review it, and commit it.")
     return ANSWERED
 
 
@@ -69,7 +69,7 @@ def _read(file: Path, program: str) -> Manifest:
 
     try:
         with file.open("rb") as stream:
-            content = stream.read(Manifest.MOST_BYTES + 1)
+            content = stream.read(Manifest.MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(
             f"{file} cannot be read: {error.strerror}. To begin with: agentkit manifest {program} --write {file}"
@@ -77,7 +77,7 @@ def _read(file: Path, program: str) -> Manifest:
     return Manifest.parse(content.decode("utf-8", "replace"), str(file))
 
 
-def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bool) -> int:
+def _print_differences(found: tuple[Difference, ...], program: str, file: Path, *, strict: bool) -> int:
     """Print the differences, one per line, and the verdict; return the exit code."""
     from agentkit.manifest import ChangeDirection
 
@@ -85,18 +85,18 @@ def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bo
         click.echo(clean(f"{each.way:<8}  {each}"))
     wider = sum(each.way is ChangeDirection.WIDER for each in found)
     if not wider and not (strict and found):
-        tell(f"{program} has no permissions beyond those in {file}.")
+        print_note(f"{program} has no permissions beyond those in {file}.")
         return ANSWERED
-    counted, what = (wider, f"has more permissions than {file}") if wider else (len(found), f"differs from {file}")
-    places = "one place" if counted == 1 else f"{counted} places"
+    count, problem = (wider, f"has more permissions than {file}") if wider else (len(found), f"differs from {file}")
+    places = "one place" if count == 1 else f"{count} places"
     remedy = f"Review the differences above. To accept them: agentkit manifest {program} --write {file}"
-    tell_error(ConfigError(f"{program} {what}, in {places}. {remedy}"))
+    print_error(ConfigError(f"{program} {problem}, in {places}. {remedy}"))
     return REFUSED
 
 
-def agent_in(named: str) -> tuple[Agent[Any], Path]:
+def load_agent(target: str) -> tuple[Agent[Any], Path]:
     """Load the agent in `bot.py`, `bot.py:name` or `bot.txt`, and its folder. Raises ConfigError and UsageError."""
-    file, name = parted(named)
+    file, name = split_target(target)
     if not file.is_file():
         raise ConfigError(
             f"The file {str(file)!r} does not exist. Name a Python program, as in bot.py, or an agent's text file."
@@ -106,17 +106,17 @@ def agent_in(named: str) -> tuple[Agent[Any], Path]:
             f"{file} is neither a program nor an agent's text file. "
             f"Did you mean: agentkit manifest bot.py --check {file}"
         )
-    with active(_Silence(file)):
+    with active(_ImportRecording(file)):
         if file.suffix != SUFFIX:
             return Agent.from_file(file), file.parent
-        found = names_in(file)
+        found = run_program(file)
     agents = [] if name else [each for each in found.values() if isinstance(each, Agent)]
-    below = {id(each) for agent in agents for each in _below(agent)}
-    leading = list({id(each): each for each in agents if id(each) not in below}.values())
-    return leading[0] if len(leading) == 1 else one_in(found, name, Agent, file), file.parent
+    delegates = {id(each) for agent in agents for each in _delegates(agent)}
+    roots = list({id(each): each for each in agents if id(each) not in delegates}.values())
+    return roots[0] if len(roots) == 1 else select_object(found, name, Agent, file), file.parent
 
 
-class _Silence(Recording):
+class _ImportRecording(Recording):
     """A recording that refuses every question, so that importing a program uses no model, no tool and no key."""
 
     is_replaying = True
@@ -124,14 +124,14 @@ class _Silence(Recording):
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def replayed(self, _question: object, _account: Account | None = None, /) -> NoReturn:
+    def replay(self, _question: object, _account: Account | None = None, /) -> NoReturn:
         raise ReplayError(
             f"{self.file} runs an agent while it is imported. "
             'Put code that runs an agent below the line: if __name__ == "__main__":'
         )
 
 
-def _below(agent: Agent[Any]) -> list[Any]:
+def _delegates(agent: Agent[Any]) -> list[Any]:
     """The agents that an agent can delegate to or hand off to."""
     from agentkit.manifest.build import tools_of, worker_of
 

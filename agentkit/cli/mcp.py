@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.options import COLLECTIONS, WholeNumber, safety_levels, tool_names
-from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, json_text, tell, tell_error
+from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, json_text, print_error, print_note
 from agentkit.errors import ConfigError
 from agentkit.settings import environment
 
@@ -35,44 +35,46 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 @click.option(
     "--paste", is_flag=True, help="Ask for the final address of the browser, for a browser on another machine."
 )
-def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int:
-    """Log in at the server at URL, in your browser, and keep the login in the state folder.
+def login(*, url: str, paste: bool, hosts: tuple[str, ...], **options: Any) -> int:
+    """Log in at the server at URL, in your browser, and store the login in the state folder.
 
-    It holds for that address, for you on this machine, in all programs, until `agentkit mcp logout`. A secret that goes
-    with --client-id is read from AGENTKIT_MCP_CLIENT_SECRET.
+    All your programs on this machine use the login for that address, until `agentkit mcp logout`. The client secret for
+    --client-id is read from AGENTKIT_MCP_CLIENT_SECRET.
     """
     from agentkit.mcp import Login, MCPServer
 
     if "://" not in url:
         raise click.UsageError(f"{url!r} is not a URL. Pass one such as https://mcp.example.com/mcp")
-    secret = environment().get("AGENTKIT_MCP_CLIENT_SECRET") if terms["client_id"] else None
-    asking = Login(_pasted if paste else _opened, hosts=hosts, client_secret=secret, **terms)
-    with MCPServer(url, login=asking) as server:
+    secret = environment().get("AGENTKIT_MCP_CLIENT_SECRET") if options["client_id"] else None
+    login_options = Login(
+        _ask_for_redirect if paste else _open_in_browser, hosts=hosts, client_secret=secret, **options
+    )
+    with MCPServer(url, login=login_options) as server:
         server.login()
-    tell(f"Logged in. To log out: agentkit mcp logout {url.partition('?')[0]}")
+    print_note(f"Logged in. To log out: agentkit mcp logout {url.partition('?')[0]}")
     return ANSWERED
 
 
 @click.command("logout", short_help="Delete the login at a server.")
 @click.argument("url")
 def logout(*, url: str) -> int:
-    """Forget the login at the server at URL, and have it taken back where it was given, if that is offered there."""
+    """Delete the login at the server at URL, and revoke it at the authorization server if that supports revocation."""
     from agentkit.mcp import MCPServer
 
     with MCPServer(url) as server:
-        done = server.logout()
-    if not done:
-        tell("No login is stored.")
+        result = server.logout()
+    if not result:
+        print_note("No login is stored.")
     else:
-        tell(
-            f"The login was deleted here. {done.trouble}"
-            if done.trouble
+        print_note(
+            f"The login was deleted here. {result.problem}"
+            if result.problem
             else "Logged out: the login was deleted here and revoked at the server."
         )
     return ANSWERED
 
 
-def _opened(address: str) -> None:
+def _open_in_browser(address: str) -> None:
     """Print the address, and open it if a browser is available."""
     import webbrowser
 
@@ -81,7 +83,7 @@ def _opened(address: str) -> None:
         webbrowser.open(address)
 
 
-def _pasted(address: str) -> str:
+def _ask_for_redirect(address: str) -> str:
     """Print the address, and ask for the address that the browser is redirected to."""
     _show_address(address)
     return str(click.prompt("The final address in the browser, even if the page does not load", err=True))
@@ -97,14 +99,14 @@ Examples:
   agentkit mcp serve --tools core,web --http    for clients that send the printed token
   agentkit mcp tools "uvx mcp-server-time"      list the tools of a server, and their changes
   agentkit mcp tools "uvx mcp-server-time" --accept
-  agentkit mcp tools --config mcp.json          the same of all servers that a file lists
+  agentkit mcp tools --config mcp.json          the same for all servers that a file lists
   agentkit mcp login https://mcp.example.com/mcp
 """
 
 
 @click.group(short_help="Offer tools to MCP clients, and inspect MCP servers.", epilog=_EXAMPLES)
 def mcp() -> None:
-    """Offer tools over the Model Context Protocol, and look at what servers of it offer."""
+    """Offer tools over the Model Context Protocol, and inspect the tools of its servers."""
 
 
 mcp.add_command(login)
@@ -155,16 +157,16 @@ def serve_tools(
 ) -> int:
     """Offer tools to an MCP client until it closes the input, or over HTTP until Ctrl-C.
 
-    Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
-    undone with `agentkit undo`.
+    Calls are judged like those of a model. File tools and shell work in the current folder, and `agentkit undo` undoes
+    their changes.
     """
-    from agentkit.cli.loaders import tools_named
+    from agentkit.cli.loaders import load_tools
     from agentkit.cli.settings import split_names
     from agentkit.mcp import serve
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
-    chosen = tools_named(split_names(tools))
+    chosen = load_tools(split_names(tools))
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
     approve: Any = "client" if ask_client else None
     offered: dict[str, Any] = {"files": files, "sessions": sessions, "prompts": map(_prompt, split_names(prompts))}
@@ -185,22 +187,24 @@ def _prompt(name: str) -> Any:
     names = [*template.parameters, "input"]
     required = [each for each in template.parameters if each not in template.defaults]
     schema = {"type": "object", "properties": {each: {"type": "string"} for each in names}, "required": required}
-    described = template.description or f"The template {name}."
-    return Tool.from_schema(name, described, schema, lambda **given: template.filled(given.pop("input", ""), given))
+    description = template.description or f"The template {name}."
+    return Tool.from_schema(
+        name, description, schema, lambda **arguments: template.render(arguments.pop("input", ""), arguments)
+    )
 
 
-def _address(*, token: str | None, **where: Any) -> Any:
+def _address(*, token: str | None, **options: Any) -> Any:
     from agentkit.mcp import Address
 
     token = token or environment().get("AGENTKIT_TOKEN")
-    return Address(token=token, when_ready=_tell_with_token if token is None else _tell, **where)
+    return Address(token=token, when_ready=_print_url_and_token if token is None else _print_url, **options)
 
 
-def _tell(url: str, _token: str) -> None:
+def _print_url(url: str, _token: str) -> None:
     click.echo(url)
 
 
-def _tell_with_token(url: str, token: str) -> None:
+def _print_url_and_token(url: str, token: str) -> None:
     click.echo(f"{url}\nAuthorization: Bearer {token}")
 
 
@@ -214,34 +218,36 @@ def _tell_with_token(url: str, token: str) -> None:
 @click.option("--token", metavar="TEXT", help="The token for a URL; also AGENTKIT_MCP_TOKEN.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: each tool as the server describes it, and changes.")
 def show_tools(
-    *, server: str | None, config: str | None, environment: tuple[str, ...], token: str | None, **how: bool
+    *, server: str | None, config: str | None, environment: tuple[str, ...], token: str | None, **flags: bool
 ) -> int:
-    """Show what SERVER, a command or a URL, offers now, and how that differs from what was accepted.
+    """Show the tools that SERVER, a command or a URL, offers, and how they differ from the accepted ones.
 
-    What a server that is new here offers is accepted by looking at it. The exit code is 4 when something has changed
-    and is not accepted, else 2 when a server cannot be used; the others are shown. FILE is one as Claude, Cursor and
-    VS Code write it, and SERVER then the name that it has there.
+    The tools of a new server are accepted when they are shown. The exit code is 4 when a definition has changed and is
+    not accepted, else 2 when a server cannot be used; the others are shown. FILE has the format of Claude, Cursor and
+    VS Code; with it, SERVER is the name of a server in the file.
     """
-    shown: dict[str, Any] = {"environment": environment, "token": token}
-    found = _listed(config, server, **shown) if config is not None else [_named(server, **shown)]
+    credentials: dict[str, Any] = {"environment": environment, "token": token}
+    found = (
+        _configured_servers(config, server, **credentials) if config is not None else [_server(server, **credentials)]
+    )
     codes, documents = [], []
     for each in found:
         try:
             with each:
-                code, document = _show(each, heading=f"{each.name}:\n" if len(found) > 1 else "", **how)
+                code, document = _print_tools(each, heading=f"{each.name}:\n" if len(found) > 1 else "", **flags)
         except ConfigError as error:
             if len(found) == 1:
                 raise
-            tell_error(error)
+            print_error(error)
             code, document = USAGE, {"server": each.name, "error": str(error)}
         codes.append(code)
         documents.append(document)
-    if how["as_json"]:
+    if flags["as_json"]:
         click.echo(json_text(documents if config is not None else documents[0]))
     return max(codes, default=ANSWERED)
 
 
-def _show(server: MCPServer, *, heading: str, accept: bool, as_json: bool) -> tuple[int, dict[str, Any]]:
+def _print_tools(server: MCPServer, *, heading: str, accept: bool, as_json: bool) -> tuple[int, dict[str, Any]]:
     """Print the tools of a server, or return them as a document, and report changes. Raises ConfigError."""
     changes = server.changes
     if accept:
@@ -249,24 +255,26 @@ def _show(server: MCPServer, *, heading: str, accept: bool, as_json: bool) -> tu
     document = _document(server)
     if not as_json:
         click.echo(heading + _lines(server))
-    _tell_beside(server, changes, accept=accept)
+    _report_changes(server, changes, accept=accept)
     return REFUSED if changes and not accept else ANSWERED, document
 
 
-def _named(server: str | None, *, environment: tuple[str, ...], token: str | None) -> MCPServer:
+def _server(server: str | None, *, environment: tuple[str, ...], token: str | None) -> MCPServer:
     """The server given as a command or URL."""
     from agentkit.mcp import MCPServer
     from agentkit.settings import environment as host
 
     if server is None:
         raise click.UsageError("Name a server, or a file that lists some: --config mcp.json.")
-    shown = token or (host().get("AGENTKIT_MCP_TOKEN") if "://" in server else None)
-    return MCPServer(server, environment=environment, token=shown)
+    bearer = token or (host().get("AGENTKIT_MCP_TOKEN") if "://" in server else None)
+    return MCPServer(server, environment=environment, token=bearer)
 
 
-def _listed(config: str, server: str | None, *, environment: tuple[str, ...], token: str | None) -> list[MCPServer]:
+def _configured_servers(
+    config: str, server: str | None, *, environment: tuple[str, ...], token: str | None
+) -> list[MCPServer]:
     """The servers listed in a file, or the one with that name."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
     from agentkit.mcp import read_servers
 
     if environment or token:
@@ -279,34 +287,36 @@ def _listed(config: str, server: str | None, *, environment: tuple[str, ...], to
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     for sentence in found.left_out:
-        click.echo(visible(f"Left out: {sentence}"), err=True)
+        click.echo(escape_invisible(f"Left out: {sentence}"), err=True)
     return [*found.servers.values()]
 
 
-def _tell_beside(found: MCPServer, changes: Sequence[object], *, accept: bool) -> None:
+def _report_changes(server: MCPServer, changes: Sequence[object], *, accept: bool) -> None:
     """Report on stderr which tools are left out, and which have changed."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
-    for why in found.unusable.values():
-        click.echo(visible(f"Left out: {why}"), err=True)
+    for reason in server.unusable.values():
+        click.echo(escape_invisible(f"Left out: {reason}"), err=True)
     for change in changes:
-        click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
+        click.echo(escape_invisible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
 
 
-def _document(found: MCPServer) -> dict[str, Any]:
-    tools = [{**each.to_dict(), "sha256": each.digest} for each in found.definitions]
-    changes = [{"tool": change.name, "change": str(change)} for change in found.changes]
-    return {"server": found.name, "tools": tools, "changes": changes, "unusable": found.unusable}
+def _document(server: MCPServer) -> dict[str, Any]:
+    tools = [{**each.to_dict(), "sha256": each.digest} for each in server.definitions]
+    changes = [{"tool": change.name, "change": str(change)} for change in server.changes]
+    return {"server": server.name, "tools": tools, "changes": changes, "unusable": server.unusable}
 
 
-def _lines(found: MCPServer) -> str:
+def _lines(server: MCPServer) -> str:
     """Render one line per tool: name, digest, description and the server's hints."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
-    rows = [(each.name, each.digest[:8], each.said_of_itself(), each.description) for each in found.definitions]
+    rows = [(each.name, each.digest[:8], each.hints_text(), each.description) for each in server.definitions]
     width = max((len(name) for name, *_ in rows), default=0)
     lines = []
     for name, digest, hints, text in rows:
         first = text.strip().partition("\n")[0]
-        lines.append(visible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else "")))
+        lines.append(
+            escape_invisible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else ""))
+        )
     return "\n".join(lines)

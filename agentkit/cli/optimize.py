@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit.cli.eval import scorers_of_a_file
-from agentkit.cli.loaders import parted
+from agentkit.cli.eval import scorer_option
+from agentkit.cli.loaders import split_target
 from agentkit.cli.options import FILE, Fraction, WholeNumber, limits_option
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, clean, shown_word, tell
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, clean, print_note, quote_word
 from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ Examples:
 @click.option(
     "--improve", metavar="PART,...", default="instruction", show_default=True, help="instruction, tools, names."
 )
-@scorers_of_a_file
+@scorer_option
 @click.option(
     "--held-out",
     type=Fraction(0, 1, min_open=True, max_open=True),
@@ -67,10 +67,10 @@ def optimize(**options: Any) -> int:
     """Improve the agent by the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
     A model reads what went wrong in half of the cases and proposes other texts; the gain is measured on the other
-    half. The report and the changes go to stdout, and nothing is written but the search itself, unless --out says so.
-    The exit code is 0 when a gain was measured, 1 without one, 3 when a limit left it unmeasured.
+    half. The report and the changes go to stdout. Only the search is stored, unless --out names a file for the agent.
+    The exit code is 0 when a gain was measured, 1 without one, 3 when a limit ended the search before the measurement.
     """
-    if not parted(options["suite"])[0].is_file():
+    if not split_target(options["suite"])[0].is_file():
         raise click.UsageError(f"The file {options['suite']!r} does not exist. Name a suite, or a file of cases.")
     agent, out = options["agent"], options["out"]
     stem = Path((agent or options["suite"]).partition(".py:")[0]).stem
@@ -81,10 +81,10 @@ def optimize(**options: Any) -> int:
     try:
         found = _search(**options, path=search)
     except KeyboardInterrupt:
-        tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(search))}")
+        print_note(f"Interrupted.\nThe work so far is stored. Continue with: --resume {quote_word(str(search))}")
         return INTERRUPTED
     click.echo(clean("\n\n".join(filter(None, (str(found), found.diff().rstrip("\n"))))))
-    tell(f"The search is stored in {search}", faint=True)
+    print_note(f"The search is stored in {search}", faint=True)
     if found.is_better:
         _write(found, _agent_file(agent), out)
     if found.gain is None or (found.trained_before is None and found.ended.startswith("the limit")):
@@ -124,23 +124,25 @@ def _search(
     suite: str, agent: str | None, *, offline: bool, model: str | None, proposer: str | None, **options: Any
 ) -> Improvement[Any]:
     """Search for better texts. Raises UsageError, ConfigError, NoProvider and SessionError."""
-    from agentkit.cli.eval import agents_in, suite_in
-    from agentkit.cli.settings import limit_of, settings_here
+    from agentkit.cli.eval import load_agents, load_suite
+    from agentkit.cli.settings import load_settings, parse_limit
     from agentkit.evals import optimize as improved
     from agentkit.usage import UNLIMITED
 
-    settings = settings_here({"provider": "offline" if offline else None, "model": model})
+    settings = load_settings({"provider": "offline" if offline else None, "model": model})
     for note in settings.notes:
-        tell(note, "yellow")
-    given: dict[str, Any] = dict(map(limit_of, options.pop("limits")))
-    given = {"cost": options.pop("budget"), "total_tokens": options.pop("tokens"), **given}
-    found, others = suite_in(suite, options.pop("scorers"))
-    tried = _only_agent(agents_in((agent,) if agent else (), others, settings))
+        print_note(note, "yellow")
+    limits: dict[str, Any] = dict(map(parse_limit, options.pop("limits")))
+    limits = {"cost": options.pop("budget"), "total_tokens": options.pop("tokens"), **limits}
+    found, others = load_suite(suite, options.pop("scorers"))
+    target = _only_agent(load_agents((agent,) if agent else (), others, settings))
     if offline or model:
-        tried.llm = settings.llm()
+        target.llm = settings.llm()
     options["improve"] = [part.strip() for part in options["improve"].split(",")]
     llm = settings.llm(proposer) if proposer else None
-    return improved(tried, found, limits=replace(UNLIMITED, **given), proposer=llm, progress=_tell_progress, **options)
+    return improved(
+        target, found, limits=replace(UNLIMITED, **limits), proposer=llm, progress=_print_progress, **options
+    )
 
 
 def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
@@ -155,10 +157,10 @@ def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
     return agent
 
 
-def _tell_progress(tried: EvaluatedCandidate) -> None:
+def _print_progress(tried: EvaluatedCandidate) -> None:
     score = "" if tried.score is None else f", score {tried.score:.2f}"
-    what = f"round {tried.candidate.round}" if tried.candidate.round else "the original"
-    tell(f"{what}: {tried.verdict}{score}", faint=True)
+    label = f"round {tried.candidate.round}" if tried.candidate.round else "the original"
+    print_note(f"{label}: {tried.verdict}{score}", faint=True)
 
 
 def _write(found: Improvement[Any], file: Path | None, out: Path | None) -> None:
@@ -166,13 +168,13 @@ def _write(found: Improvement[Any], file: Path | None, out: Path | None) -> None
     from agentkit.evals.report import write_whole
 
     if any(part != "instruction" for part in found.best.changed(found.original)):
-        tell("Descriptions of tools are part of the tools' code: edit the code as the changes show.", "yellow")
+        print_note("Descriptions of tools are part of the tools' code: edit the code as the changes show.", "yellow")
     if out is not None and file is not None:
-        write_whole(out, rewritten(file, found.best.texts.get("instruction")))
-        tell(f"Written: {out}", faint=True)
+        write_whole(out, rewrite_instruction(file, found.best.texts.get("instruction")))
+        print_note(f"Written: {out}", faint=True)
 
 
-def rewritten(file: Path, instruction: str | None) -> str:
+def rewrite_instruction(file: Path, instruction: str | None) -> str:
     """The text of an agent file with another instruction, if given; the rest is unchanged. Raises ConfigError."""
     from agentkit.agents.agent_file import parse_manifesto
     from agentkit.errors import ConfigError
@@ -187,7 +189,7 @@ def rewritten(file: Path, instruction: str | None) -> str:
             new = parse_manifesto(text, file)
         except ConfigError:
             continue
-        wanted = replace(old, instruction=instruction.strip(), tools=new.tools)  # some tools are made for each parse
-        if new == wanted and new.tools.names == old.tools.names:
+        expected = replace(old, instruction=instruction.strip(), tools=new.tools)  # some tools are made for each parse
+        if new == expected and new.tools.names == old.tools.names:
             return text
     raise ConfigError(f"The instruction of {file} cannot be replaced automatically. Edit it as the changes show.")

@@ -30,9 +30,9 @@ def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete:
     """Complete tools and collections; after a comma, the next name."""
     from agentkit.tools import catalog
 
-    before, comma, begun = incomplete.rpartition(",")
+    before, comma, prefix = incomplete.rpartition(",")
     names = [*catalog.collections, CODE, *catalog.all_tools.names]
-    return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+    return [f"{before}{comma}{name}" for name in names if name.startswith(prefix)]
 
 
 def session_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -88,12 +88,12 @@ PLACE = click.option(
 )
 
 
-def _range_text(least: float | None, most: float | None, *, is_open: bool = False) -> str:
+def _range_text(minimum: float | None, maximum: float | None, *, is_open: bool = False) -> str:
     """The bounds of a number, in words."""
-    if least is not None and most is not None and not is_open:
-        return f"from {least:,g} to {most:,g}"
-    lower = "" if least is None else f"above {least:g}" if is_open else f"of at least {least:g}"
-    return " and ".join(filter(None, (lower, "" if most is None else f"below {most:g}")))
+    if minimum is not None and maximum is not None and not is_open:
+        return f"from {minimum:,g} to {maximum:,g}"
+    lower = "" if minimum is None else f"above {minimum:g}" if is_open else f"of at least {minimum:g}"
+    return " and ".join(filter(None, (lower, "" if maximum is None else f"below {maximum:g}")))
 
 
 class WholeNumber(click.IntRange):

@@ -11,11 +11,11 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.cli.ask_options import AskOptions, answering
+from agentkit.cli.ask_options import AskOptions, model_options
 from agentkit.cli.options import PLACE, WholeNumber, session_names
-from agentkit.cli.terminal import ANSWERED, tell
+from agentkit.cli.terminal import ANSWERED, print_note
 from agentkit.errors import MissingExtra
-from agentkit.http_security import is_local, listening, origin_of, server_of
+from agentkit.http_security import create_server, is_local, open_listener, origin_of
 from agentkit.server import app
 from agentkit.settings import environment
 
@@ -46,9 +46,13 @@ page, and denied to other clients.
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name of this server. Repeatable.")
 @click.option(
-    "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="A page elsewhere that may call it. Repeatable."
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="The origin of a page that may call it. Repeatable.",
 )
-@answering
+@model_options
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
 @PLACE
 @click.option(
@@ -57,13 +61,13 @@ page, and denied to other clients.
 def serve(**options: Any) -> int:
     """Serve the agent until Ctrl-C.
 
-    Other programs reach it under /v1 as they reach OpenAI; at / is a page with the stored conversations. Without
-    --host nobody else can reach this machine's port, and nobody gets in without the token.
+    Other programs use it under /v1 like the API of OpenAI; / is a page with the stored conversations. Without --host,
+    only programs on this machine can connect; every client needs the token.
     """
     from agentkit.cli.ask_options import AskOptions
 
     address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "origins", "runs")}
-    return start(ServeOptions(**address, order=AskOptions(**options)))
+    return start(ServeOptions(**address, agent_options=AskOptions(**options)))
 
 
 _UNENCRYPTED = (
@@ -79,12 +83,12 @@ Example, in the settings of an editor:
 
 
 @click.command(short_help="Serve an editor over standard input and output.", epilog=_ACP_EXAMPLES)
-@answering
+@model_options
 @PLACE
 def acp(**options: Any) -> int:
-    """Serve an editor that speaks the Agent Client Protocol, and that starts this command.
+    """Serve an editor that starts this command and speaks the Agent Client Protocol.
 
-    Files and commands are those of the editor's folder. The editor asks for approvals, and shows the diff.
+    Files and commands are those of the editor's folder. The editor asks for approvals and shows diffs.
     """
     import asyncio
 
@@ -94,7 +98,7 @@ def acp(**options: Any) -> int:
 
     order = AskOptions(**options)
     for note in order.settings.notes:
-        tell(note, "yellow")
+        print_note(note, "yellow")
     agent = order.settings.agent()
     _ = agent.llm  # fail at startup if no model is configured
     asyncio.run(serve_editor(agent, store_at(order.place)))
@@ -111,44 +115,44 @@ class ServeOptions:
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     runs: int = 8
-    order: AskOptions = field(default_factory=AskOptions)
+    agent_options: AskOptions = field(default_factory=AskOptions)
 
 
-def start(wanted: ServeOptions) -> int:
+def start(options: ServeOptions) -> int:
     """Serve until Ctrl-C; return the exit code. Raises UsageError, ConfigError, MissingExtra and NoProvider."""
-    token = wanted.token or environment().get("AGENTKIT_TOKEN")
-    if not is_local(wanted.host) and token is None:
+    token = options.token or environment().get("AGENTKIT_TOKEN")
+    if not is_local(options.host) and token is None:
         raise click.UsageError(
-            f"--host {wanted.host} accepts connections from other machines. Choose the token that they must send: "
+            f"--host {options.host} accepts connections from other machines. Choose the token that they must send: "
             "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
         )
-    settings = wanted.order.settings
+    settings = options.agent_options.settings
     for note in settings.notes:
-        tell(note, "yellow")
+        print_note(note, "yellow")
     agent, session = settings.agent(), settings.of("session") or ""
-    hosts = (*wanted.hosts, *_named(wanted.host))
+    hosts = (*options.hosts, *_host_names(options.host))
     application = app(
         agent,
         token=token,
         hosts=hosts,
-        origins=wanted.origins,
-        sessions=wanted.order.place,
+        origins=options.origins,
+        sessions=options.agent_options.place,
         session=session,
-        most_runs=wanted.runs,
+        most_runs=options.runs,
     )
     server = _server(application)
-    with listening(wanted.host, wanted.port) as listener:
-        _tell_address(listener, application, agent, is_own=token is not None)
-        if not is_local(wanted.host):
-            tell(_UNENCRYPTED, "yellow")
+    with open_listener(options.host, options.port) as listener:
+        _print_address(listener, application, agent, is_own=token is not None)
+        if not is_local(options.host):
+            print_note(_UNENCRYPTED, "yellow")
         try:
             server.run(sockets=[listener])
         except KeyboardInterrupt:  # the server raises it again after shutdown
-            tell("Stopped.")
+            print_note("Stopped.")
     return ANSWERED
 
 
-def _named(host: str) -> tuple[str, ...]:
+def _host_names(host: str) -> tuple[str, ...]:
     """The listening host if it is a name, which is then allowed as the host of requests."""
     try:
         ipaddress.ip_address(host)
@@ -160,15 +164,17 @@ def _named(host: str) -> tuple[str, ...]:
 def _server(application: Starlette) -> Any:
     """The HTTP server for the application. Raises MissingExtra."""
     try:
-        return server_of(application)
+        return create_server(application)
     except ModuleNotFoundError as error:
         raise MissingExtra("serve", "agentkit serve") from error
 
 
-def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[str], *, is_own: bool) -> None:
+def _print_address(listener: socket.socket, application: Starlette, agent: Agent[str], *, is_own: bool) -> None:
     """Print the addresses of the page and the endpoint; a random token is printed only in the page's address."""
     origin = origin_of(listener)
     click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
     key = "your token" if is_own else "the text after #token="
-    tell(f"Open this address in a browser. For OpenAI clients: base URL {origin}/v1, model {agent.name}, key {key}.")
-    tell("Stop it with Ctrl-C.", faint=True)
+    print_note(
+        f"Open this address in a browser. For OpenAI clients: base URL {origin}/v1, model {agent.name}, key {key}."
+    )
+    print_note("Stop it with Ctrl-C.", faint=True)

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 import click
 
 from agentkit.cli.options import FILE, JSON, PLACE, WholeNumber, session_names
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, clean, document_text, remedied, shown_word, tell
+from agentkit.cli.terminal import (
+    ANSWERED,
+    FAILED,
+    INTERRUPTED,
+    clean,
+    document_text,
+    print_note,
+    quote_word,
+    with_remedy,
+)
 from agentkit.errors import AgentKitError
 
 if TYPE_CHECKING:
@@ -81,7 +90,7 @@ def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bo
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.changed))
         click.echo(clean(f"{each.name}  {when}\n    {each.snippet}"))
     if not found:
-        tell("No session contains these words. To list all: agentkit sessions list")
+        print_note("No session contains these words. To list all: agentkit sessions list")
     return ANSWERED if found else FAILED
 
 
@@ -95,26 +104,28 @@ def prune(*, age: str, place: str | None, yes: bool, dry_run: bool) -> int:
     from agentkit.event_rendering import count_text
     from agentkit.sessions.session import Session
 
-    before = time.time() - _seconds(age)
+    before = time.time() - _parse_age(age)
     old = [each for each in Session.summaries(place) if each.changed < before]
     for each in old:
         click.echo(clean(f"{time.strftime('%Y-%m-%d', time.localtime(each.changed))}  {each.name}"), err=True)
     if not old or dry_run:
-        tell(f"{count_text(len(old), 'session')} have not changed for {age}{'; none was deleted' if old else ''}.")
+        print_note(
+            f"{count_text(len(old), 'session')} have not changed for {age}{'; none was deleted' if old else ''}."
+        )
         return ANSWERED
     if not yes and not _is_confirmed(f"Delete {count_text(len(old), 'session')}?"):
-        tell("Nothing was deleted.")
+        print_note("Nothing was deleted.")
         return INTERRUPTED
     for each in old:
         Session.open(place, each.name).delete()
-    tell(f"Deleted: {count_text(len(old), 'session')}.")
+    print_note(f"Deleted: {count_text(len(old), 'session')}.")
     return ANSWERED
 
 
 _UNITS = {"h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def _seconds(age: str) -> float:
+def _parse_age(age: str) -> float:
     """Parse an age such as 30d. Raises UsageError."""
     number, unit = age[:-1], age[-1:].lower()
     if unit not in _UNITS or not number.isascii() or not number.isdigit() or not int(number):
@@ -142,9 +153,9 @@ def show_session(*, name: str, place: str | None, as_json: bool) -> None:
 @click.argument("new")
 @PLACE
 def rename_session(*, old: str, new: str, place: str | None) -> None:
-    """Call the session OLD NEW."""
+    """Rename the session OLD to NEW."""
     _session(old, place).rename(new)
-    tell(f"The session {old!r} is now {new!r}.")
+    print_note(f"The session {old!r} is now {new!r}.")
 
 
 @sessions.command("fork")
@@ -153,11 +164,11 @@ def rename_session(*, old: str, new: str, place: str | None) -> None:
 @PLACE
 @click.option("--at", type=WholeNumber(min=0), metavar="N", help="Begin with the first N messages; all by default.")
 def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> None:
-    """Make the session NEW, which begins like the session NAME."""
+    """Create the session NEW with the messages of the session NAME."""
     from agentkit.event_rendering import count_text
 
     fork = _session(name, place).fork(new, at)
-    tell(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
+    print_note(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
 
 
 @sessions.command("export", short_help="Write the session NAME to the new FILE.")
@@ -165,9 +176,9 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
 @click.argument("file", type=FILE)
 @PLACE
 def export_session(*, name: str, file: Path, place: str | None) -> None:
-    """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
+    """Write the session NAME to the new FILE, one JSON object per line; `agentkit show FILE` reads it."""
     _session(name, place).export(file)
-    tell(f"Written: {file}")
+    print_note(f"Written: {file}")
 
 
 @sessions.command("import", short_help="Import the session that was exported to FILE.")
@@ -175,11 +186,11 @@ def export_session(*, name: str, file: Path, place: str | None) -> None:
 @click.argument("name", required=False)
 @PLACE
 def import_session(*, file: Path, name: str | None, place: str | None) -> None:
-    """Keep what was exported to FILE as a session, under its old name or NAME."""
+    """Import the session in FILE under its old name, or as NAME."""
     from agentkit.sessions.session import Session
 
     session = Session.restore(file, place, name or "")
-    tell(f'Imported. Continue with: agentkit --session {shown_word(session.name)} "..."')
+    print_note(f'Imported. Continue with: agentkit --session {quote_word(session.name)} "..."')
 
 
 @sessions.command("delete")
@@ -190,10 +201,10 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     """Delete the session NAME, for good. At a terminal you are asked first."""
     session = _session(name, place)
     if not yes and not _is_confirmed(f"Delete {session.name!r} with its {len(session.messages)} messages?"):
-        tell("Nothing was deleted.")
+        print_note("Nothing was deleted.")
         return INTERRUPTED
     session.delete()
-    tell(f"The session {name!r} is deleted.")
+    print_note(f"The session {name!r} is deleted.")
     return ANSWERED
 
 
@@ -219,35 +230,35 @@ _READABLE = "Pass a file written by --record, --jsonl or agentkit sessions expor
 @click.option("--html", type=FILE, metavar="OUT", help="Write a self-contained HTML page.")
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
-    from agentkit.sessions.transcript import stories
+    from agentkit.sessions.transcript import build_stories
 
-    header, entries = recorded(file)
-    runs = stories(entries)
+    header, entries = load_recording(file)
+    runs = build_stories(entries)
     if html is None:
-        from agentkit.cli.export import heading, money
+        from agentkit.cli.export import cost_text, heading
         from agentkit.sessions.transcript import show_text
 
-        click.echo(clean(show_text(heading(header), runs, money)))
+        click.echo(clean(show_text(heading(header), runs, cost_text)))
         return
     from agentkit.cli.export import page
 
-    with open(html, "w", encoding="utf-8", opener=_for_the_owner) as stream:
+    with open(html, "w", encoding="utf-8", opener=_open_private) as stream:
         stream.write(page(file.name, header, runs))
     click.echo(clean(f"Written: {html}"), err=True)
 
 
-def recorded(file: Path) -> tuple[Data, list[Entry]]:
-    """Load the header and entries of a file, without secrets. Raises SessionError that says which files can be read."""
+def load_recording(file: Path) -> tuple[Data, list[Entry]]:
+    """Load the header and entries of a file, without secrets. Raises SessionError that names the readable kinds."""
     from agentkit.errors import SessionError
     from agentkit.sessions.cassettes.file import read_cassette
 
     try:
         return read_cassette(file, hide=True)
     except SessionError as error:
-        raise SessionError(remedied(error, _READABLE)) from None
+        raise SessionError(with_remedy(error, _READABLE)) from None
 
 
-def _for_the_owner(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     """Open a file that only its owner can read, as the cassette is."""
     return os.open(path, flags, 0o600)
 
@@ -275,15 +286,15 @@ def undo(*, run: str | None, as_list: bool, as_diff: bool, yes: bool) -> int:
     if as_list:
         click.echo(clean(redact("\n".join(map(_line, records)) or "No run has made changes.")))
         return ANSWERED
-    found = _named(journal, run) if run else _last_here(records)
+    found = _find_record(journal, run) if run else _latest_record(records)
     if found is None:
         return FAILED
     if as_diff:
         click.echo(clean(redact(found.diff)))
         return ANSWERED
-    tell(redact(undo_text(found)))
+    print_note(redact(undo_text(found)))
     if not yes and sys.stdin is not None and sys.stdin.isatty() and not click.confirm("Undo this?", err=True):
-        tell("Nothing was undone.")
+        print_note("Nothing was undone.")
         return INTERRUPTED
     click.echo(clean(redact(f"{found.undo()} In {_folder(found)}.")))
     return ANSWERED
@@ -295,14 +306,14 @@ _MAX_FILES = 20
 def undo_text(record: Record) -> str:
     """The prompt, the time and the files of a record that is about to be undone."""
     from agentkit.event_rendering import count_text, one_line
-    from agentkit.workspace.snapshots import net
+    from agentkit.workspace.snapshots import merge_changes
 
-    effects = {change.path: _effect(change) for change in net(record.changes)}
+    effects = {change.path: _effect(change) for change in merge_changes(record.changes)}
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
     lines = [f"{when}  {one_line(record.label)}"]
     lines += [f"  {effect:<8} {path}" for path, effect in list(effects.items())[:_MAX_FILES]]
-    left = len(effects) - _MAX_FILES
-    return "\n".join([*lines, *([f"  and {count_text(left, 'more file')}"] if left > 0 else [])])
+    omitted = len(effects) - _MAX_FILES
+    return "\n".join([*lines, *([f"  and {count_text(omitted, 'more file')}"] if omitted > 0 else [])])
 
 
 def _effect(change: FileChange) -> str:
@@ -311,7 +322,7 @@ def _effect(change: FileChange) -> str:
     return "deleted" if change.after.kind == "absent" else "changed"
 
 
-def _named(journal: Journal, run: str) -> Record:
+def _find_record(journal: Journal, run: str) -> Record:
     """The record of the run with that id. Raises ToolError that says where to find the ids."""
     from agentkit.errors import ToolError
 
@@ -321,7 +332,7 @@ def _named(journal: Journal, run: str) -> Record:
         raise ToolError(f"{error} {_SEE_LIST}") from None
 
 
-def _last_here(records: list[Record]) -> Record | None:
+def _latest_record(records: list[Record]) -> Record | None:
     """The last run in the current folder that can be undone; prints an explanation if it returns None."""
     here = os.path.realpath(os.curdir)
     open_records = [record for record in records if not record.is_undone]
@@ -360,9 +371,9 @@ Examples:
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM ARGUMENT...]")
 @click.option("--partial", is_flag=True, help="Allow unused recorded answers.")
 def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
-    """Play the runs in FILE; or run the Python file PROGRAM, and answer from FILE what it asks models, tools, people.
+    """Play the runs in FILE; or run the Python file PROGRAM, with the answers of models, tools and people in FILE.
 
-    The program sees no network through agentkit and needs no key. What it asks otherwise than recorded is an error.
+    The program uses no network through agentkit and needs no key. A request that was not recorded is an error.
     """
     if not program:
         _play(file)
@@ -377,11 +388,11 @@ def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
     except (AgentKitError, click.exceptions.Exit):
         raise
     except Exception as error:
-        _tell_as_python(error, program[0])
+        _print_traceback(error, program[0])
         raise click.exceptions.Exit(FAILED) from error
 
 
-def _tell_as_python(error: Exception, program: str) -> None:
+def _print_traceback(error: Exception, program: str) -> None:
     """Print the program's exception as Python does, starting at the program's first frame."""
     import traceback
 
@@ -417,10 +428,10 @@ def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
 
 
 def _play(file: Path) -> None:
-    from agentkit.sessions.transcript import stories
+    from agentkit.sessions.transcript import build_stories
 
-    _, entries = recorded(file)
-    for run in stories(entries):
+    _, entries = load_recording(file)
+    for run in build_stories(entries):
         _play_run(run)
 
 
@@ -438,11 +449,11 @@ def _play_run(run: RunStory) -> None:
             if step.result is not None:
                 result = replace(step.result, value=content_of(step.result.content))
                 click.echo(f"  {call_line(ToolCallFinished(step.call, result))}", err=True)
-        elif isinstance(step.milestone, ResponseReceived):
-            if step.milestone.response.text:
-                click.echo(clean(step.milestone.response.text))
+        elif isinstance(step.event, ResponseReceived):
+            if step.event.response.text:
+                click.echo(clean(step.event.response.text))
         else:
-            description = step.milestone.describe()
+            description = step.event.describe()
             click.echo(clean("  " + ": ".join(filter(None, (description.title, description.text)))), err=True)
     if run.end is not None and run.end.changes:
         click.echo(clean(run.end.changes), err=True)

@@ -18,6 +18,7 @@ from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.settings import environment, settings_file, state_folder
+from agentkit.suggestions import closest
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole
 
@@ -31,6 +32,22 @@ if TYPE_CHECKING:
     from agentkit.tracing.listeners import Listener
 
 
+_NUMBERS = """
+    temperature top_p top_k min_p top_a typical_p seed n max_tokens min_tokens max_completion_tokens max_output_tokens
+    max_new_tokens presence_penalty frequency_penalty repetition_penalty length_penalty repeat_penalty repeat_last_n
+    top_logprobs best_of num_ctx num_predict num_beams thinking_budget
+"""
+_OTHERS = """
+    stop stop_sequences reasoning reasoning_effort reasoning_summary thinking verbosity logit_bias logprobs user
+    metadata store service_tier parallel_tool_calls tool_choice response_format prediction modalities safety_settings
+    timeout safety_identifier prompt_cache_key prompt_cache_retention keep_alive truncation include extra_body stream
+    provider models transforms route ignore_eos skip_special_tokens guided_json use_beam_search
+"""
+_NUMERIC = frozenset(_NUMBERS.split())
+_OF_MODELS = _NUMERIC | frozenset(_OTHERS.split())
+"""Options of models that providers and local servers document."""
+
+_NEAR = 0.8
 LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
@@ -60,12 +77,12 @@ def _session(value: object) -> str:
 
 
 def _limits(value: object) -> dict[str, Any]:
-    given = dict(map(limit_of, value.split(","))) if isinstance(value, str) else value
+    given = dict(map(parse_limit, value.split(","))) if isinstance(value, str) else value
     if not isinstance(given, dict):
         raise ConfigError(f"takes a table, such as {{ cost = 0.10, seconds = 60 }}. Got {value!r:.200}.")
     for name in given:
         if name not in LIMIT_NAMES:
-            raise ConfigError(unknown("limit", name, LIMIT_NAMES))
+            raise ConfigError(unknown_name("limit", name, LIMIT_NAMES))
     limits: dict[str, Any] = {name: None if each is False else each for name, each in given.items()}
     _check_limits(limits)
     return limits
@@ -89,6 +106,19 @@ def _options(value: object) -> dict[str, Any]:
     given = _pairs(value) if isinstance(value, str) else value
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise ConfigError(f"takes a table, such as {{ temperature = 0.2 }}. Got {value!r:.200}.")
+    return checked_options(given)
+
+
+def checked_options(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a model, of which names that are not known are sent to it unchanged.
+
+    Raises ConfigError for a name that is nearly that of a known option, and for a text in the place of a number.
+    """
+    for name, value in given.items():
+        if name not in _OF_MODELS and (near := closest(name.lower(), _OF_MODELS, _NEAR)):
+            raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {near!r}?")
+        if name in _NUMERIC and (not isinstance(value, int | float | None) or isinstance(value, bool)):
+            raise ConfigError(f"The option {name} takes a number. Got {value!r:.80}.")
     return given
 
 
@@ -138,11 +168,11 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
 """Each setting with its parser for values from files and variables. Parsers raise ConfigError."""
 
 
-def limit_of(word: str) -> tuple[str, Any]:
+def parse_limit(word: str) -> tuple[str, Any]:
     """Parse a limit written as `cost=0.10`; the value `none` removes it. Raises ConfigError."""
     name, equals, value = (part.strip() for part in word.partition("="))
     if name not in LIMIT_NAMES:
-        raise ConfigError(unknown("limit", name, LIMIT_NAMES))
+        raise ConfigError(unknown_name("limit", name, LIMIT_NAMES))
     if not equals or not value:
         raise ConfigError(f"The limit {name} has no value. Write it as {name}=NUMBER, or {name}=none for no limit.")
     number = _number(name, value)
@@ -155,7 +185,7 @@ def split_names(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.strip() for word in words for name in word.split(",") if name.strip())
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The error text for an unknown name."""
     known = list(known)
     return f"No {kind} is named {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
@@ -208,15 +238,15 @@ def project_file(folder: Path) -> SettingsFile | None:
     A file of another user is ignored: whoever can write to a parent such as /tmp must not decide anything here.
     Raises ConfigError.
     """
-    for place in (folder, *folder.parents):
+    for parent in (folder, *folder.parents):
         for name in (PROJECT_FILE, _PYPROJECT):
-            path = place / name
-            if is_ours(path) and (found := _read(path)):
+            path = parent / name
+            if has_trusted_owner(path) and (found := _read(path)):
                 return found
     return None
 
 
-def is_ours(path: Path) -> bool:
+def has_trusted_owner(path: Path) -> bool:
     """Whether it is a file of this user or of the administrator."""
     try:
         owner = path.stat().st_uid
@@ -249,31 +279,31 @@ def _read(path: Path) -> SettingsFile | None:
         data = tables.get("agentkit") if isinstance(tables, dict) else None
     if not isinstance(data, dict):
         return None
-    return SettingsFile(path, {name: parsed(path, text, name, value) for name, value in data.items()}, content)
+    return SettingsFile(path, {name: parse_setting(path, text, name, value) for name, value in data.items()}, content)
 
 
-def parsed(path: Path, text: str, name: str, value: object) -> Any:
+def parse_setting(path: Path, text: str, name: str, value: object) -> Any:
     """Validate a setting's value. Raises ConfigError with file and line."""
     if name not in KEYS:
-        message = unknown("setting", name, KEYS)
+        message = unknown_name("setting", name, KEYS)
         if _SECRET.search(name):
             message = f"{name!r:.80} is not a setting. Store a key with: agentkit keys set openai"
-        raise ConfigError(f"{_place(path, text, name)}: {message}")
+        raise ConfigError(f"{_location(path, text, name)}: {message}")
     try:
         return KEYS[name](value)
     except ConfigError as error:
         message = str(error)
         message = f"{name} {message}" if message.startswith("takes ") else message
-        raise ConfigError(f"{_place(path, text, _inner(value, message) or name)}: {message}") from None
+        raise ConfigError(f"{_location(path, text, _mentioned_key(value, message) or name)}: {message}") from None
 
 
-def _inner(value: object, told: str) -> str | None:
+def _mentioned_key(value: object, message: str) -> str | None:
     """The key inside a table that an error text mentions."""
     keys = value if isinstance(value, dict) else ()
-    return next((key for key in keys if re.search(rf"\b{re.escape(key)}\b", told)), None)
+    return next((key for key in keys if re.search(rf"\b{re.escape(key)}\b", message)), None)
 
 
-def _place(path: Path, text: str, name: str) -> str:
+def _location(path: Path, text: str, name: str) -> str:
     """The file, and the line where the name is set, if it is found."""
     pattern = re.compile(rf"""^\s*\[?([\w.]+\.)?["']?{re.escape(name)}["']?\s*[=\].]""")
     inline = re.compile(rf"""[{{,]\s*["']?{re.escape(name)}["']?\s*=""")
@@ -295,18 +325,24 @@ _NAMED = ("options.NAME", "aliases.NAME", "plugins.NAME")
 _NEW_FILE = "# Settings of the agentkit command. To see all of them: agentkit config show\n"
 
 
-def set_in_file(path: Path, key: str, value: str) -> None:
-    """Set a value in a settings file; its other lines and comments stay. Raises ConfigError for an invalid value."""
+def set_in_file(path: Path, key: str, value: str | None) -> None:
+    """Set a value in a settings file, or remove it if it is None; other lines and comments stay.
+
+    Raises ConfigError for an invalid value, and for a value to remove that the file does not have.
+    """
     table, _, name = key.rpartition(".")
     if (table or key) not in KEYS or (table and table not in _TABLES) or (key in _TABLES):
-        message = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS, *_NAMED])
+        message = unknown_name("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS, *_NAMED])
         raise ConfigError(f"{key} is a table. Set one of its values: {key}.NAME" if key in _TABLES else message)
     try:
         before = path.read_text("utf-8") if path.exists() else _NEW_FILE
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Correct or move the file.") from None
-    _check_names(table, key, value)
-    text = _with_line(before, table, name, f"{name} = {_toml(table, name, value)}")
+    if value is not None:
+        _check_names(table, key, value)
+    text = _with_line(before, table, name, "" if value is None else f"{name} = {_to_toml(table, name, value)}")
+    if value is None and text == before:
+        raise ConfigError(f"{key} is not set in {path}. To see where it comes from: agentkit config show")
     file = path.with_name(f"{path.name}.new")
     try:
         store(file, text)
@@ -321,26 +357,30 @@ def set_in_file(path: Path, key: str, value: str) -> None:
 
 def _check_names(table: str, key: str, value: str) -> None:
     """Raise ConfigError for a provider, tool or model prefix that does not exist."""
-    from agentkit.cli.loaders import is_own, tools_named
+    from agentkit.cli.loaders import is_user_defined, load_tools
     from agentkit.llm.detection import PROVIDERS
     from agentkit.tools.plugins import installed
 
     providers = (*PROVIDERS, *installed("providers"))
+    if table == "plugins" and (plugin := key.partition(".")[2]) not in installed("tools"):
+        raise ConfigError(f"{unknown_name('plugin', plugin, installed('tools'))} To list them: agentkit plugins")
     if key == "provider" and value.lower() not in providers:
-        raise ConfigError(unknown("provider", value, providers))
+        raise ConfigError(unknown_name("provider", value, providers))
     prefix, colon, _ = value.partition(":")
     is_prefix = bool(colon) and prefix.isidentifier() and suggestion(prefix, providers)
     if (key == "model" or table == "aliases") and is_prefix and prefix.lower() not in providers:
-        raise ConfigError(unknown("provider", prefix, providers))
+        raise ConfigError(unknown_name("provider", prefix, providers))
     if key == "tools":
         plugins = installed("tools")
-        tools_named(name for name in split_names([value]) if not is_own(name) and name.partition(":")[0] not in plugins)
+        load_tools(
+            name for name in split_names([value]) if not is_user_defined(name) and name.partition(":")[0] not in plugins
+        )
 
 
 LIMIT_KEYS = tuple(f"limits.{name}" for name in LIMIT_NAMES)
 
 
-def _toml(table: str, name: str, value: str) -> str:
+def _to_toml(table: str, name: str, value: str) -> str:
     """A value as TOML: a list of names, a number, true or false, or a text."""
     if not table and name == "tools":
         return json.dumps(list(split_names([value])))
@@ -350,19 +390,23 @@ def _toml(table: str, name: str, value: str) -> str:
 
 
 def _with_line(text: str, table: str, name: str, line: str) -> str:
-    """The text of a file with this line in its table, in place of one for the same name."""
+    """The text of a file with this line in its table, in place of one for the same name; an empty line removes that."""
     lines = split_lines(text)
     heads = [at for at, each in enumerate(lines) if re.match(r"\s*\[", each)]
     start = next((at + 1 for at in heads if re.match(rf"\s*\[\s*{re.escape(table)}\s*\]", lines[at])), None)
     if not table:
         start = 0
     if start is None:
+        if not line:
+            return text
         return "\n".join([*lines, *([""] if lines and lines[-1].strip() else []), f"[{table}]", line]) + "\n"
     end = next((at for at in heads if at >= start), len(lines))
     same = re.compile(rf"""\s*["']?{re.escape(name)}["']?\s*=""")
     at = next((at for at in range(start, end) if same.match(lines[at])), None)
     if at is not None:
-        lines[at] = line
+        lines[at : at + 1] = [line] if line else []
+    elif not line:
+        return text
     else:
         while end > start and not lines[end - 1].strip():
             end -= 1
@@ -372,16 +416,16 @@ def _with_line(text: str, table: str, name: str, line: str) -> str:
 
 def is_trusted(file: SettingsFile) -> bool:
     """Whether the user trusts this file with its current content."""
-    return _known().get(str(file.path)) == _fingerprint(file)
+    return _trusted_files().get(str(file.path)) == _fingerprint(file)
 
 
 def trust(file: SettingsFile) -> None:
     """Store that the user trusts this file with its current content. Raises ConfigError if it cannot be written."""
-    kept = json.dumps({**_known(), str(file.path): _fingerprint(file)}, indent=2)
-    store(_path(), kept)
+    text = json.dumps({**_trusted_files(), str(file.path): _fingerprint(file)}, indent=2)
+    store(_path(), text)
 
 
-def _known() -> dict[str, str]:
+def _trusted_files() -> dict[str, str]:
     """Fingerprints by path; empty if they cannot be read, so that nothing is trusted by mistake."""
     try:
         known = json.loads(_path().read_bytes())
@@ -417,9 +461,9 @@ _DEFAULTS: Mapping[str, Any] = {
     "aliases": {},
     "plugins": {},
 }
-_PLACE = ("provider", "base_url", "model")
-_MERGED = ("options", "aliases", "plugins")
-_CAN_BE_NARROWED = ("safety", "limits", "tools")
+_ENDPOINT_KEYS = ("provider", "base_url", "model")
+_MERGED_KEYS = ("options", "aliases", "plugins")
+_NARROWABLE_KEYS = ("safety", "limits", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +482,7 @@ class Layer:
     source: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    def named(self, key: str) -> str:
+    def source_of(self, key: str) -> str:
         """The source of one value, as a person would look for it."""
         return f"AGENTKIT_{key.partition('.')[0].upper()}" if self.source == "environment" else self.source
 
@@ -447,7 +491,7 @@ class Layer:
 class Settings:
     """All settings, each with its source; `notes` are warnings about ignored values, for stderr.
 
-    `name` and `workspace` come from an agent's text file; `made` is an agent defined by a program.
+    `name` and `workspace` come from an agent's text file; `program_agent` is an agent defined by a program.
     `project` are the trusted instructions of the current folder, for a coding agent.
     """
 
@@ -455,7 +499,7 @@ class Settings:
     notes: tuple[str, ...] = ()
     name: str = "agentkit"
     workspace: Path | None = None
-    made: Agent[Any] | None = None
+    program_agent: Agent[Any] | None = None
     project: ProjectFiles | None = None
 
     def of(self, key: str) -> Any:
@@ -474,12 +518,12 @@ class Settings:
     @property
     def tools(self) -> Toolset:
         """The tools of the agent. Raises UnknownTool, and ConfigError for a file without tools."""
-        from agentkit.cli.loaders import tools_named
+        from agentkit.cli.loaders import load_tools
 
-        if self.made is not None and not self.is_flag("tools"):
-            return self.made.tools
+        if self.program_agent is not None and not self.is_flag("tools"):
+            return self.program_agent.tools
         try:
-            found = tools_named(self.of("tools"), self.of("plugins"))
+            found = load_tools(self.of("tools"), self.of("plugins"))
             return found if self.project is None else found + self.project.tools
         except UnknownTool as error:
             source = "" if self.is_flag("tools") else f"{self.values['tools'].source}: "
@@ -491,36 +535,41 @@ class Settings:
         from agentkit.llm.client import LLM
 
         # The client reads the environment itself, in its documented order.
-        chosen = {key: self.values[key] for key in _PLACE}
-        is_own = self.made is not None and self.made.configured_llm is not None and not any(map(self.is_flag, _PLACE))
-        if self.made is not None and is_own and model is None:
-            return self._with_options(self.made.llm)
+        chosen = {key: self.values[key] for key in _ENDPOINT_KEYS}
+        is_own = (
+            self.program_agent is not None
+            and self.program_agent.configured_llm is not None
+            and not any(map(self.is_flag, _ENDPOINT_KEYS))
+        )
+        if self.program_agent is not None and is_own and model is None:
+            return self._with_options(self.program_agent.llm)
         aliases = self.of("aliases")
-        given = {
+        arguments = {
             key: each.value
             for key, each in chosen.items()
             if not each.source.startswith("AGENTKIT_") or (key == "model" and each.value in aliases)
         }
-        model = self._resolved(model)
+        model = self._resolve_alias(model)
         named = model or (chosen["model"].value if chosen["provider"].value is None else None)
-        if named is not None and (offered := _of_plugin(self._resolved(named) or "")):
+        _check_model(self._resolve_alias(named) or "", self.of("base_url"))
+        if named is not None and (offered := _plugin_client(self._resolve_alias(named) or "")):
             return self._with_options(offered)
-        if given.get("model"):
-            given["model"] = self._resolved(given["model"])
-        if model is not None and _names_place({"model": model}):
+        if arguments.get("model"):
+            arguments["model"] = self._resolve_alias(arguments["model"])
+        if model is not None and _selects_endpoint({"model": model}):
             return self._with_options(LLM(**with_stored_key({"model": model})))
-        if any(given.values()):  # fallbacks from a variable apply only if no argument is given
-            given |= {"model": self._resolved(self.of("model"))}
+        if any(arguments.values()):  # fallbacks from a variable apply only if no argument is given
+            arguments |= {"model": self._resolve_alias(self.of("model"))}
         if chosen["provider"].value == "offline" and (model or chosen["model"].source == FLAG):
             named, by = model or chosen["model"].value, chosen["provider"].source
             raise ConfigError(
                 f"The model {named!r} cannot be used: {by} selects the offline model. "
                 f"Write the provider before the model, as in openai:{named}."
             )
-        first = _first_llm(given, model)
+        first = _first_llm(arguments, model)
         return self._with_options(first if model is None else first.with_model(model))
 
-    def _resolved(self, model: str | None) -> str | None:
+    def _resolve_alias(self, model: str | None) -> str | None:
         """The model behind an alias; any other name unchanged."""
         aliases: Mapping[str, str] = self.of("aliases")
         return None if model is None else aliases.get(model, model)
@@ -541,8 +590,8 @@ class Settings:
 
     def agent(self, **more: Any) -> Agent[Any]:
         """Build the configured agent, with `more` arguments of Agent. Raises the errors of `llm`, `tools` and Agent."""
-        if self.made is not None:
-            return self._ordered(self.made, **more)
+        if self.program_agent is not None:
+            return self._configure(self.program_agent, **more)
         from agentkit.agents.agent import Agent
 
         tools = self.tools  # a misspelt tool is reported before a missing key
@@ -556,9 +605,9 @@ class Settings:
         data["max_iterations"] = self.of("limits.iterations")
         return Agent(self.name, tools, **data, **more)
 
-    def _ordered(
+    def _configure(
         self,
-        made: Agent[Any],
+        agent_template: Agent[Any],
         session: Session | None = None,
         approve: Approver | None = None,
         output_type: Any = None,
@@ -567,16 +616,18 @@ class Settings:
     ) -> Agent[Any]:
         """Copy a program's agent and apply these settings. Raises ConfigError if an output type is given."""
         if output_type is not None:
-            raise ConfigError(f"The type of the answers is part of {made.name!r}: output_type=. Leave out --schema.")
+            raise ConfigError(
+                f"The type of the answers is part of {agent_template.name!r}: output_type=. Leave out --schema."
+            )
         from agentkit.sessions.session import Session
 
-        agent = made.within(session or Session())
+        agent = agent_template.within(session or Session())
         agent.llm, agent.tools, agent.limits = self.llm(), self.tools, self.limits
         agent.max_iterations = self.of("limits.iterations")
-        agent.policy = replace(made.policy, level=self.of("safety"))
+        agent.policy = replace(agent_template.policy, level=self.of("safety"))
         if self.is_flag("instruction"):
             agent.instruction = self.of("instruction")
-        agent.approve, agent.dry_run = made.approve or approve, made.dry_run or dry_run
+        agent.approve, agent.dry_run = agent_template.approve or approve, agent_template.dry_run or dry_run
         agent.listeners += self.listeners
         return agent
 
@@ -594,7 +645,17 @@ def _first_llm(given: Mapping[str, Any], model: str | None) -> LLM:
         return LLM(**with_stored_key({"model": model}))
 
 
-def _of_plugin(model: str) -> LLM | None:
+def _check_model(model: str, base_url: str | None) -> None:
+    """Raise ConfigError for a model that is the name of a provider. A custom server can have such a model."""
+    from agentkit.llm.detection import PROVIDERS
+    from agentkit.tools.plugins import installed
+
+    name, has_server = model.removesuffix(":"), bool(base_url or environment().get("OPENAI_BASE_URL"))
+    if (model in PROVIDERS and model != "offline" and not has_server) or name in installed("providers"):
+        raise ConfigError(f"The model name {model!r} lacks the model: {name} is a provider. Write {name}:MODEL.")
+
+
+def _plugin_client(model: str) -> LLM | None:
     """The client of a plugin for `PLUGIN:MODEL`; None for the models of other providers. Raises ConfigError."""
     from agentkit.llm.detection import wishes_for
 
@@ -605,39 +666,39 @@ def _of_plugin(model: str) -> LLM | None:
     return plugin_llm(model)
 
 
-def settings_here(
-    flags: Mapping[str, Any] | None = None, described: Path | None = None, template: SettingsFile | None = None
+def load_settings(
+    flags: Mapping[str, Any] | None = None, agent_file: Path | None = None, template: SettingsFile | None = None
 ) -> Settings:
     """Resolve the settings in the current folder. Raises ConfigError.
 
-    `flags` are the settings of the command line, `described` is the agent file.
+    `flags` are the settings of the command line, `agent_file` is the agent file.
     """
     own = user_file(settings_file())
     project = project_file(current_folder())
     notes: list[str] = []
     below = [Layer(str(own.path), own.values), Layer(DEFAULT, _DEFAULTS)]
     if project is not None:
-        values, notes = _allowed(project, below)
+        values, notes = _project_values(project, below)
         below.insert(0, Layer(str(project.path), values))
-    given = {name: value for name, value in (flags or {}).items() if value is not None}
-    layers = [Layer(FLAG, given), Layer("environment", _of_environment()), *below]
+    flag_values = {name: value for name, value in (flags or {}).items() if value is not None}
+    layers = [Layer(FLAG, flag_values), Layer("environment", _environment_values()), *below]
     more: dict[str, Any] = {}
-    if described is not None:
-        layer, more = _described(described)
+    if agent_file is not None:
+        layer, more = _agent_file_layer(agent_file)
         layers.insert(1, layer)
     if template is not None:
         layers.insert(1, Layer(str(template.path), _template_values(template, layers[1:])))
-    settings = [*_place_settings(layers), *(_limit(name, layers) for name in LIMIT_NAMES)]
-    settings += [_merged(key, layers) for key in _MERGED]
-    settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, *_MERGED, "limits")]
+    settings = [*_endpoint_settings(layers), *(_limit(name, layers) for name in LIMIT_NAMES)]
+    settings += [_merge_tables(key, layers) for key in _MERGED_KEYS]
+    settings += [_first(key, layers) for key in KEYS if key not in (*_ENDPOINT_KEYS, *_MERGED_KEYS, "limits")]
     values = {each.key: each for each in settings}
-    if CODE in values["tools"].value and "made" not in more:
-        more["project"], unread = _project_of_code(values)
+    if CODE in values["tools"].value and "program_agent" not in more:
+        more["project"], unread = _coding_project(values)
         notes += unread
-    return Settings(values, (*notes, *_unanswered(values, described)), **more)
+    return Settings(values, (*notes, *_offline_warnings(values, agent_file)), **more)
 
 
-def _project_of_code(values: dict[str, Setting]) -> tuple[ProjectFiles | None, list[str]]:
+def _coding_project(values: dict[str, Setting]) -> tuple[ProjectFiles | None, list[str]]:
     """The trusted instructions of the current folder, or a note about them; also raises the default of iterations."""
     from agentkit.agents import coding
 
@@ -656,51 +717,51 @@ def as_settings_file(project: ProjectFiles) -> SettingsFile:
     return SettingsFile(project.folder.resolve() / "instructions", {}, project.content)
 
 
-def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterator[str]:
+def _offline_warnings(values: Mapping[str, Setting], agent_file: Path | None) -> Iterator[str]:
     """Warn if the offline model answers, without a flag, in place of the model that an agent file names."""
     model, provider = values["model"], values["provider"]
-    if model.source == str(described) and provider.value == "offline" and provider.source != FLAG:
-        yield f"{provider.source} selects the offline model instead of {model.value!r} from {described}."
+    if model.source == str(agent_file) and provider.value == "offline" and provider.source != FLAG:
+        yield f"{provider.source} selects the offline model instead of {model.value!r} from {agent_file}."
 
 
-def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
+def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
     """The settings in an agent file, and its other fields. The default session of a file is for programs only."""
-    from agentkit.agents.agent_file import own_session, read_manifesto
-    from agentkit.cli.loaders import is_program, made_by
+    from agentkit.agents.agent_file import read_manifesto, session_name
+    from agentkit.cli.loaders import agent_from_program, is_program
 
     if is_program(path):
-        made = made_by(str(path))
-        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
-    described = read_manifesto(path)
-    if described.tool_calling is not None:  # its tools have other names
+        made = agent_from_program(str(path))
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
+    parsed_file = read_manifesto(path)
+    if parsed_file.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
-        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
-    data: dict[str, Any] = {"instruction": described.instruction, "tools": described.tools.names}
-    data |= {key: getattr(described, key) for key in ("model", "safety") if getattr(described, key) is not None}
-    data["limits"] = _said_limits(described.limits or Limits())
-    data["limits"] |= {} if described.max_iterations is None else {"iterations": described.max_iterations}
-    if described.session != own_session(path):
-        data["session"] = described.session or ""
-    return Layer(str(path), data), {"name": described.name, "workspace": described.workspace}
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
+    data: dict[str, Any] = {"instruction": parsed_file.instruction, "tools": parsed_file.tools.names}
+    data |= {key: getattr(parsed_file, key) for key in ("model", "safety") if getattr(parsed_file, key) is not None}
+    data["limits"] = _changed_limits(parsed_file.limits or Limits())
+    data["limits"] |= {} if parsed_file.max_iterations is None else {"iterations": parsed_file.max_iterations}
+    if parsed_file.session != session_name(path):
+        data["session"] = parsed_file.session or ""
+    return Layer(str(path), data), {"name": parsed_file.name, "workspace": parsed_file.workspace}
 
 
-def _text_of(made: Agent[Any]) -> dict[str, Any]:
+def _agent_values(made: Agent[Any]) -> dict[str, Any]:
     """The settings of a program's agent: they override environment and files, and flags override them."""
     data: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
-    data["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
+    data["limits"] = {"iterations": made.max_iterations, **_changed_limits(made.limits)}
     if isinstance(made.configured_session, str):
         data["session"] = made.configured_session
     return data
 
 
-def _said_limits(limits: Limits) -> dict[str, Any]:
+def _changed_limits(limits: Limits) -> dict[str, Any]:
     """The limits that differ from the defaults, by name."""
     return {each.name: value for each in fields(Limits) if (value := getattr(limits, each.name)) != each.default}
 
 
-def _of_environment() -> dict[str, Any]:
+def _environment_values() -> dict[str, Any]:
     """The settings from environment variables such as `AGENTKIT_MODEL`. Raises ConfigError."""
     variables = environment()
     found = {}
@@ -714,7 +775,7 @@ def _of_environment() -> dict[str, Any]:
     return found
 
 
-def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any], list[str]]:
+def _project_values(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any], list[str]]:
     """The values of a project file that apply, and notes about the others. Raises ConfigError for forbidden values.
 
     Somebody else can have written the file: it can narrow what the user allows, and set the rest once it is trusted.
@@ -725,18 +786,18 @@ def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any],
         values["safety"] = min(values["safety"], _first("safety", below).value)
     if is_trusted(project):
         return values, []
-    held = [key for key in KEYS if key not in _CAN_BE_NARROWED and values.pop(key, None) is not None]
+    ignored = [key for key in KEYS if key not in _NARROWABLE_KEYS and values.pop(key, None) is not None]
     if "limits" in values:
-        values["limits"] = _narrowed(values["limits"], below)
+        values["limits"] = _narrow_limits(values["limits"], below)
     if "tools" in values:
-        values["tools"] = _fewer(values["tools"], _first("tools", below).value)
-    notes = [f"{project.path} is not trusted, so that {' and '.join(held)} in it does not count."] if held else []
+        values["tools"] = _narrow_tools(values["tools"], _first("tools", below).value)
+    notes = [f"{project.path} is not trusted, so that {' and '.join(ignored)} in it does not count."] if ignored else []
     return values, [f"{note}\nReview the file, then run: agentkit config trust" for note in notes]
 
 
 def check_project(project: SettingsFile) -> None:
     """Raise ConfigError for values that no project may set: where questions and keys go, programs, wider safety."""
-    from agentkit.cli.loaders import is_own
+    from agentkit.cli.loaders import is_user_defined
     from agentkit.llm.client import parted
     from agentkit.llm.detection import wishes_for
 
@@ -752,14 +813,14 @@ def check_project(project: SettingsFile) -> None:
             f"{project.path}: a project file cannot set the safety levels of plugins. Put them into your user file, "
             f"{settings_file()}."
         )
-    own = next(filter(is_own, values.get("tools", ())), None)
+    own = next(filter(is_user_defined, values.get("tools", ())), None)
     if own is not None:
         raise ConfigError(
             f"{project.path}: a project file cannot use the program {own!r} as tools, because it would be executed. "
             f"Pass it on the command line: -t {own}"
         )
     models = [values.get("model"), *values.get("aliases", {}).values()]
-    if any(_names_place({"model": each}) or any(map(wishes_for, parted(each)[1])) for each in models):
+    if any(_selects_endpoint({"model": each}) or any(map(wishes_for, parted(each)[1])) for each in models):
         raise ConfigError(
             f"{project.path}: a project file can set a model, but not a provider, because your questions would be sent "
             f"there. Leave out the part before the colon, or put the model into your user file, {settings_file()}."
@@ -771,28 +832,28 @@ def check_project(project: SettingsFile) -> None:
         )
 
 
-def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
+def _narrow_limits(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
     """The limits that are stricter than those of the layers below."""
-    held = {name: _limit(name, below).value for name in limits if name != "unknown_price"}
+    lower = {name: _limit(name, below).value for name in limits if name != "unknown_price"}
     return {
         name: limits[name]
-        for name, value in held.items()
+        for name, value in lower.items()
         if limits[name] is not None and (value is None or limits[name] < value)
     }
 
 
-def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
+def _narrow_tools(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
     """The tools that are named and also allowed. Only the user can name programs."""
-    from agentkit.cli.loaders import is_own
+    from agentkit.cli.loaders import is_user_defined
     from agentkit.tools import catalog
 
-    known = {*catalog.named(name for name in allowed if not is_own(name) and name != CODE).names}
+    known = {*catalog.named(name for name in allowed if not is_user_defined(name) and name != CODE).names}
     known |= {*allowed}.intersection([CODE])
     found = *catalog.named(name for name in names if name != CODE).names, *(name for name in names if name == CODE)
     return tuple(name for name in found if name in known)
 
 
-def _names_place(values: Mapping[str, Any]) -> bool:
+def _selects_endpoint(values: Mapping[str, Any]) -> bool:
     """Whether the values select a provider or endpoint, and not only a model name."""
     from agentkit.llm.client import parted
     from agentkit.llm.detection import wishes_for
@@ -802,28 +863,28 @@ def _names_place(values: Mapping[str, Any]) -> bool:
     )
 
 
-def _place_settings(layers: list[Layer]) -> list[Setting]:
+def _endpoint_settings(layers: list[Layer]) -> list[Setting]:
     """Model, provider and base URL. A layer that selects another provider or endpoint hides all layers below it."""
     found: dict[str, Setting] = {}
     for layer in layers:
-        for key in _PLACE:
+        for key in _ENDPOINT_KEYS:
             if layer.values.get(key) and key not in found:
-                found[key] = Setting(key, layer.values[key], layer.named(key))
-        if _names_place(layer.values):
+                found[key] = Setting(key, layer.values[key], layer.source_of(key))
+        if _selects_endpoint(layer.values):
             break
-    return [found.get(key) or Setting(key, None, DEFAULT) for key in _PLACE]
+    return [found.get(key) or Setting(key, None, DEFAULT) for key in _ENDPOINT_KEYS]
 
 
 def _limit(name: str, layers: list[Layer]) -> Setting:
     layer = next(layer for layer in layers if name in layer.values.get("limits", {}))
-    return Setting(f"limits.{name}", layer.values["limits"][name], layer.named("limits"))
+    return Setting(f"limits.{name}", layer.values["limits"][name], layer.source_of("limits"))
 
 
-def _merged(key: str, layers: list[Layer]) -> Setting:
+def _merge_tables(key: str, layers: list[Layer]) -> Setting:
     """A table whose entries come from all layers; the source is that of the highest layer with an entry."""
     found = [layer for layer in layers if layer.values.get(key)]
     values = {name: value for layer in reversed(found) for name, value in layer.values[key].items()}
-    return Setting(key, values, found[0].named(key) if found else DEFAULT)
+    return Setting(key, values, found[0].source_of(key) if found else DEFAULT)
 
 
 def _template_values(template: SettingsFile, below: list[Layer]) -> dict[str, Any]:
@@ -833,10 +894,10 @@ def _template_values(template: SettingsFile, below: list[Layer]) -> dict[str, An
         if "safety" in values:
             values["safety"] = min(values["safety"], _first("safety", below).value)
         if "limits" in values:
-            values["limits"] = _narrowed(values["limits"], below)
+            values["limits"] = _narrow_limits(values["limits"], below)
     return values
 
 
 def _first(key: str, layers: list[Layer]) -> Setting:
     layer = next(layer for layer in layers if key in layer.values)
-    return Setting(key, layer.values[key], layer.named(key))
+    return Setting(key, layer.values[key], layer.source_of(key))

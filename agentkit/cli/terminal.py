@@ -36,6 +36,14 @@ _ADVICE = (
 )
 
 
+_CHAT_COMMANDS = (
+    # what advice names at a shell, and the command of the chat that does the same
+    ("with -m NAME", "with /model NAME"),
+    (": -m NAME", ": /model NAME"),
+    ("agentkit sessions list", "/session"),
+    ("agentkit models", "/model"),
+    ("agentkit tools list", "/tools"),
+)
 _SHELL_WORDING = (
     # a pattern in the errors of the library, and its replacement at a shell
     (
@@ -57,30 +65,32 @@ _SHELL_WORDING = (
 )
 
 
-def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:
+def print_note(text: str, colour: str | None = None, *, faint: bool = False) -> None:
     """Write a line to stderr, without terminal control sequences."""
     styled = click.style(clean(text), fg=colour, dim=faint or None) if colour or faint else clean(text)
     click.echo(styled, err=True, color=has_colour(sys.stderr))
 
 
-def tell_error(error: BaseException, advice: str = "") -> None:
-    """Print an error on one line, and its remedy below."""
-    text = _os_text(error) if isinstance(error, OSError) and error.strerror else str(error)
-    what, remedy = halves(at_a_shell(text or type(error).__name__))
+def print_error(error: BaseException, advice: str = "", *, in_chat: bool = False) -> None:
+    """Print an error on one line, and its remedy below, which names the commands of the chat if `in_chat`."""
+    text = _os_error_text(error) if isinstance(error, OSError) and error.strerror else str(error)
+    problem, remedy = split_remedy(for_shell(text or type(error).__name__))
     hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
-    tell(fitted(f"Error: {what}", sys.stderr), "red")
+    for command, in_the_chat in _CHAT_COMMANDS if in_chat else ():
+        hints = hints.replace(command, in_the_chat)
+    print_note(wrap_lines(f"Error: {problem}", sys.stderr), "red")
     if hints:
-        tell(fitted(hints, sys.stderr))
+        print_note(wrap_lines(hints, sys.stderr))
 
 
-def at_a_shell(text: str) -> str:
+def for_shell(text: str) -> str:
     """Replace what a program would write in an error, such as an argument, by options and commands."""
     for pattern, wording in _SHELL_WORDING:
         text = re.sub(pattern, wording, text)
     return text
 
 
-def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:
+def wrap_lines(text: str, stream: TextIO | None, indent: int = 0) -> str:
     """Wrap a text between words if the stream is a terminal; return it unchanged otherwise.
 
     Continuation lines are indented by `indent` columns if at least half of the width is left.
@@ -102,49 +112,49 @@ def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:
     return "\n".join(wrapped(line) if len(line) > width else line for line in split_lines(text))
 
 
-def halves(text: str) -> tuple[str, str]:
+def split_remedy(text: str) -> tuple[str, str]:
     """Split a text into its first sentence and the rest; a multi-line text is split at the first line at the latest.
 
     A single sentence is split at its semicolon, unless that is quoted.
     """
-    what, _, more = text.strip().partition("\n")
-    first, *rest = _FIRST_SENTENCE.split(what, maxsplit=1)
+    line, _, more = text.strip().partition("\n")
+    first, *rest = _FIRST_SENTENCE.split(line, maxsplit=1)
     if not rest and not more:
-        first, *rest = _clauses(first)
+        first, *rest = _split_clause(first)
     return first, "\n".join(filter(None, (*rest, more)))
 
 
-def remedied(error: Exception, remedy: str) -> str:
+def with_remedy(error: Exception, remedy: str) -> str:
     """The text of an error, with the remedy if the error has no remedy."""
-    what, own = halves(str(error))
-    return f"{what}\n{own or remedy}"
+    problem, existing = split_remedy(str(error))
+    return f"{problem}\n{existing or remedy}"
 
 
-def _clauses(sentence: str) -> list[str]:
+def _split_clause(sentence: str) -> list[str]:
     """Split a sentence at its semicolon into two sentences; return it unchanged if it has none or quotes it."""
-    before, *behind = _CLAUSE.split(sentence, maxsplit=1)
+    before, *rest = _CLAUSE.split(sentence, maxsplit=1)
     is_quoted = any(before.count(quote) % 2 for quote in "'\"`") or before.count("(") != before.count(")")
-    if not behind or is_quoted:
+    if not rest or is_quoted:
         return [sentence]
-    return [f"{before}.", behind[0][0].upper() + behind[0][1:]]
+    return [f"{before}.", rest[0][0].upper() + rest[0][1:]]
 
 
-def go_on(result: RunResult[str], name: str) -> str:
+def resume_hint(result: RunResult[str], name: str) -> str:
     """How to resume a paused or interrupted run; empty if it is not stored."""
     if not name:
         return ""
     words = "" if result.status == "paused" else ' "Go on."'
-    return f"Continue with: agentkit -c{words}   (later: agentkit --session {shown_word(name)}{words})"
+    return f"Continue with: agentkit -c{words}   (later: agentkit --session {quote_word(name)}{words})"
 
 
-def shown_word(text: str) -> str:
+def quote_word(text: str) -> str:
     """Quote a word for a shell."""
     import shlex
 
     return shlex.quote(text)
 
 
-def _os_text(error: OSError) -> str:
+def _os_error_text(error: OSError) -> str:
     """The message of the operating system, without the error number."""
     return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
 
@@ -157,7 +167,7 @@ def _advice(error: BaseException) -> str:
 
 SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
-_UNSEEN = (
+_INVISIBLE = (
     "\x7f-\x9f"  # DEL and the C1 control characters
     "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"  # zero-width and direction marks
     "\U000e0000-\U000e007f"  # tag characters: invisible text
@@ -165,7 +175,7 @@ _UNSEEN = (
 )
 _CONTROL = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b.?"  # escape sequences
-    f"|[\x00-\x08\x0b-\x1f{_UNSEEN}]"  # control characters other than tab and newline
+    f"|[\x00-\x08\x0b-\x1f{_INVISIBLE}]"  # control characters other than tab and newline
 )
 
 
@@ -176,7 +186,7 @@ def clean(text: str) -> str:
 
 def json_text(document: object) -> str:
     """Render a document as indented JSON; characters that `clean` would remove are escaped."""
-    return escaped(json.dumps(document, ensure_ascii=False, indent=2))
+    return escape_invisible(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def document_text(**fields: object) -> str:
@@ -184,16 +194,16 @@ def document_text(**fields: object) -> str:
     return json_text({"schema_version": SCHEMA_VERSION, **fields})
 
 
-def escaped(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Escape the characters in a JSON text that `clean` would remove."""
-    return re.sub(f"[{_UNSEEN}]", lambda found: json.dumps(found[0])[1:-1], text)
+    return re.sub(f"[{_INVISIBLE}]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
     """A text on one line, cleaned and truncated."""
-    from agentkit.event_rendering import cut
+    from agentkit.event_rendering import truncate
 
-    return cut(" ".join(clean(text).split()), most_chars)
+    return truncate(" ".join(clean(text).split()), most_chars)
 
 
 ANSWERED = 0
@@ -216,23 +226,23 @@ class StatusLine:
 
     def __init__(self, stream: TextIO | None, after_seconds: float = 0.3) -> None:
         self._stream, self._after_seconds = stream, after_seconds
-        self._over: threading.Event | None = None
+        self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
 
     def show(self, text: str) -> None:
         """Show this text until it is replaced or cleared."""
         self.clear()
         if self._stream is not None:
-            self._over = threading.Event()
-            self._thread = threading.Thread(target=self._run, args=(self._stream, text, self._over), daemon=True)
+            self._stop = threading.Event()
+            self._thread = threading.Thread(target=self._run, args=(self._stream, text, self._stop), daemon=True)
             self._thread.start()
 
     def clear(self) -> None:
         """Remove the line; it is erased when this returns."""
-        if self._over is not None and self._thread is not None:
-            self._over.set()
+        if self._stop is not None and self._thread is not None:
+            self._stop.set()
             self._thread.join()
-            self._over = self._thread = None
+            self._stop = self._thread = None
 
     def __enter__(self) -> StatusLine:
         return self
@@ -242,10 +252,10 @@ class StatusLine:
     ) -> None:
         self.clear()
 
-    def _run(self, stream: TextIO, text: str, over: threading.Event) -> None:
+    def _run(self, stream: TextIO, text: str, stop: threading.Event) -> None:
         began, count = time.monotonic(), 0
         pause = self._after_seconds
-        while not over.wait(pause):
+        while not stop.wait(pause):
             stream.write(f"{_ERASE}{_line(_SIGNS[count % len(_SIGNS)], text, time.monotonic() - began)}")
             stream.flush()
             pause, count = _EVERY_SECONDS, count + 1

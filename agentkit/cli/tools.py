@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from agentkit.cli.options import safety_levels, tool_names
-from agentkit.cli.terminal import ANSWERED, FAILED, REFUSED, USAGE, clean, document_text, fitted, json_text, tell_error
+from agentkit.cli.terminal import (
+    ANSWERED,
+    FAILED,
+    REFUSED,
+    USAGE,
+    clean,
+    document_text,
+    json_text,
+    print_error,
+    wrap_lines,
+)
 from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
@@ -35,11 +45,11 @@ def tools() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: name, level, description, parameters.")
 def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
     """List every tool with its safety level, or those of the collections and files NAME: core, web, FILE.py."""
-    from agentkit.cli.loaders import tools_named
+    from agentkit.cli.loaders import load_tools
     from agentkit.cli.settings import split_names
     from agentkit.tools.catalog import all_tools
 
-    known = tools_named(split_names(names)) if names else all_tools
+    known = load_tools(split_names(names)) if names else all_tools
     if as_json:
         entries = [
             {
@@ -54,24 +64,24 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
         return
     width = max(len(name) for name in known.names)
     for tool in known:
-        text = f"{tool.name:<{width}}  {tool.level.name:<7}  {split_lines(_described(tool))[0]}"
-        click.echo(fitted(clean(text), sys.stdout, width + 11))
+        text = f"{tool.name:<{width}}  {tool.level.name:<7}  {split_lines(_description(tool))[0]}"
+        click.echo(wrap_lines(clean(text), sys.stdout, width + 11))
 
 
 @tools.command("show")
 @click.argument("name", shell_complete=tool_names)
 def show_tool(name: str) -> None:
     """Show the description of the tool NAME that a model receives."""
-    from agentkit.cli.loaders import tool_named
+    from agentkit.cli.loaders import load_tool
 
-    tool = tool_named(name)
-    click.echo(clean(f"{tool.name}  {tool.level.name}\n\n{_described(tool)}\n"))
+    tool = load_tool(name)
+    click.echo(clean(f"{tool.name}  {tool.level.name}\n\n{_description(tool)}\n"))
     click.echo(json_text(tool.parameters))
 
 
-def _described(tool: AnyTool) -> str:
+def _description(tool: AnyTool) -> str:
     """The description of a tool, or a note that it is missing: a model then has only the name."""
-    return tool.description or "(no description; its docstring would be one)"
+    return tool.description or "(no description: the tool has no docstring)"
 
 
 @tools.command("run")
@@ -80,22 +90,22 @@ def _described(tool: AnyTool) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with result, status and decision.")
 @click.option("--confirm", is_flag=True, help="Allow this call to delete or overwrite permanently, as rm -rf does.")
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool, confirm: bool) -> int:
-    """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
+    """Run the tool NAME. No approval is needed, because you call it; calls that its judge denies stay denied."""
     from agentkit.cli.display import result_fields, value_text
     from agentkit.errors import AgentKitError
 
-    tool = _ready(name)
+    tool = _load_tool(name)
     result = tool.invoke(named_arguments(tool, arguments), confirm=confirm)
     if as_json:
         click.echo(document_text(**result_fields(result)))
     elif result.ok:
         click.echo(value_text(result))
     else:
-        tell_error(AgentKitError(f"{result.error}"), _advice(result, name))
+        print_error(AgentKitError(f"{result.error}"), _advice(result, name))
     return exit_code(result)
 
 
-def _ready(name: str) -> AnyTool:
+def _load_tool(name: str) -> AnyTool:
     """The tool, in a workspace with a journal; `core` tools change no files and need no workspace.
 
     Importing files, web and sandbox would take a third of the time of `tools run calculator`. Raises UnknownTool.
@@ -104,12 +114,12 @@ def _ready(name: str) -> AnyTool:
 
     if name in core_tools.names:
         return core_tools.find(name)
-    from agentkit.cli.loaders import tool_named
+    from agentkit.cli.loaders import load_tool
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label=f"tools run {name}")
-    return tool_named(name).within(workspace)
+    return load_tool(name).within(workspace)
 
 
 def _advice(result: ToolResult, name: str) -> str:
@@ -154,16 +164,16 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON document.")
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
-    """Say whether the tool NAME may be called like this, and why. Nothing is run."""
+    """Show whether this call of the tool NAME is allowed, and why. Nothing is run."""
     from agentkit.cli.display import shell_remedy
-    from agentkit.cli.loaders import tool_named
-    from agentkit.cli.settings import settings_here
+    from agentkit.cli.loaders import load_tool
+    from agentkit.cli.settings import load_settings
     from agentkit.decisions import SafetyLevel
     from agentkit.safety.policy import Policy
 
-    tool = tool_named(name)
+    tool = load_tool(name)
     checked, own = tool.decide(named_arguments(tool, arguments))
-    level = SafetyLevel.of(safety) if safety is not None else settings_here().of("safety")
+    level = SafetyLevel.of(safety) if safety is not None else load_settings().of("safety")
     decision = Policy(level).judge(tool.name, tool.level, own, checked, tool.canonical(checked) if checked else None)
     if as_json:
         click.echo(document_text(tool=tool.name, arguments=checked, **decision.to_dict()))
@@ -175,7 +185,7 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
     return REFUSED if decision.denied else ANSWERED
 
 
-_MISTAKEN = re.compile(r"[a-z][a-z0-9_]*=(?!=)")
+_MISSPELT = re.compile(r"[a-z][a-z0-9_]*=(?!=)")
 """Matches a mistyped parameter name, but not a variable before a command, `LANG=C sort`, or a comparison, `a==b`."""
 
 
@@ -189,7 +199,7 @@ def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
     values = []
     for word in words:
         key, equals, value = word.partition("=")
-        if key not in names and _MISTAKEN.match(word):
+        if key not in names and _MISSPELT.match(word):
             which = ", ".join(names) or "none"
             raise click.UsageError(f"{tool.name} has no parameter {key!r}; its parameters are: {which}.")
         if not equals or key not in names:
@@ -198,8 +208,8 @@ def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"{key!r} is given twice; pass each argument once.")
         else:
             named[key] = value
-    free = [name for name in names if name not in named]
-    if len(values) > len(free):
-        takes = f"takes {', '.join(names)}" if names else "takes no arguments"
-        raise click.UsageError(f"{tool.name} {takes}; {values[len(free)]!r} is unexpected.")
-    return {**dict(zip(free, values, strict=False)), **named}
+    remaining = [name for name in names if name not in named]
+    if len(values) > len(remaining):
+        expectation = f"takes {', '.join(names)}" if names else "takes no arguments"
+        raise click.UsageError(f"{tool.name} {expectation}; {values[len(remaining)]!r} is unexpected.")
+    return {**dict(zip(remaining, values, strict=False)), **named}

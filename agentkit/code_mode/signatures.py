@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from agentkit.content import File, Image
 from agentkit.errors import ConfigError
 from agentkit.sandbox.rpc_guest import spelled
-from agentkit.tooling.docstrings import returned
+from agentkit.tooling.docstrings import returns_section
 from agentkit.tooling.signature import UNRESOLVABLE, innermost, names_around
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -130,7 +130,7 @@ def _plain_value(value: Any) -> Any:
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _TYPES |= {"object": "dict", "array": "list"}
-_DEEPEST, _MOST_PARTS = 4, 100
+_MAX_DEPTH, _MAX_PARTS = 4, 100
 
 
 def functions_of(tools: Toolset) -> dict[str, Tool[..., Any]]:
@@ -155,7 +155,7 @@ def described(name: str, tool: Tool[..., Any]) -> str:
     types = _Types({**schema.get("definitions", {}), **schema.get("$defs", {})})
     signature = ", ".join(_parameter(each, properties[each], types, is_required=each in required) for each in order)
     told = (f"{spelled(each)}: {properties[each].get('description', '')}" for each in order)
-    returns = returned(inspect.getdoc(tool.function) or "")
+    returns = returns_section(inspect.getdoc(tool.function) or "")
     lines = [tool.description, *(line for line in told if not line.endswith(": "))]
     about = "\n".join([*lines, f"Returns: {returns}"] if returns else lines)
     return f"{name}({signature}){_gives(tool)}\n{indent(about.strip(), '    ')}"
@@ -186,10 +186,10 @@ class _Types:
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
-        self._parts_left = _MOST_PARTS
+        self._parts_left = _MAX_PARTS
         self._open: set[str] = set()
 
-    def of(self, schema: Any, depth: int = _DEEPEST) -> str:
+    def of(self, schema: Any, depth: int = _MAX_DEPTH) -> str:
         """The annotation of a schema."""
         if not isinstance(schema, Mapping):
             return "object"

@@ -16,7 +16,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import Steps, adrive, drive
 from agentkit.agents.human_approval import without_waiting
-from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, hearing
+from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, collect_labels
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch, messages_of
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.code_mode.signatures import described, functions_of, parameters_of
@@ -45,35 +45,35 @@ from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.sessions.state import RunState
-from agentkit.suggestions import refuse_made
-from agentkit.tooling.results import failure, rendered
+from agentkit.suggestions import check_unknown_arguments
+from agentkit.tooling.results import failure, render
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.core import denied_with
+from agentkit.tools.core import denial_handler
 from agentkit.tools.system import NOT_RUN, code_result, python_tool_with
 from agentkit.usage import UNLIMITED
 from agentkit.workspace.workspace import Workspace
 
-_MOST_KEPT_CHARS = 1_000_000
+_MAX_KEPT_CHARS = 1_000_000
 """Maximum size of the recorded call results while a program waits for a person."""
 
-_MOST_TOLD, _MOST_CHARS, _MOST_NAME_CHARS = 20, 100, 64
-_MOST_REFUSED = 200
-_MOST_ALONE = 100  # the default tool call limit of a run
+_MAX_TOLD, _MAX_CHARS, _MAX_NAME_CHARS = 20, 100, 64
+_MAX_REFUSED = 200
+_MAX_ALONE = 100  # the default tool call limit of a run
 _TICK_SECONDS = 0.05
-_MOST_VALUE_CHARS = MAX_BYTES // 4  # a character has at most four bytes
+_MAX_VALUE_CHARS = MAX_BYTES // 4  # a character has at most four bytes
 _NO_WAITING = "This call cannot wait for a person inside a program: make it as a separate tool call."
 _TOO_MUCH = (
-    f"This call cannot wait for a person: the program has read more than the {_MOST_KEPT_CHARS:,} characters that are "
+    f"This call cannot wait for a person: the program has read more than the {_MAX_KEPT_CHARS:,} characters that are "
     f"stored for the pause. Make it as a separate tool call, or read less before it."
 )
 _NOT_AGAIN = (
     "After the pause the program did not repeat its earlier calls: {} No call was made twice, and the earlier calls "
     "remain done. Write programs that make the same calls each time, independent of time and randomness."
 )
-_TOO_MANY = f"A program outside a run can make at most {_MOST_ALONE} calls."
-_TOO_OFTEN = f"The program was ended: {_MOST_REFUSED} of its calls were refused."
+_TOO_MANY = f"A program outside a run can make at most {_MAX_ALONE} calls."
+_TOO_OFTEN = f"The program was ended: {_MAX_REFUSED} of its calls were refused."
 _TOO_LONG = "The result of {} is too long or too deeply nested for a program."
 _NO_HANDOFF = "A program cannot hand the conversation off to another agent."
 _STOPPED = "The run was stopped."
@@ -122,7 +122,7 @@ class ProgramCalls:
         if known is not None:
             return known
         if self._within is None:
-            with hearing() as found:
+            with collect_labels() as found:
                 result = self._judged(call).run()
             return self._reply(call, result, found)
         for _ in drive(self._used(self._within, call), streaming=False):
@@ -151,7 +151,7 @@ class ProgramCalls:
     async def _aused(self, call: ToolCall) -> tuple[ToolResult, Set[Label]]:
         """The result of a call, and the labels of what was read that the result does not carry."""
         if self._within is None:
-            with hearing() as found:
+            with collect_labels() as found:
                 return await self._judged(call).arun(), found
         async with aclosing(adrive(self._used(self._within, call), streaming=False)) as events:
             async for _ in events:
@@ -167,7 +167,7 @@ class ProgramCalls:
         is_late = self._within is not None and self._within.budget.seconds_left <= 0
         if is_late or self._context.is_stopped:
             raise SandboxError(_STOPPED)
-        if self._refused >= _MOST_REFUSED:
+        if self._refused >= _MAX_REFUSED:
             raise SandboxError(_TOO_OFTEN)
         self._number += 1
         tool = self._functions.get(function)
@@ -212,14 +212,14 @@ class ProgramCalls:
         """Judge the call and run it, with the person's answer if it is the call that waited."""
         waited = self._waited if self._number == len(self._past) + 1 else None
         batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (waited or call,)))))
-        for milestone in () if waited is None or self._sitting is None else self._sitting.waiting:
-            batch.run.progress.apply(milestone)
+        for event in () if waited is None or self._sitting is None else self._sitting.waiting:
+            batch.run.progress.apply(event)
         attached = self._above.attached
         yield from batch.use() if attached is None else attached(batch.use())
 
     def _judged(self, call: ToolCall) -> JudgedCall:
         """Judge the call of a program outside of a run, without an approver."""
-        if self._number > _MOST_ALONE:
+        if self._number > _MAX_ALONE:
             return JudgedCall(call, Decision(Verdict.DENY, "limit", _TOO_MANY))
         workspace, policies = Workspace(dry_run=self._above.dry_run), self._above.policies or (Policy(),)
         judged = judge_call(
@@ -233,7 +233,7 @@ class ProgramCalls:
         step = next(iter(progress.steps.values()), None)
         if step is None:
             return progress.tool_calls[-1].result
-        if self._sitting is None or self._kept_chars > _MOST_KEPT_CHARS:
+        if self._sitting is None or self._kept_chars > _MAX_KEPT_CHARS:
             return failure(step.call.name, _NO_WAITING if self._sitting is None else _TOO_MUCH, "denied")
         # The pause of the program, with the calls made since the last one
         made = (each if value is None else replace(each, value=json.loads(value)[0]) for each, value in self._made)
@@ -255,7 +255,7 @@ class ProgramCalls:
         error = None if result.ok else (result.error or result.content).replace(f" {RESUME_HINT}", "")
         made, text = MadeCall(call, self._outcome(call, result), None, error, labels), None
         if error is None:
-            text, was_cut, _ = rendered([result.value], _MOST_VALUE_CHARS)
+            text, was_cut, _ = render([result.value], _MAX_VALUE_CHARS)
             made = replace(made, error=_TOO_LONG.format(call.name)) if was_cut else made
         self._tell(made)
         self._keep(made, text if made.error is None else None)
@@ -269,7 +269,7 @@ class ProgramCalls:
         return f"{result.status}{rule}{f', as a person changed it: {_shown(used)}' if is_edited else ''}"
 
     def _tell(self, made: MadeCall) -> None:
-        if len(self._summaries) < _MOST_TOLD:
+        if len(self._summaries) < _MAX_TOLD:
             self._summaries.append(well_formed(f"{_shown(made.call)}: {made.outcome}"))
 
     def _keep(self, made: MadeCall, value: str | None) -> None:
@@ -277,7 +277,7 @@ class ProgramCalls:
         if self._sitting is not None:
             self._kept_chars += len(made.call.arguments) + len(made.error or value or "")
             self._made.append((made, value))
-            if self._kept_chars > _MOST_KEPT_CHARS:
+            if self._kept_chars > _MAX_KEPT_CHARS:
                 self._made.clear()
 
 
@@ -288,8 +288,8 @@ def _shown_call(call: ToolCall) -> tuple[str, str]:
 
 def _shown(call: ToolCall) -> str:
     """A call in one line, cut to a readable length, as programs can write arbitrary text."""
-    more = "…" if len(call.arguments) > _MOST_CHARS else ""
-    return f"{call.name[:_MOST_NAME_CHARS]} {call.arguments[:_MOST_CHARS]}{more}"
+    more = "…" if len(call.arguments) > _MAX_CHARS else ""
+    return f"{call.name[:_MAX_NAME_CHARS]} {call.arguments[:_MAX_CHARS]}{more}"
 
 
 _ABOUT = """Run a Python program that calls tools as functions, and return what it prints.
@@ -327,7 +327,7 @@ def program_tool(
     Raises ConfigError for an invalid tool, an empty list, another tool that runs programs, and two tools with the same
     name in Python.
     """
-    refuse_made(program_tool, unknown)
+    check_unknown_arguments(program_tool, unknown)
     check_isolation(sandbox)
     given: object = limits
     if not isinstance(given, ProcessLimits):
@@ -373,7 +373,7 @@ class ProgramTool(CallingTool[..., dict[str, Any]]):
             judge=program.judge,
             labels=(),
             within=partial(_within, tools, confinement, description),
-            when_denied=denied_with("code"),
+            when_denied=denial_handler("code"),
         )
         self.__dict__.update(tools=tools)
 

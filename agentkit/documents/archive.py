@@ -19,7 +19,7 @@ MAX_BYTES, MAX_EVENTS = 100_000_000, 6_000_000
 DAMAGED = (zipfile.BadZipFile, zlib.error, expat.ExpatError, EOFError, KeyError, RuntimeError, ValueError)
 """Errors raised for an invalid or encrypted archive, and for invalid XML."""
 
-_PIECE_BYTES, _MOST_TAG_BYTES = 262_144, 8_000_000
+_PIECE_BYTES, _MAX_TAG_BYTES = 262_144, 8_000_000
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """The allowed compression methods: others can unpack gigabytes from a single read."""
@@ -55,11 +55,11 @@ class Relationship(NamedTuple):
 class Archive:
     """The parts of a document by name."""
 
-    def __init__(self, body: bytes, most_bytes: int = MAX_BYTES, most_events: int = MAX_EVENTS) -> None:
+    def __init__(self, body: bytes, max_bytes: int = MAX_BYTES, max_events: int = MAX_EVENTS) -> None:
         self._archive = zipfile.ZipFile(io.BytesIO(body))
-        self._bytes_left, self._events_left = most_bytes, most_events
+        self._bytes_left, self._events_left = max_bytes, max_events
         self.names = frozenset(self._archive.namelist())
-        self._unread = set(self.names)
+        self._available = set(self.names)
 
     def events(self, name: str) -> Iterator[XMLEvent]:
         """Yield the XML events of a part, in order. Raises ToolError and one of DAMAGED.
@@ -67,21 +67,21 @@ class Archive:
         Yields nothing for a part that does not exist or was read before: a malicious document can refer to one part a
         million times, and no office program writes such a file.
         """
-        if name not in self._unread:
+        if name not in self._available:
             return
-        self._unread.discard(name)
+        self._available.discard(name)
         if self._archive.getinfo(name).compress_type not in _METHODS:
             raise ValueError("a part is packed as no office program does it")
-        reading = _XMLParser()
+        parser = _XMLParser()
         with self._archive.open(name) as part:
-            while piece := part.read(_PIECE_BYTES):
-                events = reading.read(piece)
-                self._bytes_left -= len(piece)
+            while block := part.read(_PIECE_BYTES):
+                events = parser.read(block)
+                self._bytes_left -= len(block)
                 self._events_left -= len(events)
                 if self._bytes_left < 0 or self._events_left < 0:
                     raise ToolError(TOO_LARGE)
                 yield from events
-        yield from reading.read(b"", is_last=True)
+        yield from parser.read(b"", is_last=True)
 
     def relationships(self, name: str) -> dict[str, Relationship]:
         """The parts and addresses that a part refers to, by relationship id."""
@@ -111,11 +111,11 @@ class _XMLParser:
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
 
-    def read(self, piece: bytes, *, is_last: bool = False) -> list[XMLEvent]:
+    def read(self, block: bytes, *, is_last: bool = False) -> list[XMLEvent]:
         """Parse the next piece. Raises ToolError within an overlong tag, which expat parses again with each piece."""
-        self._parser.Parse(piece, is_last)
-        self._read_bytes += len(piece)
-        if self._read_bytes - self._parser.CurrentByteIndex > _MOST_TAG_BYTES:
+        self._parser.Parse(block, is_last)
+        self._read_bytes += len(block)
+        if self._read_bytes - self._parser.CurrentByteIndex > _MAX_TAG_BYTES:
             raise ToolError(TOO_LARGE)
         events, self._events = self._events, []
         return events

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from agentkit.documents.archive import TOO_LARGE
 from agentkit.errors import ToolError
 
-_MOST_CELLS, _DEEPEST_TABLE, _MOST_FILLED_CELLS = 2_000_000, 20, 1_000_000
+_MAX_CELLS, _MAX_TABLE_DEPTH, _MAX_FILLED_CELLS = 2_000_000, 20, 1_000_000
 
 
 def markdown_table(rows: list[list[str]]) -> str:
     """Render rows as a Markdown table with the first as header. Short rows are padded, unless that is too much."""
     width = max(map(len, rows))
-    filled = width if width * len(rows) <= _MOST_FILLED_CELLS else 0
+    filled = width if width * len(rows) <= _MAX_FILLED_CELLS else 0
     cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] + [""] * (filled - len(row)) for row in rows)
     lines = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([lines[0], "|" + "---|" * width, *lines[1:]])
@@ -28,7 +28,7 @@ class _TableRow:
 
     def __init__(self) -> None:
         self.cells: list[list[str]] = []  # the paragraphs of each cell
-        self.begun = 0
+        self.cell_count = 0
 
 
 class ParagraphBuilder:
@@ -37,7 +37,7 @@ class ParagraphBuilder:
     def __init__(self) -> None:
         self._text: list[str] = []
         self._tables: list[list[_TableRow]] = []
-        self._too_deep, self._cells_left = 0, _MOST_CELLS
+        self._too_deep, self._cells_left = 0, _MAX_CELLS
 
     def add(self, text: str) -> None:
         """Add to the paragraph."""
@@ -51,17 +51,17 @@ class ParagraphBuilder:
         """
         text = "".join(self._text).strip()
         self._text.clear()
-        if text and self._tables and self._tables[-1] and self._tables[-1][-1].begun:
+        if text and self._tables and self._tables[-1] and self._tables[-1][-1].cell_count:
             row = self._tables[-1][-1]
-            self._spend(row.begun - len(row.cells))
-            row.cells.extend([] for _ in range(row.begun - len(row.cells)))
+            self._count_cells(row.cell_count - len(row.cells))
+            row.cells.extend([] for _ in range(row.cell_count - len(row.cells)))
             row.cells[-1].append(text)
         elif text:
             yield render(text)
 
     def begin_table(self) -> None:
         """Begin a table. A too deeply nested one becomes part of the surrounding cell."""
-        if len(self._tables) == _DEEPEST_TABLE:
+        if len(self._tables) == _MAX_TABLE_DEPTH:
             self._too_deep += 1
         else:
             self._tables.append([])
@@ -74,25 +74,25 @@ class ParagraphBuilder:
     def begin_cells(self, count: int = 1) -> None:
         """Begin a cell of the row, or several of which only the last can have content."""
         if self._tables and self._tables[-1] and not self._too_deep:
-            self._tables[-1][-1].begun += count
+            self._tables[-1][-1].cell_count += count
 
     def repeat_cell(self, count: int) -> None:
         """Repeat the cell that ends, so that there are `count`; empty ones are only counted. Raises ToolError."""
         if self._tables and self._tables[-1] and not self._too_deep:
             row = self._tables[-1][-1]
-            if row.begun and len(row.cells) == row.begun and row.cells[-1]:
-                self._spend(count - 1)
+            if row.cell_count and len(row.cells) == row.cell_count and row.cells[-1]:
+                self._count_cells(count - 1)
                 row.cells.extend(list(row.cells[-1]) for _ in range(count - 1))
-            row.begun += count - 1
+            row.cell_count += count - 1
 
     def repeat_row(self, count: int) -> None:
         """Repeat the row that ends, unless it is empty, so that there are `count`. Raises ToolError."""
         if self._tables and self._tables[-1] and not self._too_deep and self._tables[-1][-1].cells:
             row = self._tables[-1][-1]
-            self._spend((count - 1) * len(row.cells))
+            self._count_cells((count - 1) * len(row.cells))
             self._tables[-1].extend([row] * (count - 1))
 
-    def _spend(self, cells: int) -> None:
+    def _count_cells(self, cells: int) -> None:
         self._cells_left -= cells
         if self._cells_left < 0:
             raise ToolError(TOO_LARGE)

@@ -17,18 +17,18 @@ MAX_TEXT_CHARS = 20_000_000
 _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _CONTENT, _OPEN_DOCUMENT, _FIRST_BYTES = "content.xml", b"application/vnd.oasis.opendocument", 200
 
-_ABOUT = ("docProps/core.xml", "meta.xml")
+_METADATA_PARTS = ("docProps/core.xml", "meta.xml")
 _ENCRYPTED = "the document is encrypted with a password; remove the password and try again"
-_OLD = "it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument"
+_UNSUPPORTED = "it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument"
 
 
-def text_of_office(body: bytes) -> tuple[str, str] | None:
+def office_text(body: bytes) -> tuple[str, str] | None:
     """Return the title of an office document and its content as Markdown; None for any other file.
 
     Raises ToolError if the document is damaged, encrypted, in an old format, too large, or contains no text.
     """
     if body.startswith(_OLE):
-        raise ToolError(_ENCRYPTED if "EncryptedPackage".encode("utf-16-le") in body else _OLD)
+        raise ToolError(_ENCRYPTED if "EncryptedPackage".encode("utf-16-le") in body else _UNSUPPORTED)
     if not body.startswith(_ZIP):
         return None
     archive = None
@@ -37,8 +37,8 @@ def text_of_office(body: bytes) -> tuple[str, str] | None:
         part = next((name for name in _READERS if name in archive.names), "")
         if not part or (part == _CONTENT and _OPEN_DOCUMENT not in body[:_FIRST_BYTES]):
             return None
-        text = _joined(_READERS[part](archive))
-        title = next((text for name in _ABOUT for text in texts_in(archive.events(name), "title")), "")
+        text = _join(_READERS[part](archive))
+        title = next((text for name in _METADATA_PARTS for text in texts_in(archive.events(name), "title")), "")
     except DAMAGED as error:
         if not any(name.encode() in body for name in _READERS):  # another kind of archive, or not an archive
             return None
@@ -52,7 +52,7 @@ def text_of_office(body: bytes) -> tuple[str, str] | None:
     return title[:300], text
 
 
-def _joined(paragraphs: Iterable[str]) -> str:
+def _join(paragraphs: Iterable[str]) -> str:
     """Join the paragraphs, up to the limit."""
     parts, room = list[str](), MAX_TEXT_CHARS
     for paragraph in paragraphs:
@@ -64,18 +64,20 @@ def _joined(paragraphs: Iterable[str]) -> str:
     return "\n\n".join(parts)
 
 
-_SHOW = "ppt/presentation.xml"
+_PRESENTATION = "ppt/presentation.xml"
 _TITLES = ("title", "ctrTitle")
-_NOT_NOTES = ("sldImg", "sldNum", "hdr", "ftr", "dt")
+_SKIPPED_SHAPES = ("sldImg", "sldNum", "hdr", "ftr", "dt")
 
 
 def slide_paragraphs(archive: Archive) -> Iterator[str]:
     """Yield the texts of all slides."""
-    places = archive.relationships(_SHOW)
-    ids = [event.attributes for event in archive.events(_SHOW) if event.name == "sldId" and event.kind == "start"]
-    shown = [next((value for key, value in each.items() if key.endswith(":id")), "") for each in ids]
-    for number, each in enumerate(shown, 1):
-        name = places[each].target if each in places else ""
+    relationships = archive.relationships(_PRESENTATION)
+    ids = [
+        event.attributes for event in archive.events(_PRESENTATION) if event.name == "sldId" and event.kind == "start"
+    ]
+    slide_ids = [next((value for key, value in each.items() if key.endswith(":id")), "") for each in ids]
+    for number, each in enumerate(slide_ids, 1):
+        name = relationships[each].target if each in relationships else ""
         related = archive.relationships(name) if name else {}
         slide = _Slide(archive.events(name), related)
         title = " ".join(" ".join(slide.titles).split())
@@ -95,11 +97,11 @@ class _Slide(OpenXMLText):
         self.titles, self.texts = list[str](), list[str]()
         self._kind = ""
         for event in events:
-            texts = list(self.take(event))
-            if self._kind not in _NOT_NOTES:
+            texts = list(self.handle(event))
+            if self._kind not in _SKIPPED_SHAPES:
                 (self.titles if self._kind in _TITLES and event.name == "p" else self.texts).extend(texts)
 
-    def begun(self, event: XMLEvent) -> None:
+    def start_element(self, event: XMLEvent) -> None:
         """Detect the kind of the shape from its placeholder, such as a title or a slide number."""
         if event.name in ("sp", "ph"):
             self._kind = event.get("type")

@@ -10,9 +10,9 @@ from typing import ClassVar
 from agentkit.documents.archive import Archive, Relationship, XMLEvent
 from agentkit.documents.markdown import ParagraphBuilder, markdown_table, subscript, superscript
 
-_MIN_RAISED = 2
+_MIN_HALF_POINTS = 2
 _MAX_SPAN = 100
-_WRITTEN = {"superscript": superscript, "subscript": subscript}
+_INDEX_WRITERS = {"superscript": superscript, "subscript": subscript}
 _FORMULA: Mapping[str, Callable[[str], str]] = {
     "num": lambda text: text if _is_factor(text) else f"({text})",
     "den": lambda text: f"/{text}" if _is_factor(text) else f"/({text})",
@@ -21,7 +21,7 @@ _FORMULA: Mapping[str, Callable[[str], str]] = {
     "deg": lambda text: text if text.strip() in ("", "2") else f"{text}th ",
     "rad": lambda text: f"√{text}" if _is_factor(text) else f"√({text})",
 }
-"""How the parts of a formula are written."""
+"""The rendering of the parts of a formula."""
 
 
 def _is_factor(text: str) -> bool:
@@ -38,16 +38,16 @@ class OpenXMLText:
         self.charts: list[str] = []
         self.diagrams: list[str] = []
         self._relationships = relationships or {}
-        self._built = ParagraphBuilder()
+        self._builder = ParagraphBuilder()
         self._is_text = False
-        self._raised: list[str] = []
-        self._position, self._pending = "", ""
+        self._index_text: list[str] = []
+        self._position, self._pending_position = "", ""
         self._span = 1
         self._links: list[str] = []
         self._run_link = ""
         self._formula: list[list[str]] = []  # the texts of the parts of a formula that are open
 
-    def take(self, event: XMLEvent) -> Iterator[str]:
+    def handle(self, event: XMLEvent) -> Iterator[str]:
         """Handle an event; yield the paragraphs and tables that end with it."""
         if event.kind == "text":
             self._add(event.text if self._is_text else "")
@@ -58,10 +58,10 @@ class OpenXMLText:
         else:
             yield from self._end(event.name)
 
-    def begun(self, event: XMLEvent) -> None:
+    def start_element(self, event: XMLEvent) -> None:
         """Handle the start of any other element."""
 
-    def rendered(self, text: str) -> str:
+    def render(self, text: str) -> str:
         """Render a paragraph."""
         return text
 
@@ -72,19 +72,19 @@ class OpenXMLText:
             return
         if not text:
             return
-        if self._position != self._pending:
+        if self._position != self._pending_position:
             self._flush()
-            self._pending = self._position
+            self._pending_position = self._position
         if self._position:
-            self._raised.append(text)
+            self._index_text.append(text)
         else:
-            self._built.add(text)
+            self._builder.add(text)
 
     def _flush(self) -> None:
-        if self._raised:
-            self._built.add(_WRITTEN[self._pending]("".join(self._raised)))
-            self._raised.clear()
-        self._pending = ""
+        if self._index_text:
+            self._builder.add(_INDEX_WRITERS[self._pending_position]("".join(self._index_text)))
+            self._index_text.clear()
+        self._pending_position = ""
 
     def _begin(self, event: XMLEvent) -> None:
         if event.name in self.breaks:
@@ -92,22 +92,22 @@ class OpenXMLText:
         elif event.name in ("tbl", "tr", "tc", "gridSpan", "gridBefore"):
             self._begin_table(event)
         elif event.name in ("r", "fld", "vertAlign", "position", "rPr"):
-            self._place(event)
+            self._set_position(event)
         elif event.name in ("chart", "relIds", "hyperlink", "hlinkClick"):
-            self._refer(event)
+            self._handle_reference(event)
         elif event.name == "oMath" or (self._formula and event.name in _FORMULA):
             self._formula.append([])
         else:
-            self.begun(event)
+            self.start_element(event)
 
-    def _place(self, event: XMLEvent) -> None:
+    def _set_position(self, event: XMLEvent) -> None:
         """Detect whether a run is raised or lowered."""
         baseline = event.get("baseline")
         if event.name == "vertAlign":
-            self._position = event.get("val") if event.get("val") in _WRITTEN else ""
+            self._position = event.get("val") if event.get("val") in _INDEX_WRITERS else ""
         elif event.name == "position":  # in half points; LibreOffice writes so the indices that it imports
             height = event.get("val")
-            if height.lstrip("-").isdecimal() and abs(int(height)) >= _MIN_RAISED:
+            if height.lstrip("-").isdecimal() and abs(int(height)) >= _MIN_HALF_POINTS:
                 self._position = "subscript" if height.startswith("-") else "superscript"
         elif event.name in ("r", "fld"):
             self._position = ""
@@ -118,18 +118,18 @@ class OpenXMLText:
         count = min(int(event.get("val")), _MAX_SPAN) if event.get("val").isdecimal() else 1
         match event.name:
             case "tbl":
-                self._built.begin_table()
+                self._builder.begin_table()
             case "tr":
-                self._built.begin_row()
+                self._builder.begin_row()
             case "tc":
                 self._span = 1
-                self._built.begin_cells()
+                self._builder.begin_cells()
             case "gridSpan":
                 self._span = count
             case _:
-                self._built.begin_cells(count)
+                self._builder.begin_cells(count)
 
-    def _refer(self, event: XMLEvent) -> None:
+    def _handle_reference(self, event: XMLEvent) -> None:
         """Begin a link, or note a chart or diagram."""
         found = self._relationships.get(event.get("id") or event.get("dm"))
         if event.name == "hyperlink":
@@ -145,11 +145,11 @@ class OpenXMLText:
         match name:
             case "p":
                 self._flush()
-                yield from self._built.end(self.rendered)
+                yield from self._builder.end(self.render)
             case "tbl":
-                yield from self._built.end_table()
+                yield from self._builder.end_table()
             case "tc" if self._span > 1:
-                self._built.begin_cells(self._span - 1)
+                self._builder.begin_cells(self._span - 1)
                 self._span = 1
             case "hyperlink":
                 target = self._links.pop() if self._links else ""
@@ -171,7 +171,7 @@ def related_paragraphs(archive: Archive, reader: OpenXMLText) -> Iterator[str]:
     for name in reader.diagrams:
         texts = OpenXMLText()
         for event in archive.events(name):
-            yield from texts.take(event)
+            yield from texts.handle(event)
 
 
 _MAX_POINTS = 1_000
@@ -182,7 +182,7 @@ def chart_paragraphs(archive: Archive, name: str) -> Iterator[str]:
     """Yield the title of a chart, and its series as a table."""
     reader = _ChartReader()
     for event in archive.events(name):
-        reader.take(event)
+        reader.handle(event)
     title = " ".join("".join(reader.title).split())
     if reader.series or title:
         yield f"Chart: {title}" if title else "Chart"
@@ -200,7 +200,7 @@ class _ChartReader:
         self.series: list[dict[str, list[str]]] = []
         self._part, self._is_series, self._is_title, self._is_text = "", False, False, False
 
-    def take(self, event: XMLEvent) -> None:
+    def handle(self, event: XMLEvent) -> None:
         """Handle an event."""
         is_start = event.kind == "start"
         if event.kind == "text":

@@ -24,8 +24,8 @@ MAX_OUTPUT_BYTES = 100_000_000
 READ_SECONDS: Mapping[str, float] = {"office": 10.0, "pdf": 30.0, "rtf": 10.0, "notebook": 10.0, "mail": 10.0}
 """The time limits. pypdf needs about 20 to 50 milliseconds per page."""
 
-_MOST_EXPANSION, _FEW_CHARS = 100, 1_000_000
-"""Maximum characters per byte of the file, for documents of more than `_FEW_CHARS` characters.
+_MAX_EXPANSION, _SMALL_DOCUMENT_CHARS = 100, 1_000_000
+"""Maximum characters per byte of the file, for documents of more than `_SMALL_DOCUMENT_CHARS` characters.
 
 Ordinary documents have about five. The time of later processing, such as indexing, grows with the characters.
 """
@@ -43,7 +43,7 @@ _MAX_PREFIX_BYTES, _END_OF_PDF = 1_024, b"startxref"
 """Readers of PDF accept other bytes before the header, such as those of an e-mail or a web form."""
 
 _ADVICE = "Save a part of it as a separate file, or all of it as plain text or CSV"
-_EXCEEDED: Mapping[Status, str] = {
+_LIMIT_ERRORS: Mapping[Status, str] = {
     "timed_out": f"the document could not be read in {{seconds:g}} seconds. {_ADVICE}",
     "memory": f"the document needs more than {MAX_MEMORY_BYTES // MEGABYTE:,} MB of memory to be read. {_ADVICE}",
     "flood": f"the document holds more than {MAX_OUTPUT_BYTES // MEGABYTE:,} MB of text. {_ADVICE}",
@@ -108,20 +108,20 @@ def parse_document(
         flood_bytes=MAX_OUTPUT_BYTES,
     )
     request = {"kind": kind, "body": body.decode("latin-1")}
-    packages = _folders(_PACKAGES[kind]) if kind in _PACKAGES else ()
+    packages = _package_folders(_PACKAGES[kind]) if kind in _PACKAGES else ()
     if kind == "pdf" and not packages:
         raise MissingExtra("pdf", "Reading a PDF")
     try:
-        done = run_module(
+        outcome = run_module(
             _WORKER, request, limits, packages=packages, request_bytes=_REQUEST_BYTES, available=available
         )
     except SandboxError as error:
         raise ToolError(f"the document cannot be parsed: {error}") from error
-    if done.status != "ok":
-        raise ToolError(_EXCEEDED.get(done.status, _DAMAGED).format(seconds=limit))
-    document = _document(kind, done.frames)
+    if outcome.status != "ok":
+        raise ToolError(_LIMIT_ERRORS.get(outcome.status, _DAMAGED).format(seconds=limit))
+    document = _document(kind, outcome.frames)
     count = 0 if document is None else sum(map(len, document.pages))
-    if count > max(_FEW_CHARS, _MOST_EXPANSION * len(body)):
+    if count > max(_SMALL_DOCUMENT_CHARS, _MAX_EXPANSION * len(body)):
         raise ToolError(f"the document is packed to hide its size: {len(body):,} bytes hold {count:,} characters")
     return document
 
@@ -142,7 +142,7 @@ def document_kind(body: bytes) -> Kind | None:
     return "mail" if b"from" in names and names & _MAIL_HEADERS else None
 
 
-def _folders(package: str) -> tuple[str, ...]:
+def _package_folders(package: str) -> tuple[str, ...]:
     """The folders of a package that the worker imports; empty if it is not installed."""
     found = find_spec(package)
     return tuple(os.path.realpath(folder) for folder in (found and found.submodule_search_locations) or ())

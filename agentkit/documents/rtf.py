@@ -49,10 +49,10 @@ _DESTINATIONS = {
         ("note", False),
     ),
 }
-"""What is read in a group that begins with a word, and whether its text is skipped."""
+"""The destination of a group that begins with a word, and whether its text is skipped."""
 
 _HEADING_STYLE = re.compile(r"(?:Title|heading ([1-6]));", re.IGNORECASE)
-_RAISED = {"super": "super", "up": "super", "sub": "sub", "dn": "sub"}
+_POSITIONS = {"super": "super", "up": "super", "sub": "sub", "dn": "sub"}
 _FIELD_ONLY = re.compile(r"(?:(?:Header|Footer): ?)?[0-9\s]*")
 """Notes, headers and footers that contain a page number and nothing else."""
 
@@ -81,7 +81,7 @@ class _Paragraph:
     level: int = 0
 
 
-def text_of_rtf(body: bytes) -> str:
+def rtf_text(body: bytes) -> str:
     """Convert the document to Markdown; damage is passed over."""
     return "\n\n".join(paragraph for paragraph in _RTFReader().read(body) if paragraph.strip())[:_MAX_CHARS]
 
@@ -94,8 +94,8 @@ class _RTFReader:
         self._charset, self._charsets = "cp1252", dict[int, str]()
         self._paragraph = _Paragraph()
         self._bytes, self._chars_to_skip = bytearray(), 0
-        self._raised: list[str] = []
-        self._raised_as = ""
+        self._index_text: list[str] = []
+        self._index_position = ""
         self._row: list[str] = []
         self._cell: list[str] = []
         self._is_in_table = False
@@ -115,9 +115,9 @@ class _RTFReader:
             else:
                 self._decode_bytes()
             if word is not None:
-                yield from self._control(word.decode(), int(number) if number else None)
+                yield from self._handle_word(word.decode(), int(number) if number else None)
             elif brace is not None or symbol is not None:
-                self._mark(brace, symbol)
+                self._handle_symbol(brace, symbol)
             elif text is not None:
                 skipped = min(self._chars_to_skip, len(text))
                 self._chars_to_skip -= skipped
@@ -130,18 +130,18 @@ class _RTFReader:
     def _state(self) -> _GroupState:
         return self._states[-1]
 
-    def _mark(self, brace: bytes | None, symbol: bytes | None) -> None:
+    def _handle_symbol(self, brace: bytes | None, symbol: bytes | None) -> None:
         if symbol is not None:
             self._state.is_skipped = self._state.is_skipped or symbol == b"*"
             self._add(_SYMBOLS.get(symbol, ""))
         elif brace == b"{":
             self._states.append(replace(self._state) if len(self._states) < _MAX_DEPTH else self._state)
         elif len(self._states) > 1:
-            ended = self._states.pop()
-            if ended.destination == "note" and self._state.destination != "note":
+            closed = self._states.pop()
+            if closed.destination == "note" and self._state.destination != "note":
                 self._notes[-1] = self._notes[-1].strip()
 
-    def _control(self, word: str, number: int | None) -> Iterator[str]:
+    def _handle_word(self, word: str, number: int | None) -> Iterator[str]:
         state = self._state
         if word in _SKIPPED or (word == "deleted" and number != 0):
             state.is_skipped = True
@@ -152,13 +152,13 @@ class _RTFReader:
                 name = "Comment" if word == "annotation" else word[:6].capitalize()
                 self._notes.append("" if word == "footnote" else f"{name}: ")
         elif word in ("s", "f", "fcharset", "outlinelevel") and number is not None:
-            self._numbered(word, number)
+            self._set_number(word, number)
         elif word in ("u", "uc", "ansicpg", "bin") and number is not None:
-            self._encoding(word, number)
+            self._handle_encoding(word, number)
         elif not state.is_skipped:
-            yield from self._formatting(word, number)
+            yield from self._handle_formatting(word, number)
 
-    def _numbered(self, word: str, number: int) -> None:
+    def _set_number(self, word: str, number: int) -> None:
         state = self._state
         if word == "fcharset":
             self._charsets[self._font] = _CHARSETS.get(str(number), self._charset)
@@ -174,7 +174,7 @@ class _RTFReader:
         else:
             self._paragraph.level = number + 1 if number < _MAX_HEADING else 0
 
-    def _encoding(self, word: str, number: int) -> None:
+    def _handle_encoding(self, word: str, number: int) -> None:
         if word == "ansicpg":
             self._charset = f"cp{number}" if number != 10000 else "mac-roman"
         elif word == "uc":
@@ -184,10 +184,10 @@ class _RTFReader:
             self._add(chr(code) if code <= 0x10FFFF else "")
             self._chars_to_skip = self._state.skip
 
-    def _formatting(self, word: str, number: int | None) -> Iterator[str]:
+    def _handle_formatting(self, word: str, number: int | None) -> Iterator[str]:
         match word:
             case "super" | "sub" | "up" | "dn" | "nosupersub" | "plain":
-                self._state.position = _RAISED.get(word, "") if number != 0 else ""
+                self._state.position = _POSITIONS.get(word, "") if number != 0 else ""
             case "pard" if self._state.destination != "label":
                 self._paragraph.level, self._is_in_table = 0, False
             case "intbl":
@@ -224,25 +224,25 @@ class _RTFReader:
         elif state.destination == "label":
             self._paragraph.label.append(text)
         elif state.position:
-            self._raised.append(text)
-            self._raised_as = state.position
+            self._index_text.append(text)
+            self._index_position = state.position
         else:
             self._flush()
             self._paragraph.pieces.append(text)
 
     def _flush(self) -> None:
-        if self._raised:
-            written = superscript if self._raised_as == "super" else subscript
-            self._paragraph.pieces.append(written("".join(self._raised)))
-            self._raised.clear()
+        if self._index_text:
+            write = superscript if self._index_position == "super" else subscript
+            self._paragraph.pieces.append(write("".join(self._index_text)))
+            self._index_text.clear()
 
     def _text(self) -> str:
         """The text of the paragraph that ends, with its label."""
         self._flush()
         text = "".join(self._paragraph.pieces).strip()
         label = "".join(self._paragraph.label).strip()
-        if not label and (typed := _TYPED_LABEL.match(text)):
-            label, text = typed[1], text[typed.end() :]
+        if not label and (typed_label := _TYPED_LABEL.match(text)):
+            label, text = typed_label[1], text[typed_label.end() :]
         level = self._paragraph.level
         self._paragraph = _Paragraph(level=level)
         if not text:

@@ -16,7 +16,7 @@ MAX_QUESTION_CHARS = 10_000
 
 _WORD = lazy_pattern(r"\w+(?:['\u2019]\w+)*")
 _PART = lazy_pattern(r"[^\W_]+")
-_HUMP = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_CAMEL_CASE_PART = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STROKES = str.maketrans("đĐðÐøØłŁħĦŧŦıœŒæÆßẞþÞ", "dDdDoOlLhHtTioOaAsSpP")
 """Letters with a stroke, and ligatures, which Unicode does not decompose."""
 
@@ -25,7 +25,7 @@ _UNSPACED = lazy_pattern(
 )
 """Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
-_MARKS = frozenset({"Mn", "Me"})
+_MARK_CATEGORIES = frozenset({"Mn", "Me"})
 
 _ENGLISH = lazy_pattern(
     r"and|are|could|does|for|from|has|have|how|if|is|of|or|should|these|this|was|were|what|when|where|which|who|whom"
@@ -34,7 +34,7 @@ _ENGLISH = lazy_pattern(
 )
 """English function words that identify a question as English; few other languages use them, even without diacritics."""
 
-_GRAMMAR = lazy_pattern(
+_FUNCTION_WORDS = lazy_pattern(
     rf"{_ENGLISH.pattern}|a|an|as|at|be|been|but|by|can|did|do|had|i|in|into|it|its|me|my|no|not|on|our|shall|so|such"
     r"|than|that|the|their|them|then|there|they|through|to|us|we|will",
     re.IGNORECASE,
@@ -43,7 +43,7 @@ _GRAMMAR = lazy_pattern(
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexTerms:
     """The index terms of a text: its words without diacritics, and other spellings of some of them."""
 
     words: str
@@ -64,7 +64,7 @@ class Terms:
     def __bool__(self) -> bool:
         return bool(self.words)
 
-    def matching(self, columns: str) -> str:
+    def fts_query(self, columns: str) -> str:
         """The FTS5 query for a table with these columns and `variants`.
 
         Words are quoted, so that none is an operator.
@@ -74,27 +74,27 @@ class Terms:
         return f"({{{columns}}} : ({words}))" + (f" OR {variants}" if variants else "")
 
 
-def indexed(text: str) -> Indexed:
+def index_terms(text: str) -> IndexTerms:
     """Compute the index terms of a text."""
     composed = unicodedata.normalize("NFC", text.replace("\u00ad", ""))
     variants = dict.fromkeys(
-        variant for word in _WORD.findall(composed) for variant in (*_marked(word), *_name_parts(word))
+        variant for word in _WORD.findall(composed) for variant in (*_with_diacritics(word), *_name_parts(word))
     )
-    return Indexed(_apart(folded(composed)), " ".join(variants))
+    return IndexTerms(_space_characters(fold(composed)), " ".join(variants))
 
 
-def terms_of(question: str) -> Terms:
+def search_terms(question: str) -> Terms:
     """Compute the search terms of a question. They only contain letters, digits and blanks, whatever the input."""
     composed = unicodedata.normalize("NFC", question[:MAX_QUESTION_CHARS])
     words: dict[str, None] = {}
     variants: dict[str, None] = {}
-    for word in _telling(_WORD.findall(composed)):
-        words.update(dict.fromkeys([*_searched(folded(word)), *_name_parts(word)]))
-        variants.update(dict.fromkeys(_marked(word)))
+    for word in _without_function_words(_WORD.findall(composed)):
+        words.update(dict.fromkeys([*_word_terms(fold(word)), *_name_parts(word)]))
+        variants.update(dict.fromkeys(_with_diacritics(word)))
     return Terms(tuple(words)[:MAX_WORDS], tuple(variants)[:MAX_WORDS])
 
 
-def _telling(words: list[str]) -> list[str]:
+def _without_function_words(words: list[str]) -> list[str]:
     """Remove the function words of an English question, unless only these are left; other questions are unchanged.
 
     In other languages the same letters are content words, as `the` and `it` in Vietnamese without its diacritics.
@@ -104,40 +104,40 @@ def _telling(words: list[str]) -> list[str]:
     names = {word for word in words if len(word) > 1 and word.isupper()}  # such as IT and WHO
     if names == set(words):
         names = set()
-    return [word for word in words if word in names or not _GRAMMAR.fullmatch(word)] or words
+    return [word for word in words if word in names or not _FUNCTION_WORDS.fullmatch(word)] or words
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """Convert to lower case, and remove diacritics and soft hyphens: `Đường` becomes `duong`."""
     decomposed = unicodedata.normalize("NFKD", text.replace("\u00ad", ""))
     if not decomposed.isascii():
-        decomposed = "".join(char for char in decomposed if unicodedata.category(char) not in _MARKS)
+        decomposed = "".join(char for char in decomposed if unicodedata.category(char) not in _MARK_CATEGORIES)
     return decomposed.translate(_STROKES).lower()
 
 
-def _searched(word: str) -> list[str]:
+def _word_terms(word: str) -> list[str]:
     """The terms for a folded word: the word and its parts; in a script without spaces, each pair of characters."""
     if _UNSPACED.search(word):
-        chars = _PART.findall(_apart(word))
+        chars = _PART.findall(_space_characters(word))
         return [f"{one} {two}" for one, two in pairwise(chars)] or chars
     parts = _PART.findall(word)
     return [" ".join(parts), *parts] if len(parts) > 1 else parts
 
 
-def _marked(word: str) -> list[str]:
+def _with_diacritics(word: str) -> list[str]:
     """The word in lower case with its diacritics, if it has any."""
     lower = word.lower()
-    return [] if lower.isascii() or lower == folded(word) else _PART.findall(lower)
+    return [] if lower.isascii() or lower == fold(word) else _PART.findall(lower)
 
 
 def _name_parts(word: str) -> list[str]:
     """The parts of a name in a program, such as readFile."""
     if word in (word.lower(), word.upper(), word.capitalize()):
         return []
-    humps = [folded(hump) for hump in _HUMP.findall(word)]
-    return humps if len(humps) > 1 else []
+    parts = [fold(hump) for hump in _CAMEL_CASE_PART.findall(word)]
+    return parts if len(parts) > 1 else []
 
 
-def _apart(text: str) -> str:
+def _space_characters(text: str) -> str:
     """Put blanks around each character of a script without spaces."""
     return _UNSPACED.sub(lambda found: f" {found[0]} ", text)

@@ -21,20 +21,20 @@ from agentkit.documents.openxml import OpenXMLText, chart_paragraphs
 MAX_SHEET_CHARS = 20_000_000
 """The maximum number of characters rendered per sheet."""
 
-_BOOK = "xl/workbook.xml"
+_WORKBOOK = "xl/workbook.xml"
 _COLUMN = re.compile(r"[A-Z]{1,3}")
 _MARGINS = {name: name[-6:].capitalize() for name in ("oddHeader", "oddFooter", "firstHeader", "firstFooter")}
 _MARGIN_CODE = re.compile(r'&(?:"[^"]*"|[0-9]+|K[0-9A-F]{6}|.)')
 """Codes in headers and footers, such as those of alignment, fonts and page numbers."""
 
-_RAISED = {"superscript": superscript, "subscript": subscript}
+_INDEX_WRITERS = {"superscript": superscript, "subscript": subscript}
 _NO_CELL = XMLEvent("start", "c")
 _MAX_COLUMNS = 1_000
 _NO_VALUE = "(formula without a stored value)"
 
 
-class _Book(NamedTuple):
-    """What all sheets share: the texts of cells, the format codes of cell styles, and the date system."""
+class _Workbook(NamedTuple):
+    """Data shared by all sheets: the texts of cells, the format codes of cell styles, and the date system."""
 
     texts: Sequence[str]
     formats: Sequence[str]
@@ -46,25 +46,25 @@ def sheet_paragraphs(archive: Archive) -> Iterator[str]:
 
     A part that several sheets refer to is read once.
     """
-    relationships = archive.relationships(_BOOK)
+    relationships = archive.relationships(_WORKBOOK)
     sheets: list[tuple[str, str]] = []
     is_1904 = False
-    for event in archive.events(_BOOK):
+    for event in archive.events(_WORKBOOK):
         if event.kind == "start" and event.name == "sheet":
             hidden = " (hidden)" if event.get("state") in ("hidden", "veryHidden") else ""
             sheets.append((f"## {event.get('name')}{hidden}", event.get("id")))
         elif event.kind == "start" and event.name == "workbookPr":
             is_1904 = event.get("date1904") in ("1", "true")
-    book = _Book(_texts(archive), _formats(archive), is_1904)
+    workbook = _Workbook(_texts(archive), _formats(archive), is_1904)
     for heading, number in sheets:
         yield heading
         part = relationships.get(number)
         if part is not None:
-            yield from _sheet(archive, part.target, book)
+            yield from _sheet(archive, part.target, workbook)
 
 
-def _sheet(archive: Archive, name: str, book: _Book) -> Iterator[str]:
-    reader = _SheetReader(book)
+def _sheet(archive: Archive, name: str, workbook: _Workbook) -> Iterator[str]:
+    reader = _SheetReader(workbook)
     yield _csv(reader.rows(archive.events(name)))
     yield "\n".join(reader.margins)
     related = archive.relationships(name)
@@ -76,38 +76,38 @@ def _sheet(archive: Archive, name: str, book: _Book) -> Iterator[str]:
         elif each.kind == "drawing":
             boxes = OpenXMLText()
             for event in archive.events(each.target):
-                yield from boxes.take(event)
+                yield from boxes.handle(event)
             for chart in archive.relationships(each.target).values():
                 yield from chart_paragraphs(archive, chart.target) if chart.kind == "chart" else ()
 
 
 def _texts(archive: Archive) -> list[str]:
     """The shared strings of cells, without phonetic hints."""
-    texts, pieces, is_text, is_left_out, position = list[str](), list[str](), False, False, ""
+    texts, pieces, is_text, is_phonetic, position = list[str](), list[str](), False, False, ""
     for event in archive.events("xl/sharedStrings.xml"):
         if event.name == "si" and event.kind == "end":
             texts.append("".join(pieces))
             pieces.clear()
         elif event.name == "rPh":
-            is_left_out = event.kind == "start"
+            is_phonetic = event.kind == "start"
         elif event.name in ("r", "vertAlign") and event.kind == "start":
             position = event.get("val")
         elif event.name == "t":
             is_text = event.kind == "start"
-        elif event.kind == "text" and is_text and not is_left_out:
-            pieces.append(_RAISED[position](event.text) if position in _RAISED else event.text)
+        elif event.kind == "text" and is_text and not is_phonetic:
+            pieces.append(_INDEX_WRITERS[position](event.text) if position in _INDEX_WRITERS else event.text)
     return texts
 
 
 def _formats(archive: Archive) -> list[str]:
     """The number format of each cell style."""
-    codes, styles, is_of_cells = dict(_BUILT_IN_FORMATS), list[str](), False
+    codes, styles, is_cell_style = dict(_BUILT_IN_FORMATS), list[str](), False
     for event in archive.events("xl/styles.xml"):
         if event.name == "numFmt":
             codes[event.get("numFmtId")] = event.get("formatCode")
         elif event.name == "cellXfs":
-            is_of_cells = event.kind == "start"
-        elif event.name == "xf" and event.kind == "start" and is_of_cells:
+            is_cell_style = event.kind == "start"
+        elif event.name == "xf" and event.kind == "start" and is_cell_style:
             styles.append(codes.get(event.get("numFmtId"), "General"))
     return styles
 
@@ -115,10 +115,10 @@ def _formats(archive: Archive) -> list[str]:
 class _SheetReader:
     """Reads the rows of a sheet, and collects its links."""
 
-    def __init__(self, book: _Book) -> None:
+    def __init__(self, workbook: _Workbook) -> None:
         self.links: list[tuple[str, str]] = []
         self.margins: list[str] = []
-        self._book = book
+        self._workbook = workbook
         self._cell, self._part = _NO_CELL, ""
         self._value: list[str] = []
         self._formula: list[str] = []
@@ -138,9 +138,9 @@ class _SheetReader:
                 row += [*[""] * (column - len(row)), text] if text else []
                 column += 1
             else:
-                self._take(event)
+                self._handle(event)
 
-    def _take(self, event: XMLEvent) -> None:
+    def _handle(self, event: XMLEvent) -> None:
         if event.name in _MARGINS:
             self._part = event.name if event.kind == "start" else ""
         elif event.kind == "text" and self._part in _MARGINS:
@@ -163,38 +163,38 @@ class _SheetReader:
         self._has_formula = False
         if not value and has_formula:
             return f"={formula}" if formula else _NO_VALUE
-        return _shown(value, self._cell, self._book)
+        return _cell_text(value, self._cell, self._workbook)
 
 
-def _shown(value: str, cell: XMLEvent, book: _Book) -> str:
+def _cell_text(value: str, cell: XMLEvent, workbook: _Workbook) -> str:
     """Render the value of a cell."""
     kind, style = cell.get("t"), cell.get("s") or "0"
     if kind == "s":
-        return book.texts[int(value)] if value.isdecimal() and int(value) < len(book.texts) else ""
+        return workbook.texts[int(value)] if value.isdecimal() and int(value) < len(workbook.texts) else ""
     if kind == "b":
         return "true" if value == "1" else "false"
     if kind not in ("", "n") or not value:
         return value
-    has_format = style.isdecimal() and int(style) < len(book.formats)
-    return shown_value(value, book.formats[int(style)] if has_format else "General", is_1904=book.is_1904)
+    has_format = style.isdecimal() and int(style) < len(workbook.formats)
+    return format_number(value, workbook.formats[int(style)] if has_format else "General", is_1904=workbook.is_1904)
 
 
-def _column(place: str, following: int) -> int:
+def _column(reference: str, next_column: int) -> int:
     """The index of a cell's column, from 0; without a reference, the following column."""
-    letters = _COLUMN.match(place)
+    letters = _COLUMN.match(reference)
     number = 0
     for letter in letters[0] if letters else "":
         number = number * 26 + ord(letter) - ord("A") + 1
-    return min(max(number - 1 if letters else following, following), max(_MAX_COLUMNS, following))
+    return min(max(number - 1 if letters else next_column, next_column), max(_MAX_COLUMNS, next_column))
 
 
 def _comments(archive: Archive, name: str) -> Iterator[str]:
-    place, pieces, is_text = "", list[str](), False
+    cell, pieces, is_text = "", list[str](), False
     for event in archive.events(name):
         if event.name == "comment" and event.kind == "start":
-            place = event.get("ref")
+            cell = event.get("ref")
         elif event.name == "comment":
-            yield f"Comment on {place}: {' '.join(''.join(pieces).split())}"
+            yield f"Comment on {cell}: {' '.join(''.join(pieces).split())}"
             pieces.clear()
         elif event.name == "t":
             is_text = event.kind == "start"
@@ -235,12 +235,12 @@ _FRACTION = re.compile(r"(?:[#0?]+ +)?([#0?]+)/([0-9]+|[#0?]+)")
 _SCIENTIFIC = re.compile(r"([#0?.,]+)E([+-])(0+)", re.IGNORECASE)
 _MAX_CHARS = 200
 _MAX_SHOWN_INTEGER = Decimal(10) ** 21
-_DAYS_FROM, _DAYS_FROM_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
-_FALSE_LEAP_DAY = 60
+_EPOCH, _EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
+_NONEXISTENT_LEAP_DAY = 60
 """Excel counts a 29 February 1900; before it, its days are one more."""
 
 
-def shown_value(value: str, code: str, *, is_1904: bool = False) -> str:
+def format_number(value: str, code: str, *, is_1904: bool = False) -> str:
     """The text that a spreadsheet shows for a number in this format; dates are written as in ISO 8601.
 
     The general format shows up to 15 significant digits. A format that is not understood shows the plain number.
@@ -296,10 +296,10 @@ def _general(value: str, number: Decimal) -> str:
 def _date(days: float, *, is_1904: bool) -> str:
     """A number of days as a date, a time, or both; empty if it is out of range."""
     if 0 <= days < 1 and not is_1904:
-        return f"{_DAYS_FROM + timedelta(seconds=round(days * 86_400)):%H:%M:%S}"
-    start = _DAYS_FROM_1904 if is_1904 else _DAYS_FROM
+        return f"{_EPOCH + timedelta(seconds=round(days * 86_400)):%H:%M:%S}"
+    start = _EPOCH_1904 if is_1904 else _EPOCH
     try:
-        moment = start + timedelta(seconds=round(days * 86_400), days=int(not is_1904 and days < _FALSE_LEAP_DAY))
+        moment = start + timedelta(seconds=round(days * 86_400), days=int(not is_1904 and days < _NONEXISTENT_LEAP_DAY))
     except OverflowError:
         return ""
     return f"{moment:%Y-%m-%d}" if days == int(days) else f"{moment:%Y-%m-%d %H:%M:%S}"
@@ -320,11 +320,11 @@ def _number(number: Decimal, section: str) -> str:
     """A number in a format of digits, with the literal text around it."""
     literals: list[str] = []
 
-    def keep(found: re.Match[str]) -> str:
+    def store_literal(found: re.Match[str]) -> str:
         literals.append(found[1] or found[2] or found[3] or "")
         return f"\x00{len(literals) - 1}\x01"
 
-    plain = _LITERAL.sub(keep, section)
+    plain = _LITERAL.sub(store_literal, section)
     number *= Decimal(100) ** plain.count("%")
     if scientific := _SCIENTIFIC.search(plain):
         text = plain[: scientific.start()] + _scientific(number, scientific) + plain[scientific.end() :]
@@ -341,21 +341,21 @@ def _digits(number: Decimal, plain: str) -> str:
     runs = list(_DIGITS.finditer(outside))
     first = runs[0]
     if len(runs) > 1:
-        return _between(number, plain, outside)
+        return _fill_pattern(number, plain, outside)
     pattern = first[0]
     scale = len(pattern) - len(pattern.rstrip(","))
     number /= Decimal(1_000) ** scale
     whole, _, decimals = pattern.rstrip(",").partition(".")
-    places, fewest = len(decimals), decimals.count("0")
+    places, min_places = len(decimals), decimals.count("0")
     rounded = number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP) if number < _MAX_SHOWN_INTEGER else number
     text = f"{rounded:,.{places}f}" if "," in whole else f"{rounded:.{places}f}"
     integer, _, part = text.partition(".")
     integer = integer.rjust(whole.count("0"), "0") if "," not in whole else integer
-    part = part[:fewest] + part[fewest:].rstrip("0")
+    part = part[:min_places] + part[min_places:].rstrip("0")
     return plain[: first.start()] + (f"{integer}.{part}" if part else integer) + plain[first.end() :]
 
 
-def _between(number: Decimal, plain: str, outside: str) -> str:
+def _fill_pattern(number: Decimal, plain: str, outside: str) -> str:
     """Fill digits from the right into a pattern that has other text between its digits."""
     digits = f"{number.to_integral_value(ROUND_HALF_UP):f}"
     out = []

@@ -14,9 +14,9 @@ _HEADING = re.compile(r"heading (\d)")
 _DUPLICATES = ("Fallback", "moveFrom")
 """Duplicate content: the fallback for old programs, and moved text at its former position."""
 
-_DEEPEST_HEADING, _DEEPEST_LIST = 6, 9
+_MAX_HEADING_LEVEL, _MAX_LIST_DEPTH = 6, 9
 _LABELS = {"footnotes": "", "endnotes": "", "comments": "Comment: ", "header": "Header: ", "footer": "Footer: "}
-_PLACE = re.compile(r"%([1-9])")
+_LEVEL_PLACEHOLDER = re.compile(r"%([1-9])")
 
 
 class _Style(NamedTuple):
@@ -41,13 +41,13 @@ def word_paragraphs(archive: Archive) -> Iterator[str]:
     related = archive.relationships(_DOCUMENT)
     context = _WordContext(_styles(archive), _Numbering(archive))
     yield from _part(archive, _DOCUMENT, related, context, "")
-    known = set[str]()
+    seen = set[str]()
     for kind, label in _LABELS.items():
         names = [each.target for each in related.values() if each.kind == kind] or [f"word/{kind}.xml"]
         for name in names:
             for paragraph in _part(archive, name, {}, context, label):
-                if not label or paragraph not in known:
-                    known.add(paragraph)
+                if not label or paragraph not in seen:
+                    seen.add(paragraph)
                     yield paragraph
 
 
@@ -78,28 +78,28 @@ def _styles(archive: Archive) -> dict[str, _Style]:
                 name = event.get("styleId")
                 styles[name] = _Style()
             case "name" if name:
-                styles[name] = _named(value.lower(), style)
+                styles[name] = _with_name(value.lower(), style)
             case "basedOn" if name:
                 styles[name] = style._replace(base=value)
             case "numId" if name:
                 styles[name] = style._replace(numbering=(value, (style.numbering or ("", 0))[1]))
             case "ilvl" if name and value.isdecimal():
                 styles[name] = style._replace(numbering=((style.numbering or ("", 0))[0], int(value)))
-    return {key: _inherited(styles, key) for key in styles}
+    return {key: _with_inherited_numbering(styles, key) for key in styles}
 
 
-def _named(name: str, style: _Style) -> _Style:
+def _with_name(name: str, style: _Style) -> _Style:
     heading = _HEADING.fullmatch(name)
     if heading or name == "title":
         return style._replace(level=int(heading[1]) if heading else 1)
     return style._replace(is_listed=name.startswith("list"))
 
 
-def _inherited(styles: Mapping[str, _Style], name: str) -> _Style:
+def _with_inherited_numbering(styles: Mapping[str, _Style], name: str) -> _Style:
     """A style with the numbering of the style that it is based on."""
     style = styles[name]
     numbering, base = style.numbering, style.base
-    for _ in range(_DEEPEST_LIST):
+    for _ in range(_MAX_LIST_DEPTH):
         if numbering is not None or base not in styles:
             break
         numbering, base = styles[base].numbering, styles[base].base
@@ -114,7 +114,7 @@ class _Numbering:
         self._abstract: dict[str, str] = {}
         self._starts: dict[tuple[str, int], int] = {}
         self._counts: dict[str, dict[int, int]] = {}
-        self._at = ("", "", 0)
+        self._position = ("", "", 0)
         for event in archive.events("word/numbering.xml"):
             if event.kind == "start":
                 self._read(event)
@@ -122,7 +122,7 @@ class _Numbering:
     def label(self, numbering: tuple[str, int]) -> str:
         """Count a paragraph, and return its label; a hyphen for bullets, empty without a label."""
         number, depth = numbering
-        depth = min(depth, _DEEPEST_LIST)
+        depth = min(depth, _MAX_LIST_DEPTH)
         abstract = self._abstract.get(number, "")
         levels = self._levels.get(abstract, {})
         level = levels.get(depth, _Level("bullet"))
@@ -140,28 +140,30 @@ class _Numbering:
             above = levels.get(place, _Level())
             return number_text(counts.get(place, above.start), above.format)
 
-        return _PLACE.sub(written, level.text) or number_text(counts[depth], level.format) + "."
+        return _LEVEL_PLACEHOLDER.sub(written, level.text) or number_text(counts[depth], level.format) + "."
 
     def _read(self, event: XMLEvent) -> None:
-        abstract, number, depth = self._at
+        abstract, number, depth = self._position
         value = event.get("val")
         match event.name:
             case "abstractNum":
-                self._at = (event.get("abstractNumId"), "", 0)
-                self._levels[self._at[0]] = {}
+                self._position = (event.get("abstractNumId"), "", 0)
+                self._levels[self._position[0]] = {}
             case "num":
-                self._at = ("", event.get("numId"), 0)
+                self._position = ("", event.get("numId"), 0)
             case "abstractNumId" if number:
                 self._abstract[number] = value
             case "lvl" | "lvlOverride" if event.get("ilvl").isdecimal():
-                self._at = (abstract, number, int(event.get("ilvl")))
+                self._position = (abstract, number, int(event.get("ilvl")))
             case "startOverride" if number and value.isdecimal():
                 self._starts[number, depth] = int(value)
             case "numFmt" | "lvlText" | "start" if abstract:
-                self._levels[abstract][depth] = _changed(self._levels[abstract].get(depth, _Level()), event.name, value)
+                self._levels[abstract][depth] = _with_value(
+                    self._levels[abstract].get(depth, _Level()), event.name, value
+                )
 
 
-def _changed(level: _Level, name: str, value: str) -> _Level:
+def _with_value(level: _Level, name: str, value: str) -> _Level:
     if name == "numFmt":
         return level._replace(format=value)
     if name == "lvlText":
@@ -214,17 +216,17 @@ class _WordReader(OpenXMLText):
         self._context = context
         self._style, self._level = _Style(), 0
         self._numbering: tuple[str, int] | None = None
-        self._left_out = 0
+        self._skipped_depth = 0
 
     def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
         """Yield the paragraphs and tables."""
         for event in events:
             if event.name in _DUPLICATES:
-                self._left_out += 1 if event.kind == "start" else -1
-            elif not self._left_out:
-                yield from self.take(event)
+                self._skipped_depth += 1 if event.kind == "start" else -1
+            elif not self._skipped_depth:
+                yield from self.handle(event)
 
-    def begun(self, event: XMLEvent) -> None:
+    def start_element(self, event: XMLEvent) -> None:
         """Detect the style and the numbering of the paragraph, and write symbols."""
         value = event.get("val")
         match event.name:
@@ -235,7 +237,7 @@ class _WordReader(OpenXMLText):
             case "pStyle":
                 self._style = self._context.styles.get(value, _Style())
                 self._level, self._numbering = self._style.level, self._numbering or self._style.numbering
-            case "outlineLvl" if value.isdecimal() and int(value) < _DEEPEST_HEADING:
+            case "outlineLvl" if value.isdecimal() and int(value) < _MAX_HEADING_LEVEL:
                 self._level = int(value) + 1
             case "numPr":
                 self._numbering = self._numbering or ("", 0)
@@ -244,14 +246,14 @@ class _WordReader(OpenXMLText):
             case "numId":
                 self._numbering = (value, (self._numbering or ("", 0))[1])
 
-    def rendered(self, text: str) -> str:
+    def render(self, text: str) -> str:
         """Render a paragraph as a heading, a list item, or plain text."""
         is_numbered = self._numbering is not None and self._numbering[0] != "0"
         label = self._context.numbering.label(self._numbering) if is_numbered and self._numbering else ""
         if self._level > 0:
             words = " ".join(filter(None, (label.strip("-"), *text.split())))
-            return f"{'#' * min(self._level, _DEEPEST_HEADING)} {words}"
+            return f"{'#' * min(self._level, _MAX_HEADING_LEVEL)} {words}"
         if not label:
             return f"- {text}" if self._style.is_listed and not is_numbered else text
-        depth = min(self._numbering[1] if self._numbering else 0, _DEEPEST_LIST)
+        depth = min(self._numbering[1] if self._numbering else 0, _MAX_LIST_DEPTH)
         return f"{'   ' * depth}{label} {text}"

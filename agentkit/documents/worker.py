@@ -30,11 +30,11 @@ from agentkit.text_encoding import decode_text
 with contextlib.suppress(ImportError):  # not needed for other documents
     import pypdf
     import pypdf.errors
-_PDF_FAULTS: tuple[type[Exception], ...] = (
+_PDF_ERRORS: tuple[type[Exception], ...] = (
     *(ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError),
     *(NotImplementedError, zlib.error, *([pypdf.errors.PyPdfError] if "pypdf" in sys.modules else [])),
 )
-"""What reading a damaged PDF raises."""
+"""The exceptions that reading a damaged PDF raises."""
 
 with contextlib.suppress(ImportError):
     decode_text("Größe und Maß".encode("latin-1"))  # imports the detection of encodings
@@ -49,12 +49,12 @@ for _name in _CHARSETS:  # loaded now, because later files cannot be opened free
         codecs.lookup(_name)
 
 _TITLE_CHARS = 300
-_REPLACED = {0xAD: "", 0xF0B7: "•", 0xF0A7: "▪"}
+_REPLACEMENTS = {0xAD: "", 0xF0B7: "•", 0xF0A7: "▪"}
 """Soft hyphens, and bullets of the fonts Symbol and Wingdings."""
 
 
 class PageNote(str):
-    """A note in place of a page, about what is missing."""
+    """A note about missing content, in place of a page."""
 
     __slots__ = ()
 
@@ -69,7 +69,9 @@ def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
         if document is not None:
             title, *pages = document
             for name, text in (("title", title[:_TITLE_CHARS]), *(("page", page) for page in pages)):
-                whole = text.translate(_REPLACED).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+                whole = (
+                    text.translate(_REPLACEMENTS).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+                )
                 yield {"note" if isinstance(text, PageNote) else name: whole}
     except ToolError as error:
         yield {"error": str(error)}
@@ -104,30 +106,30 @@ def _pdf(body: bytes) -> list[str]:
         pages = list(reader.pages)
     except pypdf.errors.DependencyError as error:
         raise ToolError("the PDF is encrypted with AES; save it without encryption") from error
-    except _PDF_FAULTS as error:
-        reader = _recovered(body, error)
+    except _PDF_ERRORS as error:
+        reader = _recover_pdf(body, error)
         pages = list(reader.pages)
         notes = [f"The PDF is damaged or cut off: {len(pages):,} pages were found, and others may be missing."]
     texts, unread = _texts(pages)
     notes += [f"Pages that could not be read: {', '.join(map(str, unread))}."] if unread else []
     title, fields = "", list[str]()
-    with contextlib.suppress(*_PDF_FAULTS):
+    with contextlib.suppress(*_PDF_ERRORS):
         title = str((reader.metadata.title if reader.metadata else None) or "")
         fields = [f"{name}: {value}" for name, value in (reader.get_form_text_fields() or {}).items() if value]
     texts[-1:] = ["\n".join([*texts[-1:], "Form fields:", *fields])] if fields else texts[-1:]
-    return [title, *_with_whole_words(texts), *([PageNote(" ".join(notes))] if notes else [])]
+    return [title, *_join_broken_words(texts), *([PageNote(" ".join(notes))] if notes else [])]
 
 
-def _recovered(body: bytes, error: Exception) -> pypdf.PdfReader:
+def _recover_pdf(body: bytes, error: Exception) -> pypdf.PdfReader:
     """A reader of the pages in a damaged file, with a new table of its objects. Raises ToolError without pages."""
     objects = {int(found[1]): found[0] for found in _OBJECT.finditer(body) if int(found[1]) < _MAX_OBJECTS}
     for found in list(objects.values()):
         if b"/ObjStm" in found[:_MAX_PREFIX_BYTES]:
-            objects |= {number: text for number, text in _packed(found) if number not in objects}
+            objects |= {number: text for number, text in _packed_objects(found) if number not in objects}
     pages = [number for number, text in objects.items() if _PAGE.search(text[:_MAX_PREFIX_BYTES])]
     if not pages or b"/Encrypt" in body:
-        what = "encrypted and damaged" if b"/Encrypt" in body else "damaged" if b"%%EOF" in body else "cut off"
-        raise ToolError(f"the PDF is {what}: {str(error)[:200] or type(error).__name__}") from error
+        problem = "encrypted and damaged" if b"/Encrypt" in body else "damaged" if b"%%EOF" in body else "cut off"
+        raise ToolError(f"the PDF is {problem}: {str(error)[:200] or type(error).__name__}") from error
     tree, root = max(objects) + 1, max(objects) + 2
     kids = b" ".join(b"%d 0 R" % number for number in pages)
     objects[tree] = b"%d 0 obj\n<</Type/Pages/Count %d/Kids[%b]>>\nendobj\n" % (tree, len(pages), kids)
@@ -141,7 +143,7 @@ def _recovered(body: bytes, error: Exception) -> pypdf.PdfReader:
     return pypdf.PdfReader(io.BytesIO(b"".join([*parts, *table, trailer])))
 
 
-def _packed(stream: bytes) -> Iterator[tuple[int, bytes]]:
+def _packed_objects(stream: bytes) -> Iterator[tuple[int, bytes]]:
     """The objects in a stream of objects, as far as it can be unpacked."""
     start = _STREAM.search(stream)
     sizes = [re.search(rb"/%b\s+(\d+)" % name, stream[:_MAX_PREFIX_BYTES]) for name in (b"First", b"N")]
@@ -149,16 +151,16 @@ def _packed(stream: bytes) -> Iterator[tuple[int, bytes]]:
         return
     first, count = (int(size[1]) for size in sizes if size)
     data = zlib.decompressobj().decompress(stream[start.end() :], _MAX_PDF_CHARS)
-    heads = [int(word) for word in data[:first].split()[: 2 * count]]
-    places = [*heads[1::2], len(data) - first]
-    for number, begin, end in zip(heads[::2], places, places[1:], strict=False):
+    header = [int(word) for word in data[:first].split()[: 2 * count]]
+    offsets = [*header[1::2], len(data) - first]
+    for number, begin, end in zip(header[::2], offsets, offsets[1:], strict=False):
         if number < _MAX_OBJECTS:
             yield number, b"%d 0 obj\n%b\nendobj\n" % (number, data[first + begin : first + end])
 
 
 def _texts(pages: list[pypdf.PageObject]) -> tuple[list[str], list[int]]:
     """The text of each page, and the numbers of those that could not be read."""
-    room = _MAX_PDF_CHARS
+    remaining = _MAX_PDF_CHARS
     texts: list[str] = []
     unread: list[int] = []
     for number, page in enumerate(pages, 1):
@@ -166,17 +168,17 @@ def _texts(pages: list[pypdf.PageObject]) -> tuple[list[str], list[int]]:
         try:
             page.extract_text(visitor_text=line.add)
             unread += [number] if "/Contents" in page and page.get_contents() is None else []
-        except _PDF_FAULTS:
+        except _PDF_ERRORS:
             unread.append(number)
-        texts.append("".join(line.pieces)[:room])
-        room -= len(texts[-1])
+        texts.append("".join(line.pieces)[:remaining])
+        remaining -= len(texts[-1])
     return texts, unread
 
 
-def _with_whole_words(texts: list[str]) -> Iterator[str]:
+def _join_broken_words(texts: list[str]) -> Iterator[str]:
     compounds = {word.replace("\u2010", "-").lower() for text in texts for word in _COMPOUND.findall(text)}
 
-    def joined(found: re.Match[str]) -> str:
+    def join(found: re.Match[str]) -> str:
         """Join the parts of a word; with their hyphen, if they are written with one elsewhere."""
         first, second = found[1], found[2]
         keeps = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".lower() in compounds
@@ -184,7 +186,7 @@ def _with_whole_words(texts: list[str]) -> Iterator[str]:
         return f"{first}-{second}\n" if keeps and not is_soft else f"{first}{second}\n"
 
     for text in texts:
-        yield re.sub(r"\n[ \t]+", "\n", _BROKEN_WORD.sub(joined, text))
+        yield re.sub(r"\n[ \t]+", "\n", _BROKEN_WORD.sub(join, text))
 
 
 class _LineBuilder:
@@ -222,8 +224,8 @@ _MAILBOX = re.compile(rb"^From [^\n]{1,300}\n(?=[A-Za-z][A-Za-z0-9-]{1,60}:)", r
 
 _TEXT_PARTS = frozenset({"text/calendar", "message/delivery-status"})
 _MAX_DEPTH, _MAX_ATTACHMENTS, _MAX_MESSAGES = 5, 100, 1_000
-_INVISIBLE = frozenset({"script", "style", "head", "title"})
-_BREAKS = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "blockquote"})
+_HIDDEN_TAGS = frozenset({"script", "style", "head", "title"})
+_BREAKING_TAGS = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "blockquote"})
 _MANY_BREAKS = re.compile(r"\n\s*\n\s*\n+")
 
 
@@ -241,8 +243,8 @@ def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
     yield "\n".join(f"{name}: {value}" for name in _HEADERS if (value := _header(message, name)))
     body = message.get_body(("plain", "html"))
     if isinstance(body, EmailMessage):
-        text = _decoded(body)
-        text = _text_of_html(text) if body.get_content_subtype() == "html" else text
+        text = _decode_part(body)
+        text = _html_text(text) if body.get_content_subtype() == "html" else text
         yield _MANY_BREAKS.sub("\n\n", text).strip()
     attachments = list(message.iter_attachments()) if message.is_multipart() else []
     lines = []
@@ -254,7 +256,7 @@ def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
         elif part.get_content_type() in _TEXT_PARTS:
             reports = part.get_payload() if part.is_multipart() else ()
             texts = [str(report).strip() for report in reports if isinstance(report, EmailMessage)]
-            yield "\n".join(texts) or _decoded(part).replace("\r\n", "\n").strip()
+            yield "\n".join(texts) or _decode_part(part).replace("\r\n", "\n").strip()
         else:
             data = part.get_payload(decode=True)
             size = len(data) if isinstance(data, bytes) else 0
@@ -270,7 +272,7 @@ def _header(message: EmailMessage, name: str) -> str:
         return ""
 
 
-def _decoded(part: EmailMessage) -> str:
+def _decode_part(part: EmailMessage) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
@@ -284,7 +286,7 @@ def _decoded(part: EmailMessage) -> str:
     return data.decode("latin-1") if decoded is None else decoded.text
 
 
-def _text_of_html(source: str) -> str:
+def _html_text(source: str) -> str:
     reader = _PlainText()
     reader.feed(source)
     reader.close()
@@ -302,8 +304,8 @@ class _PlainText(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Begin an element."""
-        self._hidden += tag in _INVISIBLE
-        self.pieces.append("\n" if tag in _BREAKS else " | " if tag in ("td", "th") else "")
+        self._hidden += tag in _HIDDEN_TAGS
+        self.pieces.append("\n" if tag in _BREAKING_TAGS else " | " if tag in ("td", "th") else "")
         self.pieces.append("- " if tag == "li" else "")
         if tag == "a":
             address = dict(attrs).get("href") or ""
@@ -312,9 +314,9 @@ class _PlainText(html.parser.HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         """End an element."""
-        self._hidden = max(self._hidden - (tag in _INVISIBLE), 0)
+        self._hidden = max(self._hidden - (tag in _HIDDEN_TAGS), 0)
         link = self._links.pop() if tag == "a" and self._links else ""
-        self.pieces.append(f"]({link})" if link else "\n" if tag in _BREAKS else "")
+        self.pieces.append(f"]({link})" if link else "\n" if tag in _BREAKING_TAGS else "")
 
     def handle_data(self, data: str) -> None:
         """Add text."""
@@ -339,7 +341,7 @@ def _notebook(body: bytes) -> tuple[str, str]:
 
 
 def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
-    source = _joined(cell.get("source") or cell.get("input"))
+    source = _join_source(cell.get("source") or cell.get("input"))
     if cell.get("cell_type") != "code":
         yield source
         return
@@ -356,26 +358,26 @@ def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
 def _output(output: dict[str, Any]) -> str:
     """The text of an output; pictures and other data are named by their type."""
     if output.get("output_type") in ("error", "pyerr"):
-        return _joined(output.get("traceback"), "\n") or f"{output.get('ename')}: {output.get('evalue')}"
+        return _join_source(output.get("traceback"), "\n") or f"{output.get('ename')}: {output.get('evalue')}"
     data = output.get("data") or {}
-    text = _joined(output.get("text") or data.get("text/plain") or data.get("text/markdown"))
-    text = text or _joined(data.get("text/latex"))
+    text = _join_source(output.get("text") or data.get("text/plain") or data.get("text/markdown"))
+    text = text or _join_source(data.get("text/latex"))
     if not text and "application/json" in data:
         text = json.dumps(data["application/json"], ensure_ascii=False)
     if not text and "text/html" in data:
-        text = _MANY_BREAKS.sub("\n\n", _text_of_html(_joined(data["text/html"]))).strip()
+        text = _MANY_BREAKS.sub("\n\n", _html_text(_join_source(data["text/html"]))).strip()
     pictures = [f"[{kind}]" for kind in data if not kind.startswith("text/") and not kind.endswith("json")]
     return "\n".join(filter(None, [text, *pictures]))
 
 
-def _joined(source: Any, separator: str = "") -> str:
+def _join_source(source: Any, separator: str = "") -> str:
     return separator.join(map(str, source)) if isinstance(source, list) else str(source or "")
 
 
 _READERS: Mapping[str, Callable[[bytes], list[str] | tuple[str, str] | None]] = {
     "pdf": _pdf,
-    "office": office.text_of_office,
-    "rtf": lambda body: ("", rtf.text_of_rtf(body)),
+    "office": office.office_text,
+    "rtf": lambda body: ("", rtf.rtf_text(body)),
     "notebook": _notebook,
     "mail": _mail,
 }

@@ -15,17 +15,17 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import Prompt, content_from
-from agentkit.content import File, Image, word_of
+from agentkit.content import File, Image, part_text
 from agentkit.errors import ConfigError
 from agentkit.evals.simulated_user import SimulatedUser
 from agentkit.event_rendering import is_shallow, value_text
 from agentkit.messages import Content, ToolCall
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
-_PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
+_MEMORY_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """The memory address in a repr, which differs between processes."""
 
 
@@ -40,25 +40,25 @@ class ExpectedCall:
     arguments: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, wanted: object) -> ExpectedCall:
+    def of(cls, value: object) -> ExpectedCall:
         """Convert a name, a pair of name and arguments, a dictionary or a ToolCall.
 
         Raises ConfigError for anything else.
         """
-        if isinstance(wanted, Mapping) and wanted.keys() <= {"tool", "arguments"}:
-            wanted = (wanted.get("tool"), wanted.get("arguments"))
-        match wanted:
+        if isinstance(value, Mapping) and value.keys() <= {"tool", "arguments"}:
+            value = (value.get("tool"), value.get("arguments"))
+        match value:
             case ExpectedCall():
-                return wanted
+                return value
             case str(name) | (str(name), None):
                 return cls(name)
             case (str(name), Mapping() as arguments):
                 return cls(name, dict(arguments))
             case ToolCall():
-                return cls(wanted.name, _arguments(wanted))
+                return cls(value.name, _arguments(value))
         raise ConfigError(
             'An expected tool call is a name, or a name and arguments: ("calculator", {"expression": "2+2"}). '
-            f"Got {wanted!r:.200}."
+            f"Got {value!r:.200}."
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -101,28 +101,28 @@ class Case:
     arguments: Mapping[str, Any] | None = None
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(Case, given)
+        check_unknown_arguments(Case, given)
 
     def __post_init__(self) -> None:
         _check(self)
-        put = object.__setattr__
+        set_field = object.__setattr__
         if self.prompt is not None:
-            put(self, "prompt", content_from(self.prompt))
+            set_field(self, "prompt", content_from(self.prompt))
         if self.prompts is not None and not isinstance(self.prompts, SimulatedUser):
-            put(self, "prompts", tuple(each if isinstance(each, Case) else Case(each) for each in self.prompts))
+            set_field(self, "prompts", tuple(each if isinstance(each, Case) else Case(each) for each in self.prompts))
             # Raise ConfigError for a conversation without prompts, or for a nested one
-            if not self.said:
+            if not self.turns:
                 raise ConfigError("Case(prompts=) takes at least one prompt.")
-            if any(each.prompt is None or each.workspace is not None for each in self.said):
+            if any(each.prompt is None or each.workspace is not None for each in self.turns):
                 raise ConfigError("Each of Case(prompts=) is one prompt, or a Case of one prompt without a workspace.")
         if self.arguments is not None:
-            put(self, "arguments", dict(self.arguments))
+            set_field(self, "arguments", dict(self.arguments))
         if self.tool_calls is not None:
-            put(self, "tool_calls", tuple(map(ExpectedCall.of, self.tool_calls)))
-        put(self, "tags", tuple(self.tags))
-        put(self, "scorers", tuple(self.scorers))
-        put(self, "workspace", None if self.workspace is None else fspath(self.workspace))
-        put(self, "id", self.id or self._made_id())
+            set_field(self, "tool_calls", tuple(map(ExpectedCall.of, self.tool_calls)))
+        set_field(self, "tags", tuple(self.tags))
+        set_field(self, "scorers", tuple(self.scorers))
+        set_field(self, "workspace", None if self.workspace is None else fspath(self.workspace))
+        set_field(self, "id", self.id or self._default_id())
 
     @property
     def content(self) -> Content:
@@ -134,7 +134,7 @@ class Case:
             return json.dumps(plain(self.arguments), ensure_ascii=False)
         if self.user is not None:
             return self.user.goal
-        return self.said[0].content if self.prompt is None else content_from(self.prompt)
+        return self.turns[0].content if self.prompt is None else content_from(self.prompt)
 
     @property
     def user(self) -> SimulatedUser | None:
@@ -142,7 +142,7 @@ class Case:
         return self.prompts if isinstance(self.prompts, SimulatedUser) else None
 
     @property
-    def said(self) -> tuple[Case, ...]:
+    def turns(self) -> tuple[Case, ...]:
         """The predefined prompts, each as a case with its own expectations; for a single prompt, this case."""
         if self.prompts is None:
             return (self,)
@@ -162,8 +162,8 @@ class Case:
         A conversation joins all prompts.
         """
         if self.is_conversation and self.user is None:
-            return " / ".join(each.text for each in self.said)
-        return self.content if isinstance(self.content, str) else " ".join(map(word_of, self.content))
+            return " / ".join(each.text for each in self.turns)
+        return self.content if isinstance(self.content, str) else " ".join(map(part_text, self.content))
 
     @property
     def expected_calls(self) -> tuple[ExpectedCall, ...] | None:
@@ -173,33 +173,33 @@ class Case:
     @property
     def digest(self) -> str:
         """A hash of the case's content: the prompt and the expectations."""
-        return hashlib.sha256(json.dumps(self._said(), sort_keys=True).encode("utf-8", "replace")).hexdigest()
+        return hashlib.sha256(json.dumps(self._content_data(), sort_keys=True).encode("utf-8", "replace")).hexdigest()
 
     def to_data(self) -> dict[str, Any]:
         """Encode the case as in a JSON-lines file; its scorers are omitted."""
-        data = {"id": self.id, **self._said(), "tags": list(self.tags), "workspace": self.workspace}
+        data = {"id": self.id, **self._content_data(), "tags": list(self.tags), "workspace": self.workspace}
         return {name: value for name, value in data.items() if value is not None and (value or name != "tags")}
 
-    def _said(self) -> dict[str, Any]:
-        data = self._asked()
+    def _content_data(self) -> dict[str, Any]:
+        data = self._prompt_data()
         if self.expected is not None:
             data["expected"] = plain(self.expected)
         if self.expected_calls is not None:
             data["tool_calls"] = [call.to_data() for call in self.expected_calls]
         return data
 
-    def _asked(self) -> dict[str, Any]:
+    def _prompt_data(self) -> dict[str, Any]:
         if self.arguments is not None:
             return {"arguments": plain(self.arguments)}
         if self.user is not None:
             return {"prompts": self.user.to_data()}
         if self.is_conversation:
             parts = ("prompt", "expected", "tool_calls")
-            return {"prompts": [{n: v for n, v in each.to_data().items() if n in parts} for each in self.said]}
+            return {"prompts": [{n: v for n, v in each.to_data().items() if n in parts} for each in self.turns]}
         content = self.content
         return {"prompt": content if isinstance(content, str) else [*map(_part, content)]}
 
-    def _made_id(self) -> str:
+    def _default_id(self) -> str:
         words = re.sub(r"[^a-z0-9]+", "-", self.text.lower()).strip("-")[:_SLUG_CHARS].strip("-")
         return f"{words or 'case'}-{self.digest[:_DIGEST_CHARS]}"
 
@@ -214,7 +214,7 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, set | frozenset) and value:
         return f"{{{', '.join(sorted(map(repr, value)))}}}"  # the order of a set differs between processes
-    return getattr(value, "__name__", None) or _PLACE.sub("", repr(value))
+    return getattr(value, "__name__", None) or _MEMORY_ADDRESS.sub("", repr(value))
 
 
 def expected_text(case: Case) -> str:
@@ -228,7 +228,7 @@ def expected_text(case: Case) -> str:
 
 def _check(case: Case) -> None:
     """Validate the arguments. Raises ConfigError that names the argument."""
-    _check_asked(case)
+    _check_prompt(case)
     rows = {
         "tool_calls": () if case.tool_calls is None else case.tool_calls,
         "tags": case.tags,
@@ -247,7 +247,7 @@ def _check(case: Case) -> None:
         raise ConfigError(f"Case(scorers=) takes functions of a case and a result. Got {case.scorers!r:.200}.")
 
 
-def _check_asked(case: Case) -> None:
+def _check_prompt(case: Case) -> None:
     """Raise ConfigError unless exactly one of prompt, prompts and arguments is given and valid."""
     if sum(each is not None for each in (case.prompt, case.prompts, case.arguments)) != 1:
         raise ConfigError("A case has a prompt, or prompts=[...], or arguments={...}: Case('2+2?', expected=4).")
@@ -283,7 +283,7 @@ PASSES_AT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The verdict of one scorer on one trial: a value from 0 to 1, whether that passes, and why.
+    """The verdict of one scorer on one trial: a value from 0 to 1, whether that passes, and the reason.
 
     By default a value of at least 0.5 passes. `usage` is the usage of the scorer. Raises ConfigError if the value is
     not a number from 0 to 1.
@@ -305,28 +305,28 @@ class Score:
 
 
 FIELDS = ("prompt", "expected", "tool_calls", "tags", "id", "workspace", "prompts", "arguments")
-_OF_A_PROMPT = ("prompt", "expected", "tool_calls")
-_MOST_BYTES = 200_000_000
-_MOST_SHOWN = 5
+_PROMPT_FIELDS = ("prompt", "expected", "tool_calls")
+_MAX_BYTES = 200_000_000
+_MAX_SHOWN = 5
 
 _Row = tuple[int, Any]
 
 
 def read_cases(path: str | PathLike[str]) -> list[Case]:
     """Load the cases of a `.jsonl` or `.csv` file. Raises ConfigError with the line number of each invalid row."""
-    place = Path(path)
-    read = _READERS.get(place.suffix.lower())
+    file = Path(path)
+    read = _READERS.get(file.suffix.lower())
     if read is None:
-        raise ConfigError(f"Cases are read from .jsonl and .csv files, not from {str(place)!r}. Rename the file.")
-    cases, faults = [], []
-    for line, row in read(_file_text(place)):
+        raise ConfigError(f"Cases are read from .jsonl and .csv files, not from {str(file)!r}. Rename the file.")
+    cases, problems = [], []
+    for line, row in read(_file_text(file)):
         try:
-            cases.append(_within(case_from(row), place.parent))
+            cases.append(_resolve_workspace(case_from(row), file.parent))
         except ConfigError as error:
-            faults.append(f"{place}, line {line}: {error}")
-    if faults:
-        more = f"\n… and {len(faults) - _MOST_SHOWN} more" if len(faults) > _MOST_SHOWN else ""
-        raise ConfigError("\n".join(faults[:_MOST_SHOWN]) + more)
+            problems.append(f"{file}, line {line}: {error}")
+    if problems:
+        more = f"\n… and {len(problems) - _MAX_SHOWN} more" if len(problems) > _MAX_SHOWN else ""
+        raise ConfigError("\n".join(problems[:_MAX_SHOWN]) + more)
     return cases
 
 
@@ -336,14 +336,14 @@ def case_from(row: Any) -> Case:
         raise row
     if not isinstance(row, Mapping):
         raise ConfigError(f"a case must be an object with a prompt. Got {row!r:.100}.")
-    given = _fields(row, FIELDS)
-    if not any(given.get(name) for name in ("prompt", "prompts")) and "arguments" not in given:
+    fields = _fields(row, FIELDS)
+    if not any(fields.get(name) for name in ("prompt", "prompts")) and "arguments" not in fields:
         raise ConfigError("the prompt is missing.")
-    if isinstance(given.get("prompts"), Mapping):
-        given["prompts"] = SimulatedUser.from_data(given["prompts"])
-    elif isinstance(given.get("prompts"), list):
-        given["prompts"] = [_prompt_from(each) for each in given["prompts"]]
-    return Case(**given)
+    if isinstance(fields.get("prompts"), Mapping):
+        fields["prompts"] = SimulatedUser.from_data(fields["prompts"])
+    elif isinstance(fields.get("prompts"), list):
+        fields["prompts"] = [_prompt_from(each) for each in fields["prompts"]]
+    return Case(**fields)
 
 
 def _fields(row: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
@@ -351,17 +351,17 @@ def _fields(row: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     unknown = [name for name in row if name not in known]
     if unknown:
         raise ConfigError(f"a case has no field {unknown[0]!r:.100}; its fields are {', '.join(known)}.")
-    given = {name: value for name, value in row.items() if value is not None}
-    if isinstance(given.get("prompt"), list):
-        given["prompt"] = [_part_from(part) for part in given["prompt"]]
-    return given
+    fields = {name: value for name, value in row.items() if value is not None}
+    if isinstance(fields.get("prompt"), list):
+        fields["prompt"] = [_part_from(part) for part in fields["prompt"]]
+    return fields
 
 
-def _prompt_from(said: Any) -> Any:
+def _prompt_from(value: Any) -> Any:
     """Parse one prompt of a conversation: a text, a list of parts, or an object with its expectations."""
-    if isinstance(said, Mapping) and "prompt" in said:
-        return Case(**_fields(said, _OF_A_PROMPT))
-    return [_part_from(part) for part in said] if isinstance(said, list) else _part_from(said)
+    if isinstance(value, Mapping) and "prompt" in value:
+        return Case(**_fields(value, _PROMPT_FIELDS))
+    return [_part_from(part) for part in value] if isinstance(value, list) else _part_from(value)
 
 
 def _part_from(part: Any) -> Any:
@@ -376,7 +376,7 @@ def _part_from(part: Any) -> Any:
     return part
 
 
-def _within(case: Case, folder: Path) -> Case:
+def _resolve_workspace(case: Case, folder: Path) -> Case:
     """Resolve the case's workspace relative to the folder of the file.
 
     Raises ConfigError if it lies outside that folder: case files can come from others, and the agent reads the
@@ -384,37 +384,37 @@ def _within(case: Case, folder: Path) -> Case:
     """
     if case.workspace is None:
         return case
-    place = folder / case.workspace
-    if not _lies_in(place, folder):
+    path = folder / case.workspace
+    if not _is_inside(path, folder):
         raise ConfigError(f"the workspace {str(case.workspace)!r:.200} is not in the folder of the file of cases.")
-    return replace(case, workspace=str(place))
+    return replace(case, workspace=str(path))
 
 
-def _lies_in(place: Path, folder: Path) -> bool:
+def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a path is inside a folder after resolving links; False for an invalid path."""
     try:
-        return place.resolve().is_relative_to(folder.resolve())
+        return path.resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):
         return False
 
 
-def _file_text(place: Path) -> str:
+def _file_text(path: Path) -> str:
     try:
-        if place.stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{place} has more than {_MOST_BYTES // 1_000_000} MB, too many for cases.")
-        return place.read_bytes().decode("utf-8-sig")
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} has more than {_MAX_BYTES // 1_000_000} MB, too many for cases.")
+        return path.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        fault = error.strerror if isinstance(error, OSError) else "it is not UTF-8; save it as UTF-8"
-        raise ConfigError(f"The cases in {place} cannot be read: {fault}.") from error
+        problem = error.strerror if isinstance(error, OSError) else "it is not UTF-8; save it as UTF-8"
+        raise ConfigError(f"The cases in {path} cannot be read: {problem}.") from error
 
 
 def _json_rows(text: str) -> Iterator[_Row]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield number, _loaded(line)
+            yield number, _parse_json(line)
 
 
-def _loaded(line: str) -> Any:
+def _parse_json(line: str) -> Any:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -454,8 +454,8 @@ def _csv_row(head: list[str], cells: list[str]) -> Any:
         row["tags"] = row["tags"].replace(",", " ").split()
     if "tool_calls" in row:
         calls = row["tool_calls"].strip()
-        row["tool_calls"] = _loaded(calls) if calls.startswith("[") else calls.replace(",", " ").split()
-    row |= {name: _loaded(row[name]) for name in ("prompts", "arguments") if name in row}
+        row["tool_calls"] = _parse_json(calls) if calls.startswith("[") else calls.replace(",", " ").split()
+    row |= {name: _parse_json(row[name]) for name in ("prompts", "arguments") if name in row}
     return next((value for value in row.values() if isinstance(value, ConfigError)), row)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case
-from agentkit.evals.trial import Trial, TrialCost, read_spent, read_trial, trial_data
+from agentkit.evals.trial import Trial, TrialCost, read_cost, read_trial, trial_data
 from agentkit.portable_files import CLOEXEC, NOCTTY, NONBLOCK, lock, set_mode
 from agentkit.sessions.cassettes.entries import EntryRedactor
 from agentkit.sessions.codec import Data, from_line
@@ -25,33 +25,33 @@ class AppendOnlyFile:
     the path is not a regular file, cannot be read or written, or is locked by another run.
     """
 
-    def __init__(self, path: Path, begins: bytes, what: str) -> None:
+    def __init__(self, path: Path, prefix: bytes, content_name: str) -> None:
         self.path = path
-        self._begins = begins
-        self._file = self._opened(what)
-        whole, _, self._torn = self._content().rpartition(b"\n")
+        self._prefix = prefix
+        self._file = self._open(content_name)
+        whole, _, self._incomplete = self._content().rpartition(b"\n")
         self.lines = whole.split(b"\n") if whole else []
         self._length = len(whole) + 1 if whole else 0
 
     @property
     def is_foreign(self) -> bool:
         """Whether the file has other content: it is not empty, and does not start with the prefix."""
-        head = b"".join(self.lines[:1]) or self._torn
-        return not self._begins.startswith(head[: len(self._begins)])
+        head = b"".join(self.lines[:1]) or self._incomplete
+        return not self._prefix.startswith(head[: len(self._prefix)])
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Remove an incomplete last line, and restrict the file to its owner. Raises SessionError.
 
         Both change the file, so check `is_foreign` first.
         """
         try:
-            if self._torn:
+            if self._incomplete:
                 os.ftruncate(self._file, self._length)
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
             if mode & 0o077:
                 set_mode(self._file, mode & 0o700)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
 
     def add(self, line: str) -> None:
         """Append a line; when this returns, it is on disk. Raises SessionError."""
@@ -61,28 +61,28 @@ class AppendOnlyFile:
                 rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
 
     def close(self) -> None:
         """Close the file, which releases its lock."""
         os.close(self._file)
 
-    def _opened(self, what: str) -> int:
+    def _open(self, content_name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | CLOEXEC | NONBLOCK | NOCTTY
         try:
-            file = os.open(usable(self.path), flags, 0o600)
+            file = os.open(validate_path(self.path), flags, 0o600)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
         try:
-            self._claim(file, what)
+            self._claim(file, content_name)
         except BaseException:
             os.close(file)
             raise
         return file
 
-    def _claim(self, file: int, what: str) -> None:
+    def _claim(self, file: int, content_name: str) -> None:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise SessionError(f"{self.path} is not a file in which {what} can be stored. Choose another one.")
+            raise SessionError(f"{self.path} is not a file in which {content_name} can be stored. Choose another one.")
         try:
             lock(file)
         except OSError:
@@ -92,14 +92,14 @@ class AppendOnlyFile:
         with open(self._file, "rb", closefd=False) as file:
             return file.read()
 
-    def _failed(self, error: OSError) -> SessionError:
+    def _error(self, error: OSError) -> SessionError:
         return SessionError(f"{self.path} cannot be written: {error.strerror}. Is its folder writable?")
 
 
 VERSION = 1
 _KEY = "agentkit_trials"
-_BEGINS = b'{"agentkit_trials"'
-_TOLD = {"suite": "another suite, or its cases or scorers have changed", "agents": "agents that have changed"}
+_PREFIX = b'{"agentkit_trials"'
+_MISMATCHES = {"suite": "another suite, or its cases or scorers have changed", "agents": "agents that have changed"}
 
 Key = tuple[str, str, int]
 
@@ -114,7 +114,7 @@ class Checkpoint:
 
     def __init__(self, path: Path, header: Data, cases: Mapping[str, Case]) -> None:
         self.path = path
-        self._hiding, self._lock = EntryRedactor(), threading.Lock()
+        self._redactor, self._lock = EntryRedactor(), threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -122,7 +122,7 @@ class Checkpoint:
         self.trials: dict[Key, Trial] = {}
         self.spent: list[TrialCost] = []
         self._runs: set[str] = set()
-        self._file = AppendOnlyFile(path, _BEGINS, "trials")
+        self._file = AppendOnlyFile(path, _PREFIX, "trials")
         try:
             self._read(header, cases)
         except BaseException:
@@ -136,11 +136,11 @@ class Checkpoint:
         later.
         """
         is_answered = trial.result is not None and trial.result.status == "done"
-        is_kept = trial.is_finished or is_answered
-        if is_kept or TrialCost.by(trial).usage.requests:
+        is_stored = trial.is_finished or is_answered
+        if is_stored or TrialCost.of(trial).usage.requests:
             with self._lock:
-                self._hiding.refresh()
-                self._put(trial_data(trial) if is_kept else TrialCost.by(trial).to_data())
+                self._redactor.refresh()
+                self._append(trial_data(trial) if is_stored else TrialCost.of(trial).to_data())
 
     def close(self) -> None:
         """Close the file, which releases its lock."""
@@ -152,31 +152,31 @@ class Checkpoint:
             self._check(self._data(lines[0], 1), header)
         elif self._file.is_foreign:
             raise ConfigError(f"{self.path} does not contain trials; name another file.")
-        self._file.mend()
+        self._file.repair()
         if not lines:
-            self._put({_KEY: VERSION, **header})
+            self._append({_KEY: VERSION, **header})
         for number, line in enumerate(lines[1:], 2):
-            self._take(line, number, cases)
+            self._load_line(line, number, cases)
 
-    def _check(self, known: Data, header: Data) -> None:
-        if known.get(_KEY) != VERSION:
+    def _check(self, stored: Data, header: Data) -> None:
+        if stored.get(_KEY) != VERSION:
             raise ConfigError(f"{self.path} contains no trials of this version ({VERSION}); name another file.")
-        changed = [name for name in _TOLD if known.get(name) != header[name]]
+        changed = [name for name in _MISMATCHES if stored.get(name) != header[name]]
         if changed:
             raise ConfigError(
-                f"{self.path} contains trials of {_TOLD[changed[0]]}. Name another file, or delete this one."
+                f"{self.path} contains trials of {_MISMATCHES[changed[0]]}. Name another file, or delete this one."
             )
 
-    def _take(self, line: bytes, number: int, cases: Mapping[str, Case]) -> None:
+    def _load_line(self, line: bytes, number: int, cases: Mapping[str, Case]) -> None:
         try:
             data = from_line(line)
             if "spent" in data:
-                self.spent.append(read_spent(data))
+                self.spent.append(read_cost(data))
             else:
                 # Add a stored trial. A run whose scoring failed has one line for each scoring.
                 trial = read_trial(data, cases)
                 run = "" if trial.result is None else trial.result.run_id
-                self.spent.append(TrialCost.by(trial, is_scored_again=run in self._runs))
+                self.spent.append(TrialCost.of(trial, is_scored_again=run in self._runs))
                 self.trials[trial.key] = trial
                 self._runs.add(run)
         except SessionError as error:
@@ -188,5 +188,5 @@ class Checkpoint:
         except SessionError as error:
             raise SessionError(f"{self.path}, line {number}: {error}") from None
 
-    def _put(self, data: Mapping[str, Any]) -> None:
-        self._file.add(self._hiding.line(dict(data)))
+    def _append(self, data: Mapping[str, Any]) -> None:
+        self._file.add(self._redactor.line(dict(data)))

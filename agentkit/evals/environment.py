@@ -18,7 +18,7 @@ from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
 from agentkit.evals.case import Case
 from agentkit.evals.run_config import PlannedTrial, SuiteConfig, own_folder, seeded
 from agentkit.evals.simulated_user import SimulatedUser, UserTurn
-from agentkit.evals.trial import answer_of, prompt_of, told_by
+from agentkit.evals.trial import answer_of, prompt_of, result_from_state
 from agentkit.event_rendering import content_text
 from agentkit.messages import Content
 from agentkit.recording import Recording, active, is_replaying
@@ -30,7 +30,7 @@ from agentkit.tooling.execution import call
 from agentkit.tooling.results import text_of
 from agentkit.usage import NO_USAGE, Usage
 
-_MOST_NAME_CHARS = 80
+_MAX_NAME_CHARS = 80
 
 
 class Cassettes:
@@ -60,7 +60,7 @@ class Cassettes:
         return Player(path, partial=True)
 
     @contextmanager
-    def without_world(self) -> Iterator[None]:
+    def without_provider(self) -> Iterator[None]:
         """In a replay, allow the block to run without a provider."""
         with nullcontext() if self._replay is None else active(_Replaying()):
             yield
@@ -75,9 +75,9 @@ class _Replaying(Recording):
 def file_name(key: tuple[str, str, int]) -> str:
     """The file name of a trial's cassette: readable, and unique for any names of case and agent."""
     case, agent, repeat = key
-    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{case}.{agent}")[:_MOST_NAME_CHARS].strip("-")
-    own = hashlib.sha256(repr(key).encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{readable}-{repeat}-{own}.cassette"
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{case}.{agent}")[:_MAX_NAME_CHARS].strip("-")
+    digest = hashlib.sha256(repr(key).encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{readable}-{repeat}-{digest}.cassette"
 
 
 _FIRST = "The conversation begins. Write the first message."
@@ -94,9 +94,9 @@ class TrialConversation:
         self.prompt: Content | None = None
         self.usage: Usage = NO_USAGE
         self._case, self._seed, self._asked = case, seed, 0
-        self._player: Agent[UserTurn] | None = None
+        self._simulated: Agent[UserTurn] | None = None
 
-    def go_on(self) -> bool:
+    def advance(self) -> bool:
         """Fetch the next prompt, unless the newest is unanswered; return whether there is one. Raises AgentKitError."""
         if self._asked == len(self.runs):
             self.prompt = self._next()
@@ -113,37 +113,37 @@ class TrialConversation:
         return parts
 
     def _next(self) -> Content | None:
-        user, place = self._case.user, len(self.runs)
+        user, index = self._case.user, len(self.runs)
         if user is None:
-            return self._case.said[place].content if place < len(self._case.said) else None
-        found = self._from(user) if place < user.max_prompts else None
-        if found is None and not place:
+            return self._case.turns[index].content if index < len(self._case.turns) else None
+        prompt = self._ask_user(user) if index < user.max_prompts else None
+        if prompt is None and not index:
             raise RunError("The simulated user returned an empty message.")
-        return found
+        return prompt
 
-    def _from(self, user: SimulatedUser) -> Content | None:
+    def _ask_user(self, user: SimulatedUser) -> Content | None:
         """Ask the simulated user for the next prompt; None ends the conversation."""
         if user.function is None:
-            return self._played(user)
-        answer = given_by(user.function, self.history, "The simulated user")
+            return self._ask_simulated_user(user)
+        answer = call_user_function(user.function, self.history, "The simulated user")
         if not isinstance(answer, str | None):
             raise ConfigError(f"The function of a simulated user must return a string or None. Got {answer!r:.200}.")
         return answer
 
-    def _played(self, user: SimulatedUser) -> str | None:
-        if self._player is None:
+    def _ask_simulated_user(self, user: SimulatedUser) -> str | None:
+        if self._simulated is None:
             # A client created for a replay sends no requests, so it is not stored for later.
             llm = Agent("user").llm if is_replaying() and user.player.configured_llm is None else user.player.llm
-            self._player = user.player.within(Session())
-            self._player.llm = seeded(llm, self._seed)
+            self._simulated = user.player.within(Session())
+            self._simulated.llm = seeded(llm, self._seed)
         text = f"The agent says:\n{answer_of(self.runs[-1])}" if self.runs else _FIRST
-        result = self._player.run(text)
+        result = self._simulated.run(text)
         self.usage += result.usage
         answer = result.raise_for_status().output
         return None if answer.is_done or not answer.message.strip() else answer.message
 
 
-def given_by(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
+def call_user_function(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
     """Call a function of the suite's author, awaiting it if necessary. Raises RunError if it raises."""
     try:
         return call(partial(function, argument), None)
@@ -153,30 +153,30 @@ def given_by(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
         raise RunError(f"{what} failed ({type(error).__name__}): {text_of(error)}") from error
 
 
-def joined(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
+def join_runs(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
     """Join the runs of a conversation: all messages, tool calls and usage, and the end of the last run."""
     last = runs[-1]
     if len(runs) == 1:
         return last
-    whole = told_by(RunState.of(milestone for run in runs for milestone in run.milestones), last.run_id)
-    kept = ("value", "error", "record", "pending", "lead", "context")
-    return replace(whole, **{name: getattr(last, name) for name in kept})
+    joined = result_from_state(RunState.of(event for run in runs for event in run.events), last.run_id)
+    names = ("value", "error", "record", "pending", "last_agent", "context")
+    return replace(joined, **{name: getattr(last, name) for name in names})
 
 
 class TrialEnvironment:
     """The resources of one trial: agent, session, folder, recording and clock. `ids` are those of its tool calls."""
 
-    def __init__(self, wanted: PlannedTrial, order: SuiteConfig, cassettes: Cassettes) -> None:
-        make = order.suite.context
-        context = None if make is None else given_by(make, wanted.case, "The context of the trial")
+    def __init__(self, trial: PlannedTrial, config: SuiteConfig, cassettes: Cassettes) -> None:
+        make = config.suite.context
+        context = None if make is None else call_user_function(make, trial.case, "The context of the trial")
         self.seconds = 0.0
-        self.talk, self.session = TrialConversation(wanted.case, wanted.seed), Session()
+        self.conversation, self.session = TrialConversation(trial.case, trial.seed), Session()
         self.ids: set[str] = set()
         self._resources = ExitStack()
-        self.tape = cassettes.tape(wanted.key)
-        folder = own_folder(wanted.variant, wanted.case.workspace or order.suite.workspace)
+        self.tape = cassettes.tape(trial.key)
+        folder = own_folder(trial.variant, trial.case.workspace or config.suite.workspace)
         self.folder = self._resources.enter_context(folder)
-        self.agent = wanted.variant.apart(self.folder, wanted.seed)
+        self.agent = trial.variant.for_trial(self.folder, trial.seed)
         self.agent.context = self.agent.context if context is None else context
 
     def close(self, *, keep: bool) -> None:

@@ -19,18 +19,18 @@ from agentkit.agents.prompt_run import Job, Outcome, SharedBudget
 from agentkit.agents.result import RunResult
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
-from agentkit.evals.run_config import has_room_for
-from agentkit.evals.trial import told_by
+from agentkit.evals.run_config import accepts_argument
+from agentkit.evals.trial import result_from_state
 from agentkit.evals.trials import TrialContext, TrialRun
 from agentkit.events import (
     AnswerGiven,
     Approved,
     LimitReached,
-    Milestone,
     ResponseReceived,
     RunEnded,
     RunStarted,
     RunStatus,
+    StoredEvent,
     Summarised,
     ToolCallFinished,
     ToolCallPostponed,
@@ -41,41 +41,41 @@ from agentkit.messages import AssistantMessage, Request, Response, with_distinct
 from agentkit.recording import TAPE, Account, Answer, OpenQuestion, Question, Recording, ScopedRecording, active
 from agentkit.sessions.state import RunState
 from agentkit.tooling.execution import acall, call
-from agentkit.tooling.results import rendered, text_of
+from agentkit.tooling.results import render, text_of
 from agentkit.usage import NO_USAGE, Charge, Price, Usage
 
 
 @dataclass(slots=True)
 class RecordedActivity:
-    """The activity observed in all threads: the milestones of runs at `depth`, and the responses of models.
+    """The activity observed in all threads: the stored events of runs at `depth`, and the responses of models.
 
     Nested runs are part of the run that started them, as in any result.
     """
 
     depth: int = 0
-    runs: dict[str, list[Milestone]] = field(default_factory=dict)
+    runs: dict[str, list[StoredEvent]] = field(default_factory=dict)
     responses: list[Response] = field(default_factory=list)
     reported: Counter[Usage] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take_milestone(self, run: str, milestone: Milestone) -> None:
-        """Add a milestone of a run."""
+    def add_event(self, run: str, event: StoredEvent) -> None:
+        """Add a stored event of a run."""
         with self.lock:
             if LINEAGE.get().depth == self.depth:
-                self.runs.setdefault(run, []).append(milestone)
-            if isinstance(milestone, ResponseReceived):
-                self.reported[milestone.response.usage] += 1
-            elif isinstance(milestone, Summarised):
-                self.reported[milestone.usage] += 1
+                self.runs.setdefault(run, []).append(event)
+            if isinstance(event, ResponseReceived):
+                self.reported[event.response.usage] += 1
+            elif isinstance(event, Summarised):
+                self.reported[event.usage] += 1
 
-    def take_answer(self, question: Question, answer: Answer | None) -> None:
+    def add_answer(self, question: Question, answer: Answer | None) -> None:
         """Add the answer to a question, if it is a model's response."""
         if isinstance(question, Request) and isinstance(answer, Response):
             with self.lock:
                 self.responses.append(answer)
 
     @property
-    def bare(self) -> list[Response]:
+    def unattributed(self) -> list[Response]:
         """The responses to requests that the function sent directly, outside of any run."""
         counts, bare = self.reported.copy(), []
         for response in self.responses:
@@ -86,23 +86,23 @@ class RecordedActivity:
         return bare
 
     @property
-    def bare_usage(self) -> Usage:
+    def unattributed_usage(self) -> Usage:
         """The usage of these responses."""
-        return sum((response.usage for response in self.bare), NO_USAGE)
+        return sum((response.usage for response in self.unattributed), NO_USAGE)
 
-    def milestones(self, ids: set[str]) -> Iterator[Milestone]:
-        """All milestones as those of one run, run by run in the order in which they began.
+    def events(self, ids: set[str]) -> Iterator[StoredEvent]:
+        """All stored events as those of one run, run by run in the order in which they began.
 
         Tool calls get ids that are not in `ids`, and these are added to `ids`.
         """
         for run in self.runs.values():
-            yield from _part_of_one(run, ids)
-        for response in self.bare:
+            yield from _without_run_frame(run, ids)
+        for response in self.unattributed:
             yield ResponseReceived(replace(response, message=AssistantMessage(response.text)))
 
 
 @contextmanager
-def listening() -> Iterator[RecordedActivity]:
+def recorded_activity() -> Iterator[RecordedActivity]:
     """Observe what agents and models do in the block."""
     activity = RecordedActivity(LINEAGE.get().depth)
     with active(_RecordingListener(TAPE.get() or Recording(), activity)):
@@ -112,44 +112,44 @@ def listening() -> Iterator[RecordedActivity]:
 class _RecordingListener(ScopedRecording):
     """Forwards everything to the active recording, and observes it."""
 
-    def __init__(self, tape: Recording, heard: RecordedActivity) -> None:
+    def __init__(self, tape: Recording, activity: RecordedActivity) -> None:
         super().__init__(tape)
-        self._heard = heard
+        self._activity = activity
 
-    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
-        answer = super().replayed(question, account)
-        self._heard.take_answer(question, answer)
+    def replay(self, question: Question, account: Account | None = None, /) -> Answer | None:
+        answer = super().replay(question, account)
+        self._activity.add_answer(question, answer)
         return answer
 
-    def asked(self, question: Question, /) -> OpenQuestion:
-        return _ListenedQuestion(super().asked(question), question, self._heard)
+    def open_question(self, question: Question, /) -> OpenQuestion:
+        return _RecordedQuestion(super().open_question(question), question, self._activity)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        self._heard.take_milestone(run, milestone)
-        super().record_milestone(run, milestone)
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        self._activity.add_event(run, event)
+        super().record_event(run, event)
 
 
-class _ListenedQuestion(OpenQuestion):
+class _RecordedQuestion(OpenQuestion):
     """Records its answer as activity, and those of nested questions."""
 
     def __init__(self, asked: OpenQuestion, question: Question, heard: RecordedActivity) -> None:
         super().__init__(_RecordingListener(asked.tape, heard))
-        self._asked, self._question, self._heard = asked, question, heard
+        self._asked, self._question, self._activity = asked, question, heard
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
-        self._heard.take_answer(self._question, answer)
-        return self._asked.heard(answer, is_live=is_live, charge=charge)
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
+        self._activity.add_answer(self._question, answer)
+        return self._asked.record_answer(answer, is_live=is_live, charge=charge)
 
-    def left(self, answer: Answer, /) -> None:
-        self._heard.take_answer(self._question, answer)
-        self._asked.left(answer)
+    def record_partial(self, answer: Answer, /) -> None:
+        self._activity.add_answer(self._question, answer)
+        self._asked.record_partial(answer)
 
 
-def _part_of_one(run: list[Milestone], ids: set[str]) -> Iterator[Milestone]:
-    """The milestones of a run as part of a larger one: missing results are added, start and end are removed."""
+def _without_run_frame(run: list[StoredEvent], ids: set[str]) -> Iterator[StoredEvent]:
+    """The stored events of a run as part of a larger one: missing results are added, start and end are removed."""
     names: dict[str, str] = {}
-    for milestone in (*run, *RunState.of(run).interruptions()):
-        match milestone:
+    for event in (*run, *RunState.of(run).interruptions()):
+        match event:
             case RunStarted(agent, prompt, history):
                 yield RunStarted(agent, prompt, history)
             case RunEnded() | LimitReached():
@@ -159,20 +159,20 @@ def _part_of_one(run: list[Milestone], ids: set[str]) -> Iterator[Milestone]:
                 names |= {one.id: other.id for one, other in zip(response.tool_calls, message.tool_calls, strict=True)}
                 yield ResponseReceived(replace(response, message=message))
             case _:
-                yield _with_names(milestone, names)
+                yield _with_names(event, names)
 
 
-def _with_names(milestone: Milestone, names: Mapping[str, str]) -> Milestone:
-    """Replace the id of a tool call in its milestone; other milestones are unchanged."""
-    match milestone:
+def _with_names(event: StoredEvent, names: Mapping[str, str]) -> StoredEvent:
+    """Replace the id of a tool call in its stored event; other stored events are unchanged."""
+    match event:
         case ToolCallStarted(call) | ToolCallFinished(call) | ToolCallPostponed(call):
-            return replace(milestone, call=replace(call, id=names.get(call.id, call.id)))
+            return replace(event, call=replace(call, id=names.get(call.id, call.id)))
         case Approved(call_id):
-            return replace(milestone, call_id=names.get(call_id, call_id))
-    return milestone
+            return replace(event, call_id=names.get(call_id, call_id))
+    return event
 
 
-_MOST_CHARS = 10_000_000
+_MAX_CHARS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Returned:
         """The value as the text of an answer: text unchanged, anything else as JSON."""
         if self.error is not None:
             return ""
-        return self.value if isinstance(self.value, str) else rendered(self.value, _MOST_CHARS, clean=str)[0]
+        return self.value if isinstance(self.value, str) else render(self.value, _MAX_CHARS, clean=str)[0]
 
 
 class _Raised:
@@ -220,13 +220,17 @@ class FunctionTrialRun(TrialRun):
 
     def _answered(self) -> Outcome:
         with self._set_up() as observed, _Raised() as raised:
-            value = call(self._work, self._seconds(), is_async=self._is_async)
-        return self._outcome(observed, self._read(value) if raised.error is None else self._told_of(raised.error))
+            value = call(self._call_function, self._seconds(), is_async=self._is_async)
+        return self._outcome(
+            observed, self._wrap_value(value) if raised.error is None else self._wrap_error(raised.error)
+        )
 
     async def _aanswered(self) -> Outcome:
         with self._set_up() as observed, _Raised() as raised:
-            value = await acall(self._work, self._seconds(), is_async=self._is_async)
-        return self._outcome(observed, self._read(value) if raised.error is None else self._told_of(raised.error))
+            value = await acall(self._call_function, self._seconds(), is_async=self._is_async)
+        return self._outcome(
+            observed, self._wrap_value(value) if raised.error is None else self._wrap_error(raised.error)
+        )
 
     @contextmanager
     def _set_up(self) -> Iterator[RecordedActivity]:
@@ -236,7 +240,7 @@ class FunctionTrialRun(TrialRun):
         context = replace(lineage.context, stopping=lambda: self.is_stopped() or lineage.context.is_stopped)
         token = LINEAGE.set(replace(lineage, budget=self.share, context=context))
         try:
-            with listening() as observed:
+            with recorded_activity() as observed:
                 yield observed
         finally:
             LINEAGE.reset(token)
@@ -248,25 +252,29 @@ class FunctionTrialRun(TrialRun):
             raise LimitExceeded(late.reason)
         return None if math.isinf(self.share.seconds_left) else max(self.share.seconds_left, 0.001)
 
-    def _work(self) -> Any:
+    def _call_function(self) -> Any:
         """Call the function with the input of the case, and with the optional arguments it accepts."""
-        case, stage = self._wanted.case, self._stage
-        arguments = {name: _own(value) for name, value in (case.arguments or {}).items()}
-        asked = () if case.arguments is not None else (self.job.prompt,)
-        given = {"history": stage.talk.history, "workspace": stage.folder, "context": self.agent.context}
-        for name, value in given.items():
-            if value is not None and has_room_for(self._function, name, asked, **arguments):
+        case, environment = self._planned.case, self._environment
+        arguments = {name: _copy(value) for name, value in (case.arguments or {}).items()}
+        positional = () if case.arguments is not None else (self.job.prompt,)
+        optional = {
+            "history": environment.conversation.history,
+            "workspace": environment.folder,
+            "context": self.agent.context,
+        }
+        for name, value in optional.items():
+            if value is not None and accepts_argument(self._function, name, positional, **arguments):
                 arguments[name] = value
-        return self._function(*asked, **arguments)
+        return self._function(*positional, **arguments)
 
-    def _read(self, value: Any) -> Returned:
+    def _wrap_value(self, value: Any) -> Returned:
         """Wrap a return value; a run's result is unwrapped."""
         if not isinstance(value, RunResult):
             return Returned(value)
         error = None if value.status == "done" else value.error or RunError(f"The run is {value.status}.")
         return Returned(value.value if error is None else None, error)
 
-    def _told_of(self, error: BaseException) -> Returned:
+    def _wrap_error(self, error: BaseException) -> Returned:
         """Wrap an exception."""
         if isinstance(error, AgentKitError):
             return Returned(error=error)
@@ -275,28 +283,31 @@ class FunctionTrialRun(TrialRun):
         failure.__cause__ = error
         return Returned(error=failure)
 
-    def _outcome(self, heard: RecordedActivity, returned: Returned) -> Outcome:
+    def _outcome(self, activity: RecordedActivity, returned: Returned) -> Outcome:
         """Build the result of the call as that of a run.
 
         If a limit of the suite was reached, the run fails, even if the function handled the error.
         """
-        bare, unknown = heard.bare_usage, self.share.limits.unknown_price
-        self.share.charge(charge_of(bare, 0, unknown))
-        milestones: list[Milestone] = [RunStarted(self.agent.name, content_from(self.job.prompt))]
-        milestones += heard.milestones(self._stage.ids)
-        reached = self.share.refusal or (self.share.out_of_time() if returned.error is not None else None)
-        if reached is not None:
-            returned = Returned(error=LimitExceeded(reached.reason))
-            milestones.append(reached)
+        unattributed, unknown = activity.unattributed_usage, self.share.limits.unknown_price
+        self.share.charge(charge_of(unattributed, 0, unknown))
+        events: list[StoredEvent] = [RunStarted(self.agent.name, content_from(self.job.prompt))]
+        events += activity.events(self._environment.ids)
+        exceeded = self.share.refusal or (self.share.out_of_time() if returned.error is not None else None)
+        if exceeded is not None:
+            returned = Returned(error=LimitExceeded(exceeded.reason))
+            events.append(exceeded)
         text = returned.text
-        if returned.error is None and RunState.of(milestones).text != text:
-            milestones.append(AnswerGiven(text))
-        why = "" if returned.error is None else str(returned.error)
-        progress = RunState.of([*milestones, RunEnded(returned.status, text, why)])
+        if returned.error is None and RunState.of(events).text != text:
+            events.append(AnswerGiven(text))
+        error_text = "" if returned.error is None else str(returned.error)
+        progress = RunState.of([*events, RunEnded(returned.status, text, error_text)])
         result = replace(
-            told_by(progress, uuid.uuid4().hex), value=returned.value, error=returned.error, context=self.agent.context
+            result_from_state(progress, uuid.uuid4().hex),
+            value=returned.value,
+            error=returned.error,
+            context=self.agent.context,
         )
-        self.milestones = list(result.milestones)
+        self.events = list(result.events)
         return Outcome(result, must_wait=self.share.refusal is not None)
 
 
@@ -307,8 +318,8 @@ def charge_of(usage: Usage, tool_calls: int, unknown: Price | str) -> Charge:
     return Charge(usage.input_tokens, usage.output_tokens, {"tool_calls": tool_calls}, dollars)
 
 
-def _own(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """Copy lists, dictionaries and sets, so that a call cannot change the arguments of another one."""
     if isinstance(value, dict):
-        return {name: _own(each) for name, each in value.items()}
-    return type(value)(map(_own, value)) if type(value) in (list, tuple, set) else value
+        return {name: _copy(each) for name, each in value.items()}
+    return type(value)(map(_copy, value)) if type(value) in (list, tuple, set) else value

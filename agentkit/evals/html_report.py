@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentkit.evals.metrics import OUTCOMES, Metrics, Reported
-from agentkit.evals.text_reports import facts_of, row_of, why
+from agentkit.evals.text_reports import facts_of, failure_reason, row_of
 from agentkit.evals.trial import Trial
-from agentkit.event_rendering import hidden, one_line
+from agentkit.event_rendering import one_line, redact_stored
 from agentkit.safety import html
 from agentkit.safety.html import Child, Markup, element
 
 _WIDTH, _LEFT, _RIGHT, _ROW = 640, 8, 8, 44
 _INNER = _WIDTH - _LEFT - _RIGHT
 _TICKS = 5
-_MOST_NAME_CHARS = 32
+_MAX_NAME_CHARS = 32
 
 
 def rates(figures: Sequence[Metrics]) -> Markup:
@@ -32,7 +32,9 @@ def rates(figures: Sequence[Metrics]) -> Markup:
             *(_line(_at(end, 1.0), _at(end, 1.0), top + 21, top + 31) for end in (rate.low, rate.high)),
         ]
     marks = [(share / 4, f"{25 * share} %") for share in range(5)]
-    return _plot(rows, len(figures), marks, 1.0, "Success rates, with 95 % intervals; the table above says the same")
+    return _plot(
+        rows, len(figures), marks, 1.0, "Success rates, with 95 % intervals; the table above contains the same figures"
+    )
 
 
 def latencies(figures: Sequence[Metrics]) -> Markup | None:
@@ -41,33 +43,33 @@ def latencies(figures: Sequence[Metrics]) -> Markup | None:
     if longest <= 0:
         return None
     step = _step(longest)
-    most = step * math.ceil(longest / step)
+    maximum = step * math.ceil(longest / step)
     rows: list[Child] = []
     for index, each in enumerate(figures):
         top, median = index * _ROW, each.latency(0.5)
         rows += [
             _label(each.agent, f"median {median:.2f} s, 90 % within {each.latency(0.9):.2f} s", top),
-            *(element("circle", cx=_at(seconds, most), cy=top + 28, r=4, class_="dot") for seconds in each.seconds),
-            _line(_at(median, most), _at(median, most), top + 20, top + 36),
+            *(element("circle", cx=_at(seconds, maximum), cy=top + 28, r=4, class_="dot") for seconds in each.seconds),
+            _line(_at(median, maximum), _at(median, maximum), top + 20, top + 36),
         ]
-    marks = [(step * count, f"{step * count:g} s") for count in range(round(most / step) + 1)]
-    return _plot(rows, len(figures), marks, most, "Seconds to each answer; the table above has median and 90 %")
+    marks = [(step * count, f"{step * count:g} s") for count in range(round(maximum / step) + 1)]
+    return _plot(rows, len(figures), marks, maximum, "Seconds to each answer; the table above has median and 90 %")
 
 
-def _plot(rows: list[Child], count: int, marks: list[tuple[float, str]], most: float, told: str) -> Markup:
+def _plot(rows: list[Child], count: int, marks: list[tuple[float, str]], maximum: float, label: str) -> Markup:
     height = count * _ROW
     grid: list[Child] = []
     for value, word in marks:
-        x = _at(value, most)
-        anchor = "start" if value == 0 else "end" if value >= most else "middle"
+        x = _at(value, maximum)
+        anchor = "start" if value == 0 else "end" if value >= maximum else "middle"
         grid.append(element("line", x1=x, x2=x, y1=4, y2=height, class_="grid"))
         grid.append(element("text", word, x=x, y=height + 16, text_anchor=anchor, class_="tick"))
-    return element("svg", grid, rows, viewBox=f"0 0 {_WIDTH} {height + 22}", role="img", aria_label=told)
+    return element("svg", grid, rows, viewBox=f"0 0 {_WIDTH} {height + 22}", role="img", aria_label=label)
 
 
 def _label(name: str, figure: str, top: float) -> Child:
     return [
-        element("text", one_line(name, _MOST_NAME_CHARS), x=_LEFT, y=top + 14),
+        element("text", one_line(name, _MAX_NAME_CHARS), x=_LEFT, y=top + 14),
         element("text", figure, x=_WIDTH - _RIGHT, y=top + 14, text_anchor="end", class_="figure"),
     ]
 
@@ -83,17 +85,17 @@ def _step(longest: float) -> float:
     return next(size * step for step in (1, 2, 5, 10) if size * step >= rough)
 
 
-def _scaled(value: float, most: float) -> float:
-    return round(_INNER * value / most, 1)
+def _scaled(value: float, maximum: float) -> float:
+    return round(_INNER * value / maximum, 1)
 
 
-def _at(value: float, most: float) -> float:
-    return round(_LEFT + _scaled(value, most), 1)
+def _at(value: float, maximum: float) -> float:
+    return round(_LEFT + _scaled(value, maximum), 1)
 
 
 _STYLE = Path(__file__).with_name("page.css")
-_MOST_TEXT_CHARS = 4_000
-_MOST_TOLD = 200
+_MAX_TEXT_CHARS = 4_000
+_MAX_FAILURES = 200
 _SIGNS: Mapping[str, str] = {
     "passed": "✓",
     "failed": "✗",
@@ -108,14 +110,16 @@ def page(report: Reported) -> str:
     """Render the page of a report. Secrets in it are redacted."""
     figures = report.figures
     parts = [
-        _top(report),
-        element("main", _figures(figures), _plots(figures), _decisions(figures), _cases(report), list(_told(report))),
+        _header(report),
+        element(
+            "main", _figures(figures), _plots(figures), _decisions(figures), _cases(report), list(_failures(report))
+        ),
         element("footer", element("p", "Made by agentkit. Secrets were redacted when it was written.")),
     ]
-    return html.page(f"{hidden(report.suite)} - agentkit", _STYLE.read_text("utf-8"), *parts)
+    return html.page(f"{redact_stored(report.suite)} - agentkit", _STYLE.read_text("utf-8"), *parts)
 
 
-def _top(report: Reported) -> Markup:
+def _header(report: Reported) -> Markup:
     repeats = max((trial.repeat for trial in report.trials), default=0)
     facts = {"Run": report.began.replace("T", " ")[:16], "Cases": f"{len(report.cases):,}", "Repeats": f"{repeats}"}
     facts["Trials"] = f"{len(report.trials):,}"
@@ -123,30 +127,34 @@ def _top(report: Reported) -> Markup:
     return element(
         "header",
         element("p", "Evaluation", class_="kind"),
-        element("h1", hidden(report.suite)),
+        element("h1", redact_stored(report.suite)),
         element("dl", rows, class_="facts"),
     )
 
 
 def _figures(figures: list[Metrics]) -> Markup:
-    heads = ("Agent", "Passed", "Rate, 95 % interval", "Score", "Median", "90 %", "Tokens", "Money", "Judging")
+    headers = ("Agent", "Passed", "Rate, 95 % interval", "Score", "Median", "90 %", "Tokens", "Money", "Judging")
     rows = [
-        element("tr", [element("td", cell, data_head=head) for head, cell in zip(heads, _row(each), strict=True)])
+        element("tr", [element("td", cell, data_head=head) for head, cell in zip(headers, _row(each), strict=True)])
         for each in figures
     ]
-    head = element("tr", [element("th", word, scope="col") for word in heads])
+    head = element("tr", [element("th", word, scope="col") for word in headers])
     return _section("Figures", element("table", element("thead", head), element("tbody", rows), class_="figures"))
 
 
 def _row(figures: Metrics) -> tuple[str, ...]:
     judging = f"{figures.judging.total_tokens:,} tokens" if figures.judging.requests else "-"
-    return hidden(figures.agent), *row_of(figures)[1:], judging
+    return redact_stored(figures.agent), *row_of(figures)[1:], judging
 
 
 def _plots(figures: list[Metrics]) -> list[Markup]:
-    dots = latencies(figures)
-    drawn = [_section("Success", element("figure", rates(figures), tabindex="0"))]
-    return drawn if dots is None else [*drawn, _section("Seconds to the answer", element("figure", dots, tabindex="0"))]
+    latency_plot = latencies(figures)
+    sections = [_section("Success", element("figure", rates(figures), tabindex="0"))]
+    return (
+        sections
+        if latency_plot is None
+        else [*sections, _section("Seconds to the answer", element("figure", latency_plot, tabindex="0"))]
+    )
 
 
 def _decisions(figures: list[Metrics]) -> Markup | None:
@@ -157,7 +165,7 @@ def _decisions(figures: list[Metrics]) -> Markup | None:
         if each.tool_accuracy is not None:
             words.insert(0, f"accuracy {100 * each.tool_accuracy:.0f} %")
         if words:
-            items.append(element("li", element("b", hidden(each.agent)), ": ", hidden("; ".join(words))))
+            items.append(element("li", element("b", redact_stored(each.agent)), ": ", redact_stored("; ".join(words))))
     return _section("Tool calls", element("ul", items)) if items else None
 
 
@@ -167,7 +175,9 @@ def _cases(report: Reported) -> Markup:
     for trial in report.trials:
         found.setdefault((trial.case.id, trial.agent), []).append(trial)
     head = element(
-        "tr", element("th", "Case", scope="col"), [element("th", hidden(each), scope="col") for each in report.agents]
+        "tr",
+        element("th", "Case", scope="col"),
+        [element("th", redact_stored(each), scope="col") for each in report.agents],
     )
     rows = [
         element(
@@ -190,27 +200,27 @@ def _class(outcome: str) -> str:
     return f"sign {outcome.replace(' ', '-')}"
 
 
-def _told(report: Reported) -> Iterator[Markup]:
+def _failures(report: Reported) -> Iterator[Markup]:
     """Render the trials that did not pass, with prompt, answer and expectation."""
     failures = report.failures
     if failures:
-        more = len(failures) - _MOST_TOLD
-        left = element("p", f"{more:,} more are in the JSON of the report.", class_="empty") if more > 0 else None
-        yield _section("What did not pass", [_failure(trial) for trial in failures[:_MOST_TOLD]], left)
+        more = len(failures) - _MAX_FAILURES
+        remaining = element("p", f"{more:,} more are in the JSON of the report.", class_="empty") if more > 0 else None
+        yield _section("What did not pass", [_failure(trial) for trial in failures[:_MAX_FAILURES]], remaining)
 
 
 def _failure(trial: Trial) -> Markup:
     repeat = f", repeat {trial.repeat}" if trial.repeat > 1 else ""
-    shown = [[element("dt", head), element("dd", text)] for head, text in facts_of(trial, _MOST_TEXT_CHARS).items()]
+    fields = [[element("dt", head), element("dd", text)] for head, text in facts_of(trial, _MAX_TEXT_CHARS).items()]
     return element(
         "details",
         element(
             "summary",
             _sign(trial),
             element("b", f" {one_line(trial.case.text, 80)} "),
-            element("span", f"{hidden(trial.agent)}{repeat} · {one_line(why(trial), 120)}"),
+            element("span", f"{redact_stored(trial.agent)}{repeat} · {one_line(failure_reason(trial), 120)}"),
         ),
-        element("dl", shown, class_="fields"),
+        element("dl", fields, class_="fields"),
     )
 
 

@@ -16,7 +16,7 @@ from agentkit._dataclass import dataclass
 from agentkit.evals.case import Case
 from agentkit.evals.trial import Outcome, Trial
 from agentkit.llm.pricing import cost_of
-from agentkit.usage import NO_USAGE, Cost, Usage, shown_cost
+from agentkit.usage import NO_USAGE, Cost, Usage, format_cost
 
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "refused", "limit", "error", "undone")
 TOOL_CALLS = "tool_calls"
@@ -207,11 +207,15 @@ def _mean(values: Sequence[float]) -> float | None:
 def _cost_data(cost: Cost | None) -> dict[str, Any]:
     """Encode a cost; an unknown cost is None rather than 0."""
     dollars = None if cost is None else cost.dollars
-    return {"dollars": dollars, "text": shown_cost(cost), "unpriced_requests": cost.unpriced_requests if cost else None}
+    return {
+        "dollars": dollars,
+        "text": format_cost(cost),
+        "unpriced_requests": cost.unpriced_requests if cost else None,
+    }
 
 
 RESAMPLES = 10_000
-_MOST_EXACT = 14
+_MAX_EXACT = 14
 """Up to this number of non-zero differences, all combinations of signs are enumerated: 16,384."""
 
 _CLOSE = 1e-12
@@ -259,14 +263,14 @@ def rate(cases: Sequence[Sequence[bool]], confidence: float = 0.95) -> Rate:
     computed for the effective sample size, which is at least the number of cases and at most that of trials. With one
     trial per case, it is Wilson's own interval.
     """
-    kept = [case for case in cases if case]
-    trials, successes = sum(map(len, kept)), sum(map(sum, kept))
+    nonempty = [case for case in cases if case]
+    trials, successes = sum(map(len, nonempty)), sum(map(sum, nonempty))
     if not trials:
         return Rate(0.0, 0.0, 1.0, 0, 0)
     share = successes / trials
-    worth = _worth(kept, share, trials)
-    low, high = wilson(share * worth, worth, confidence)
-    return Rate(share, low, high, trials, len(kept))
+    effective = _effective_size(nonempty, share, trials)
+    low, high = wilson(share * effective, effective, confidence)
+    return Rate(share, low, high, trials, len(nonempty))
 
 
 def any_of(cases: Sequence[Sequence[bool]], count: int) -> float:
@@ -274,7 +278,9 @@ def any_of(cases: Sequence[Sequence[bool]], count: int) -> float:
 
     Raises ValueError if a case has fewer repeats than `count`.
     """
-    return _drawn(cases, count, lambda case: 1 - math.comb(len(case) - sum(case), count) / math.comb(len(case), count))
+    return _mean_chance(
+        cases, count, lambda case: 1 - math.comb(len(case) - sum(case), count) / math.comb(len(case), count)
+    )
 
 
 def all_of(cases: Sequence[Sequence[bool]], count: int) -> float:
@@ -282,17 +288,17 @@ def all_of(cases: Sequence[Sequence[bool]], count: int) -> float:
 
     Raises ValueError if a case has fewer repeats than `count`.
     """
-    return _drawn(cases, count, lambda case: math.comb(sum(case), count) / math.comb(len(case), count))
+    return _mean_chance(cases, count, lambda case: math.comb(sum(case), count) / math.comb(len(case), count))
 
 
-def _drawn(cases: Sequence[Sequence[bool]], count: int, chance: Callable[[Sequence[bool]], float]) -> float:
-    kept = [case for case in cases if case]
-    if count < 1 or any(len(case) < count for case in kept):
+def _mean_chance(cases: Sequence[Sequence[bool]], count: int, chance: Callable[[Sequence[bool]], float]) -> float:
+    nonempty = [case for case in cases if case]
+    if count < 1 or any(len(case) < count for case in nonempty):
         raise ValueError(f"{count} repeats cannot be drawn where a case has fewer.")
-    return math.fsum(map(chance, kept)) / len(kept) if kept else 0.0
+    return math.fsum(map(chance, nonempty)) / len(nonempty) if nonempty else 0.0
 
 
-def _worth(cases: Sequence[Sequence[bool]], share: float, trials: int) -> float:
+def _effective_size(cases: Sequence[Sequence[bool]], share: float, trials: int) -> float:
     """The effective sample size: the number of independent trials with the same variance as these clustered ones."""
     count = len(cases)
     if count == trials:
@@ -323,8 +329,8 @@ def bootstrap(differences: Sequence[float]) -> Interval:
     for no success in as many trials.
     """
     if len(set(differences)) < 2:
-        middle, doubt = next(iter(differences), 0.0), wilson(0, len(differences))[1]
-        return max(-1.0, middle - doubt), min(1.0, middle + doubt)
+        middle, margin = next(iter(differences), 0.0), wilson(0, len(differences))[1]
+        return max(-1.0, middle - margin), min(1.0, middle + margin)
     chance = random.Random(0)
     count = len(differences)
     means = sorted(math.fsum(chance.choices(differences, k=count)) / count for _ in range(RESAMPLES))
@@ -337,15 +343,15 @@ def permutation(differences: Sequence[float], *, seed: int = 0) -> float:
     Exact for up to 14 non-zero differences, from 10,000 draws for more.
     """
     changed = [difference for difference in differences if difference]
-    seen = abs(math.fsum(changed)) - _CLOSE
+    observed = abs(math.fsum(changed)) - _CLOSE
     if not changed:
         return 1.0
-    if len(changed) <= _MOST_EXACT:
-        turned = [math.fsum(map(mul, signs, changed)) for signs in product((1, -1), repeat=len(changed))]
-        return sum(abs(each) >= seen for each in turned) / len(turned)
+    if len(changed) <= _MAX_EXACT:
+        sums = [math.fsum(map(mul, signs, changed)) for signs in product((1, -1), repeat=len(changed))]
+        return sum(abs(each) >= observed for each in sums) / len(sums)
     chance = random.Random(seed)
     draws = (math.fsum(each if chance.random() < 0.5 else -each for each in changed) for _ in range(RESAMPLES))
-    return (sum(abs(each) >= seen for each in draws) + 1) / (RESAMPLES + 1)
+    return (sum(abs(each) >= observed for each in draws) + 1) / (RESAMPLES + 1)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -353,7 +359,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     if not values:
         return 0.0
     ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    lower = math.floor(place)
+    position = share * (len(ordered) - 1)
+    lower = math.floor(position)
     upper = min(lower + 1, len(ordered) - 1)
-    return ordered[lower] + (ordered[upper] - ordered[lower]) * (place - lower)
+    return ordered[lower] + (ordered[upper] - ordered[lower]) * (position - lower)

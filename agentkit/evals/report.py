@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import case_from
 from agentkit.evals.metrics import Interval, Reported, bootstrap, mcnemar, permutation
-from agentkit.evals.text_reports import listed, short
+from agentkit.evals.text_reports import indented_list, short
 from agentkit.evals.trial import Trial, read_trial, trial_data
 from agentkit.event_rendering import one_line
 from agentkit.sessions.cassettes.entries import EntryRedactor
@@ -110,7 +110,7 @@ class Comparison:
             cases, are = ("case", "is") if len(self.missing) == 1 else ("cases", "are")
             lines.append(f"{len(self.missing)} {cases} {are} in only one of the two reports, and {are} left out")
         for word, rows in (("broken", self.broken), ("fixed", self.fixed)):
-            lines += listed(f"{word}  {row}" for row in rows)
+            lines += indented_list(f"{word}  {row}" for row in rows)
         return "\n".join(lines)
 
 
@@ -194,7 +194,7 @@ class Report(Reported):
 
         Secrets are redacted.
         """
-        return EntryRedactor().hidden(
+        return EntryRedactor().redact(
             {
                 _KEY: VERSION,
                 "suite": self.suite,
@@ -247,9 +247,9 @@ def _read(data: Mapping[str, Any]) -> Report:
 
 def write_whole(path: str | PathLike[str], text: str) -> None:
     """Write the text to the file, readable for its owner only. Raises SessionError if it cannot be written."""
-    place = Path(path)
+    file = Path(path)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write.write_whole(place, text)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write.write_whole(file, text)
     except OSError as error:
-        raise SessionError(f"{place} cannot be written: {error.strerror}. Is its folder writable?") from error
+        raise SessionError(f"{file} cannot be written: {error.strerror}. Is its folder writable?") from error

@@ -26,13 +26,13 @@ from agentkit.sessions.session import Session
 from agentkit.usage import Limits
 from agentkit.workspace.workspace import Workspace
 
-Tried = Agent[Any] | Callable[..., Any]
+Target = Agent[Any] | Callable[..., Any]
 """The subject of a suite: an agent, or any function, sync or async."""
 
-Agents = Tried | Mapping[str, Tried] | Iterable[Tried]
+Agents = Target | Mapping[str, Target] | Iterable[Target]
 """One subject, several under the names used in the report, or several under their own names."""
 
-MOST_COPIED_FILES, MOST_COPIED_BYTES = 10_000, 200_000_000
+MAX_COPIED_FILES, MAX_COPIED_BYTES = 10_000, 200_000_000
 """The limits of a workspace that is copied for each trial."""
 
 
@@ -59,16 +59,18 @@ class Variant:
 
         For a function, a hash of its source, without the functions it calls.
         """
-        text = _described(self.agent, self.llm, set()) if self.function is None else _source(self.function)
+        text = _definition(self.agent, self.llm, set()) if self.function is None else _source(self.function)
         return hashlib.sha256(json.dumps(text).encode("utf-8", "replace")).hexdigest()
 
-    def apart(self, folder: str | None, seed: int | None) -> Agent[Any]:
+    def for_trial(self, folder: str | None, seed: int | None) -> Agent[Any]:
         """Copy the agent for one trial: without history or grants, and in the given folder."""
-        return _apart(self.agent, _Apart(folder, None if self.llm is None else seeded(self.llm, seed), {}))
+        return _copy_for_trial(
+            self.agent, _TrialCopies(folder, None if self.llm is None else seeded(self.llm, seed), {})
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Apart:
+class _TrialCopies:
     """The resources of one trial's agents; `done` maps agents to their copies, since handoffs can be circular."""
 
     folder: str | None
@@ -76,57 +78,62 @@ class _Apart:
     done: dict[int, Agent[Any]]
 
 
-def _apart(agent: Agent[Any], own: _Apart) -> Agent[Any]:
-    if id(agent) in own.done:
-        return own.done[id(agent)]
+def _copy_for_trial(agent: Agent[Any], copies: _TrialCopies) -> Agent[Any]:
+    if id(agent) in copies.done:
+        return copies.done[id(agent)]
     other = agent.within(Session())
-    if not own.done and own.llm is not None:
-        other.llm = own.llm
-    own.done[id(agent)] = other
-    if own.folder is not None:
-        other.workspace = Workspace(own.folder, dry_run=agent.workspace.dry_run)
+    if not copies.done and copies.llm is not None:
+        other.llm = copies.llm
+    copies.done[id(agent)] = other
+    if copies.folder is not None:
+        other.workspace = Workspace(copies.folder, dry_run=agent.workspace.dry_run)
     other.handoff_targets = {
-        name: _apart(lead, own) if isinstance(lead, Agent) else lead for name, lead in agent.handoff_targets.items()
+        name: _copy_for_trial(lead, copies) if isinstance(lead, Agent) else lead
+        for name, lead in agent.handoff_targets.items()
     }
     return other
 
 
-def standing_order(agent: Agent[Any]) -> str:
+def instruction_key(agent: Agent[Any]) -> str:
     """Identify the agent's instruction: its text, or the name of the function that writes it."""
-    order = agent.instruction
-    return order if isinstance(order, str) else f"written by {getattr(order, '__qualname__', type(order).__qualname__)}"
+    instruction = agent.instruction
+    return (
+        instruction
+        if isinstance(instruction, str)
+        else f"written by {getattr(instruction, '__qualname__', type(instruction).__qualname__)}"
+    )
 
 
-def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
+def _definition(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
     if agent.name in seen:
         return [agent.name]
     seen.add(agent.name)
     tools = [[tool.name, tool.description, plain(tool.parameters), tool.level.name] for tool in agent.tools]
     schema = agent.answer_validator.schema
-    made_of = [
+    parts = [
         agent.name,
-        standing_order(agent),
+        instruction_key(agent),
         agent.max_iterations,
         repr(agent.limits),
         agent.policy.level.name,
         tools,
     ]
-    asked = None if llm is None else [llm.provider, llm.model, plain(llm.settings)]
-    leads = [_described(lead, None, seen) for lead in agent.handoff_targets.values() if isinstance(lead, Agent)]
-    return [*made_of, asked, None if schema is None else plain(schema.schema), leads]
+    model_key = None if llm is None else [llm.provider, llm.model, plain(llm.settings)]
+    handoffs = [_definition(lead, None, seen) for lead in agent.handoff_targets.values() if isinstance(lead, Agent)]
+    return [*parts, model_key, None if schema is None else plain(schema.schema), handoffs]
 
 
 def _source(function: Callable[..., Any]) -> list[str]:
     """Identify a function by its name and, if available, its source."""
-    named = inspect.unwrap(function) if hasattr(function, "__name__") else type(function)
+    definition = inspect.unwrap(function) if hasattr(function, "__name__") else type(function)
     try:
-        source = inspect.getsource(named)
+        source = inspect.getsource(definition)
     except (OSError, TypeError):  # functions written in C or entered interactively
         source = ""
-    return [name_of(function), getattr(named, "__module__", None) or "", source]
+    return [name_of(function), getattr(definition, "__module__", None) or "", source]
 
 
-def is_tried(value: object) -> TypeGuard[Tried]:
+def is_target(value: object) -> TypeGuard[Target]:
     """Whether a suite can run the value: an agent, or a function."""
     return callable(value) and not isinstance(value, type)
 
@@ -138,11 +145,11 @@ def name_of(function: object) -> str:
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def has_room_for(function: Callable[..., Any], name: str, asked: Sequence[Any], **given: Any) -> bool:
+def accepts_argument(function: Callable[..., Any], name: str, positional: Sequence[Any], **keywords: Any) -> bool:
     """Whether a function accepts a further argument of that name, as far as its signature is known."""
     try:
         signature = inspect.signature(function)
-        bound = signature.bind_partial(*asked, **given)
+        bound = signature.bind_partial(*positional, **keywords)
     except (TypeError, ValueError):  # functions in C may lack a signature; invalid arguments fail in the call itself
         return False
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -156,7 +163,7 @@ def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Varian
     Raises ConfigError for an invalid agent or a duplicate name, NoProvider if no model is available.
     """
     variants: dict[str, Variant] = {}
-    for name, agent in _named(agents):
+    for name, agent in _named_agents(agents):
         for variant in _with_models(name, agent, models):
             if variant.name in variants:
                 raise ConfigError(
@@ -168,41 +175,41 @@ def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Varian
     return list(variants.values())
 
 
-def _named(agents: Agents) -> Iterator[tuple[str, Tried]]:
+def _named_agents(agents: Agents) -> Iterator[tuple[str, Target]]:
     if callable(agents):  # an agent is callable, too
         agents = [agents]
     if not isinstance(agents, Iterable):
         raise ConfigError(f"A suite runs an Agent or a function, a list of them, or them by name. Got {agents!r:.200}.")
     rows = agents.items() if isinstance(agents, Mapping) else ((name_of(each), each) for each in agents)
     for name, agent in rows:
-        if not is_tried(agent) or not isinstance(name, str):
+        if not is_target(agent) or not isinstance(name, str):
             raise ConfigError(
                 f"A suite runs agents and functions, each with a name. Got {name!r:.100}: {agent!r:.200}."
             )
         yield name, agent
 
 
-def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterator[Variant]:
+def _with_models(name: str, agent: Target, models: Sequence[str | LLM]) -> Iterator[Variant]:
     if not isinstance(agent, Agent):
         if models:
             raise ConfigError(f"{name!r} is a function, which selects its own models: leave out models=.")
         yield Variant(name, Agent(name), None, agent)
         return
-    own = copy.copy(agent)  # a copy, so that a client created for it is not assigned to the user's agent
-    own.listeners = list(agent.listeners)
+    agent_copy = copy.copy(agent)  # a copy, so that a client created for it is not assigned to the user's agent
+    agent_copy.listeners = list(agent.listeners)
     if isinstance(models, str | LLM):
         models = (models,)
     if not models:
-        yield Variant(name, own, own.llm)
+        yield Variant(name, agent_copy, agent_copy.llm)
     for model in models:
         llm = model if isinstance(model, LLM) else _with_model(agent, model)
-        yield Variant(f"{name} on {llm.model}" if len(models) > 1 else name, own, llm)
+        yield Variant(f"{name} on {llm.model}" if len(models) > 1 else name, agent_copy, llm)
 
 
 def _with_model(agent: Agent[Any], model: str) -> LLM:
     """The agent's client for another model, without the price of the first one."""
-    known = agent.configured_llm
-    return known.with_model(model) if isinstance(known, LLM) else LLM(model=model)
+    configured = agent.configured_llm
+    return configured.with_model(model) if isinstance(configured, LLM) else LLM(model=model)
 
 
 def seeded(llm: LLM, seed: int | None) -> LLM:
@@ -239,17 +246,17 @@ def _touches_files(agent: Agent[Any], seen: set[int]) -> bool:
     if id(agent) in seen:
         return False
     seen.add(id(agent))
-    leads = (lead for lead in agent.handoff_targets.values() if isinstance(lead, Agent))
-    return any(tool.is_in_workspace for tool in agent.tools) or any(_touches_files(lead, seen) for lead in leads)
+    handoffs = (lead for lead in agent.handoff_targets.values() if isinstance(lead, Agent))
+    return any(tool.is_in_workspace for tool in agent.tools) or any(_touches_files(lead, seen) for lead in handoffs)
 
 
 def _copy(source: Path, folder: Path) -> None:
-    most = MOST_COPIED_FILES
-    found = islice((path for path in source.rglob("*") if path.is_file() and not path.is_symlink()), most + 1)
+    max_files = MAX_COPIED_FILES
+    found = islice((path for path in source.rglob("*") if path.is_file() and not path.is_symlink()), max_files + 1)
     sizes = [path.stat().st_size for path in found]
-    if len(sizes) > most or sum(sizes) > MOST_COPIED_BYTES:
+    if len(sizes) > max_files or sum(sizes) > MAX_COPIED_BYTES:
         raise ConfigError(
-            f"{source} contains more than {most:,} files or {MOST_COPIED_BYTES // 1_000_000} MB, too much to "
+            f"{source} contains more than {max_files:,} files or {MAX_COPIED_BYTES // 1_000_000} MB, too much to "
             "copy for each trial. Give the suite a smaller folder: Suite(..., workspace=...)."
         )
     try:
@@ -258,13 +265,13 @@ def _copy(source: Path, folder: Path) -> None:
         raise ConfigError(f"The workspace {source} cannot be copied for a trial: {error}") from error
 
 
-OnProgress = Callable[[int, int, Trial], object]
+ProgressCallback = Callable[[int, int, Trial], object]
 """Called with the number of finished trials, the total, and the newest trial."""
 
-_Place = str | PathLike[str] | None
+_PathOrNone = str | PathLike[str] | None
 
 
-class Scored(Protocol):
+class ScoredSuite(Protocol):
     """The part of a suite used here."""
 
     name: str
@@ -295,10 +302,10 @@ class SuiteRunOptions(TypedDict, total=False):
     seed: int | None
     concurrency: int
     limits: Limits | None
-    resume: _Place
-    record: _Place
-    replay: _Place
-    progress: OnProgress | None
+    resume: _PathOrNone
+    record: _PathOrNone
+    replay: _PathOrNone
+    progress: ProgressCallback | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +328,7 @@ class SuiteConfig:
 
     def __init__(
         self,
-        suite: Scored,
+        suite: ScoredSuite,
         cases: Sequence[Case],
         agents: Agents,
         *,
@@ -330,10 +337,10 @@ class SuiteConfig:
         seed: int | None = None,
         concurrency: int = 8,
         limits: Limits | None = None,
-        resume: _Place = None,
-        record: _Place = None,
-        replay: _Place = None,
-        progress: OnProgress | None = None,
+        resume: _PathOrNone = None,
+        record: _PathOrNone = None,
+        replay: _PathOrNone = None,
+        progress: ProgressCallback | None = None,
     ) -> None:
         _check_count("repeats", repeats)
         _check_count("concurrency", concurrency)
@@ -358,7 +365,7 @@ class SuiteConfig:
         if not self._variants:
             found = variants_of(self._agents, self._models)
             for variant in found:
-                _check_asked(variant, self.cases)
+                _check_cases(variant, self.cases)
             self._variants = found
         return self._variants
 
@@ -375,7 +382,7 @@ class SuiteConfig:
             "agents": {variant.name: variant.digest for variant in self.variants},
         }
 
-    def wanted(self) -> Iterator[PlannedTrial]:
+    def planned(self) -> Iterator[PlannedTrial]:
         """Yield all trials, ordered by case: an interrupted suite has run the same cases for each agent."""
         for repeat in range(1, self.repeats + 1):
             seed = None if self.seed is None else self.seed + repeat - 1
@@ -389,15 +396,15 @@ def _check_count(name: str, value: object) -> None:
         raise ConfigError(f"{name}= takes a whole number of at least 1. Got {value!r:.200}.")
 
 
-def _check_asked(variant: Variant, cases: Sequence[Case]) -> None:
+def _check_cases(variant: Variant, cases: Sequence[Case]) -> None:
     """Raise ConfigError for unsuitable cases: arguments for an agent, or a conversation for a stateless function."""
     for case in cases:
         if variant.function is None and case.arguments is not None:
             raise ConfigError(
                 f"The case {case.id!r} has arguments=, which only functions accept; {variant.name!r} is an agent."
             )
-        forgets = variant.function is not None and not has_room_for(variant.function, "history", ("",))
-        if forgets and case.is_conversation:
+        is_stateless = variant.function is not None and not accepts_argument(variant.function, "history", ("",))
+        if is_stateless and case.is_conversation:
             raise ConfigError(
                 f"The case {case.id!r} is a conversation, but the function {variant.name!r} has no parameter "
                 "`history`. Add one: a list of dictionaries with role and content."

@@ -20,7 +20,7 @@ from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case, ExpectedCall, Score, plain
 from agentkit.evals.trial import answer_of, transcript_of
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.llm.client import LLM
 from agentkit.messages import ToolCall
 from agentkit.recording import is_replaying
@@ -29,13 +29,13 @@ from agentkit.sessions.session import Session
 from agentkit.tooling.execution import call
 from agentkit.tooling.results import text_of
 from agentkit.tooling.run_context import can_be_called
-from agentkit.tools.web.page_text import without_controls
+from agentkit.tools.web.page_text import remove_controls
 from agentkit.usage import Usage
 
 _SHOWN_CHARS = 80
 
-Said = Score | bool | float | None
-Judgment = Callable[[Case, RunResult[Any]], Said | Awaitable[Said]]
+ScorerResult = Score | bool | float | None
+ScorerFunction = Callable[[Case, RunResult[Any]], ScorerResult | Awaitable[ScorerResult]]
 """A function of a case and its result; None skips the case."""
 
 Needs = Literal["", "expected", "tool_calls"]
@@ -49,26 +49,26 @@ class Scorer:
     """
 
     name: str
-    function: Judgment
+    function: ScorerFunction
     needs: Needs = ""
     settings: str = ""
 
     @classmethod
-    def of(cls, given: object) -> Scorer:
+    def of(cls, value: object) -> Scorer:
         """Return a scorer unchanged, or wrap a function of a case and a result. Raises ConfigError."""
-        if isinstance(given, Scorer):
-            return given
-        if not callable(given) or isinstance(given, type):
+        if isinstance(value, Scorer):
+            return value
+        if not callable(value) or isinstance(value, type):
             raise ConfigError(
-                f"A scorer is numeric(), exact() or the like, or a function of a case and a result. Got {given!r:.200}."
+                f"A scorer is numeric(), exact() or the like, or a function of a case and a result. Got {value!r:.200}."
             )
-        name = getattr(given, "__name__", type(given).__name__)
-        if not can_be_called(given, None, None):
+        name = getattr(value, "__name__", type(value).__name__)
+        if not can_be_called(value, None, None):
             raise ConfigError(
                 f"The scorer {name!r} cannot be called with a case and a result. "
                 "Pass a function that takes both, or call a built-in factory: exact()."
             )
-        return cls(name, cast("Judgment", given), settings=getattr(given, "__qualname__", ""))
+        return cls(name, cast("ScorerFunction", value), settings=getattr(value, "__qualname__", ""))
 
     def __call__(self, case: Case, result: RunResult[Any]) -> Score | None:
         """Score a result; None if the scorer skips the case.
@@ -90,9 +90,9 @@ class Scorer:
         return f"{self.name}({self.settings})"
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """Redact and then shorten a piece of an answer, for use in a reason."""
-    return cut(redact(text), _SHOWN_CHARS)
+    return truncate(redact(text), _SHOWN_CHARS)
 
 
 _SPACES = "\u00a0\u202f\u2009 _"
@@ -118,12 +118,12 @@ def numeric(tolerance: float = 0.0, *, relative: float = 1e-9, decimal: str = ".
         raise ConfigError("numeric() takes tolerances of 0 or more, and decimal='.' or ','.")
 
     def score(case: Case, result: RunResult[Any]) -> Score:
-        wanted = _wanted(case.expected, decimal)
+        expected = _expected_number(case.expected, decimal)
         found = given_number(answer_of(result), case.text, decimal)
         if found is None:
-            return Score("numeric", 0.0, f"it contains no number, {wanted:g} is expected", passed=False)
-        passed = math.isclose(found, wanted, rel_tol=relative, abs_tol=tolerance)
-        return Score("numeric", float(passed), "" if passed else f"{found:.12g} is not {wanted:.12g}", passed)
+            return Score("numeric", 0.0, f"it contains no number, {expected:g} is expected", passed=False)
+        passed = math.isclose(found, expected, rel_tol=relative, abs_tol=tolerance)
+        return Score("numeric", float(passed), "" if passed else f"{found:.12g} is not {expected:.12g}", passed)
 
     return Scorer("numeric", score, "expected", f"{tolerance!r}, relative={relative!r}, decimal={decimal!r}")
 
@@ -145,14 +145,14 @@ def given_number(answer: str, question: str = "", decimal: str = ".") -> float |
 
 def numbers_in(text: str, decimal: str = ".") -> list[float]:
     """Extract the numbers of a text, in order."""
-    return [_value(found[0], decimal) for found in _NUMBER[decimal].finditer(text)]
+    return [_parse_number(found[0], decimal) for found in _NUMBER[decimal].finditer(text)]
 
 
-def _value(written: str, decimal: str) -> float:
-    return float(_GROUPS[decimal].sub("", written).replace("\u2212", "-").replace(",", "."))
+def _parse_number(text: str, decimal: str) -> float:
+    return float(_GROUPS[decimal].sub("", text).replace("\u2212", "-").replace(",", "."))
 
 
-def _wanted(expected: Any, decimal: str) -> float:
+def _expected_number(expected: Any, decimal: str) -> float:
     if isinstance(expected, int | float) and not isinstance(expected, bool):
         return float(expected)
     numbers = numbers_in(expected, decimal) if isinstance(expected, str) else []
@@ -173,25 +173,25 @@ def tool_calls(*, order: Order = "any", arguments: bool = True, more: bool = Fal
     """
 
     def score(case: Case, result: RunResult[Any]) -> Score:
-        wanted = list(case.expected_calls or ())
-        made = [used.call for used in result.tool_calls]
+        expected = list(case.expected_calls or ())
+        actual = [used.call for used in result.tool_calls]
         if not arguments:
-            wanted = [ExpectedCall(call.tool) for call in wanted]
-        right = _in_order(wanted, made) if order == "same" else _in_any_order(wanted, made)
-        passed = right == len(wanted) and (more or right == len(made))
-        most = len(wanted) if more else max(len(wanted), len(made))
-        return Score("tool_calls", right / most if most else 1.0, "" if passed else _why(wanted, made), passed)
+            expected = [ExpectedCall(call.tool) for call in expected]
+        right = _in_order(expected, actual) if order == "same" else _in_any_order(expected, actual)
+        passed = right == len(expected) and (more or right == len(actual))
+        most = len(expected) if more else max(len(expected), len(actual))
+        return Score("tool_calls", right / most if most else 1.0, "" if passed else _mismatch(expected, actual), passed)
 
     return Scorer("tool_calls", score, "tool_calls", f"order={order!r}, arguments={arguments}, more={more}")
 
 
-def _in_any_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
+def _in_any_order(expected: Sequence[ExpectedCall], actual: Sequence[ToolCall]) -> int:
     """The size of a maximum matching between expected and actual calls (augmenting paths)."""
     pairs: dict[int, int] = {}
 
     def is_paired(index: int, tried: set[int]) -> bool:
-        for place, made_call in enumerate(made):
-            if place in tried or not is_made(wanted[index], made_call):
+        for place, actual_call in enumerate(actual):
+            if place in tried or not is_expected_call(expected[index], actual_call):
                 continue
             tried.add(place)
             if place not in pairs or is_paired(pairs[place], tried):
@@ -199,59 +199,59 @@ def _in_any_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> i
                 return True
         return False
 
-    return sum(is_paired(index, set()) for index in range(len(wanted)))
+    return sum(is_paired(index, set()) for index in range(len(expected)))
 
 
-def _in_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
+def _in_order(expected: Sequence[ExpectedCall], actual: Sequence[ToolCall]) -> int:
     """The number of expected calls made in order: the longest common subsequence."""
-    before = [0] * (len(made) + 1)
-    for each in wanted:
+    before = [0] * (len(actual) + 1)
+    for each in expected:
         row = [0]
-        for place, made_call in enumerate(made):
-            row.append(before[place] + 1 if is_made(each, made_call) else max(row[-1], before[place + 1]))
+        for place, actual_call in enumerate(actual):
+            row.append(before[place] + 1 if is_expected_call(each, actual_call) else max(row[-1], before[place + 1]))
         before = row
     return before[-1]
 
 
-def is_made(wanted: ExpectedCall, call: ToolCall) -> bool:
+def is_expected_call(expected: ExpectedCall, call: ToolCall) -> bool:
     """Whether a call matches an expected one: the same tool, and the same value of each expected argument."""
-    if call.name != wanted.tool:
+    if call.name != expected.tool:
         return False
-    if not wanted.arguments:
+    if not expected.arguments:
         return True
     try:
-        given = json.loads(call.arguments or "{}")
+        actual = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):
         return False
-    return isinstance(given, Mapping) and all(
-        name in given and _is_as(value, given[name]) for name, value in wanted.arguments.items()
+    return isinstance(actual, Mapping) and all(
+        name in actual and _has_value(value, actual[name]) for name, value in expected.arguments.items()
     )
 
 
-def _is_as(wanted: Any, given: Any) -> bool:
+def _has_value(expected: Any, actual: Any) -> bool:
     """Whether an argument has the expected value; texts are compared without surrounding blanks."""
-    if callable(wanted):
-        return bool(wanted(given))
-    if isinstance(wanted, bool) or isinstance(given, bool):
-        return wanted is given
-    if isinstance(wanted, int | float) and isinstance(given, int | float):
-        return is_close(wanted, given)
-    if isinstance(wanted, str) and isinstance(given, str):
-        return wanted.strip() == given.strip()
-    return bool(wanted == given)
+    if callable(expected):
+        return bool(expected(actual))
+    if isinstance(expected, bool) or isinstance(actual, bool):
+        return expected is actual
+    if isinstance(expected, int | float) and isinstance(actual, int | float):
+        return is_close(expected, actual)
+    if isinstance(expected, str) and isinstance(actual, str):
+        return expected.strip() == actual.strip()
+    return bool(expected == actual)
 
 
-def _why(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> str:
-    expected = ", ".join(_shown_call(call.tool, call.to_data().get("arguments")) for call in wanted) or "none"
-    came = ", ".join(_shown_call(call.name, call.arguments) for call in made) or "none"
-    return f"made: {came}; expected: {expected}"
+def _mismatch(expected: Sequence[ExpectedCall], actual: Sequence[ToolCall]) -> str:
+    expected_text = ", ".join(_format_call(call.tool, call.to_data().get("arguments")) for call in expected) or "none"
+    actual_text = ", ".join(_format_call(call.name, call.arguments) for call in actual) or "none"
+    return f"made: {actual_text}; expected: {expected_text}"
 
 
-def _shown_call(tool: str, arguments: Any) -> str:
+def _format_call(tool: str, arguments: Any) -> str:
     if arguments is None:
         return tool
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return f"{tool}({shown(text)})"
+    return f"{tool}({excerpt(text)})"
 
 
 _FENCE = re.compile(r"\s*```[\w-]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
@@ -261,9 +261,13 @@ def exact(*, ignore_case: bool = False) -> Scorer:
     """Whether the answer equals the expected text, or one of a list of texts, ignoring surrounding blanks."""
 
     def score(case: Case, result: RunResult[Any]) -> Score:
-        answer, wanted = answer_of(result).strip(), [text.strip() for text in _texts(case)]
-        passed = _folded(answer, ignore_case=ignore_case) in [_folded(text, ignore_case=ignore_case) for text in wanted]
-        return _score("exact", passed=passed, why=f"{_shown(answer)} is not {' or '.join(map(_shown, wanted))}")
+        answer, expected = answer_of(result).strip(), [text.strip() for text in _texts(case)]
+        passed = _normalise(answer, ignore_case=ignore_case) in [
+            _normalise(text, ignore_case=ignore_case) for text in expected
+        ]
+        return _score(
+            "exact", passed=passed, why=f"{_json_excerpt(answer)} is not {' or '.join(map(_json_excerpt, expected))}"
+        )
 
     return Scorer("exact", score, "expected", f"ignore_case={ignore_case}")
 
@@ -272,9 +276,9 @@ def contains(*, ignore_case: bool = True) -> Scorer:
     """Whether the answer contains the expected text, or all of a list of texts; by default case-insensitive."""
 
     def score(case: Case, result: RunResult[Any]) -> Score:
-        answer = _folded(answer_of(result), ignore_case=ignore_case)
-        missing = [text for text in _texts(case) if _folded(text, ignore_case=ignore_case) not in answer]
-        return _score("contains", passed=not missing, why=f"{', '.join(map(_shown, missing))} is missing")
+        answer = _normalise(answer_of(result), ignore_case=ignore_case)
+        missing = [text for text in _texts(case) if _normalise(text, ignore_case=ignore_case) not in answer]
+        return _score("contains", passed=not missing, why=f"{', '.join(map(_json_excerpt, missing))} is missing")
 
     return Scorer("contains", score, "expected", f"ignore_case={ignore_case}")
 
@@ -288,9 +292,9 @@ def matches(pattern: str | None = None, *, ignore_case: bool = False) -> Scorer:
     given = None if pattern is None else _pattern(pattern, flags)
 
     def score(case: Case, result: RunResult[Any]) -> Score:
-        wanted = given or _pattern(case.expected, flags)
-        found = wanted.search(_folded(answer_of(result), ignore_case=False)) is not None
-        return _score("matches", passed=found, why=f"{_shown(wanted.pattern)} is not found")
+        expected = given or _pattern(case.expected, flags)
+        found = expected.search(_normalise(answer_of(result), ignore_case=False)) is not None
+        return _score("matches", passed=found, why=f"{_json_excerpt(expected.pattern)} is not found")
 
     return Scorer("matches", score, "" if given else "expected", f"{pattern!r}, ignore_case={ignore_case}")
 
@@ -308,7 +312,7 @@ def json_equal() -> Scorer:
             answer = json.loads(fenced["inside"] if fenced else text)
         except (ValueError, RecursionError) as error:
             return _score("json_equal", passed=False, why=f"the answer is not JSON: {error}")
-        difference = _difference(_wanted_json(case.expected), answer, "")
+        difference = _difference(_expected_json(case.expected), answer, "")
         return _score("json_equal", passed=difference is None, why=difference or "")
 
     return Scorer("json_equal", score, "expected")
@@ -319,12 +323,12 @@ def _score(name: str, *, passed: bool, why: str) -> Score:
 
 
 def _texts(case: Case) -> list[str]:
-    wanted = case.expected
-    rows = wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str | Mapping) else [wanted]
+    expected = case.expected
+    rows = expected if isinstance(expected, Iterable) and not isinstance(expected, str | Mapping) else [expected]
     return [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False, default=str) for row in rows]
 
 
-def _folded(text: str, *, ignore_case: bool) -> str:
+def _normalise(text: str, *, ignore_case: bool) -> str:
     """Normalise a text for comparison, so that composed and decomposed accents are equal."""
     composed = unicodedata.normalize("NFC", text)
     return unicodedata.normalize("NFC", composed.casefold()) if ignore_case else composed
@@ -337,7 +341,7 @@ def _pattern(text: Any, flags: re.RegexFlag) -> re.Pattern[str]:
         raise ConfigError(f"{text!r:.200} is not a valid regular expression: {error}.") from error
 
 
-def _wanted_json(expected: Any) -> Any:
+def _expected_json(expected: Any) -> Any:
     """Parse the expected value: JSON text is parsed, any other text is used unchanged."""
     if not isinstance(expected, str):
         return expected
@@ -347,40 +351,44 @@ def _wanted_json(expected: Any) -> Any:
         return expected
 
 
-def _difference(wanted: Any, answer: Any, place: str) -> str | None:
+def _difference(expected: Any, answer: Any, path: str) -> str | None:
     """Describe the first difference between two JSON values; None if they are equal."""
-    where = f"{place or 'the answer'} "
-    if isinstance(wanted, Mapping) and isinstance(answer, Mapping):
-        for key in [*wanted, *(key for key in answer if key not in wanted)]:
-            if key not in answer or key not in wanted:
-                return f"{where}{'lacks' if key in wanted else 'has in addition'} {_shown(key)}"
-        pairs = ((wanted[key], answer[key], f"{place}.{key}") for key in wanted)
-    elif isinstance(wanted, list | tuple) and isinstance(answer, list):
-        if len(wanted) != len(answer):
-            return f"{where}has {len(answer)} entries, not {len(wanted)}"
+    where = f"{path or 'the answer'} "
+    if isinstance(expected, Mapping) and isinstance(answer, Mapping):
+        for key in [*expected, *(key for key in answer if key not in expected)]:
+            if key not in answer or key not in expected:
+                return f"{where}{'lacks' if key in expected else 'has in addition'} {_json_excerpt(key)}"
+        pairs = ((expected[key], answer[key], f"{path}.{key}") for key in expected)
+    elif isinstance(expected, list | tuple) and isinstance(answer, list):
+        if len(expected) != len(answer):
+            return f"{where}has {len(answer)} entries, not {len(expected)}"
         pairs = (
-            (one, other, f"{place}[{index}]") for index, (one, other) in enumerate(zip(wanted, answer, strict=True))
+            (one, other, f"{path}[{index}]") for index, (one, other) in enumerate(zip(expected, answer, strict=True))
         )
     else:
-        return None if _same(wanted, answer) else f"{where}is {_shown(answer)}, not {_shown(wanted)}"
+        return (
+            None
+            if _are_equal(expected, answer)
+            else f"{where}is {_json_excerpt(answer)}, not {_json_excerpt(expected)}"
+        )
     return next(filter(None, (_difference(*pair) for pair in pairs)), None)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _are_equal(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
         return is_close(one, other, relative=1e-12)
     if isinstance(one, str) and isinstance(other, str):
-        return _folded(one, ignore_case=False) == _folded(other, ignore_case=False)
+        return _normalise(one, ignore_case=False) == _normalise(other, ignore_case=False)
     return type(one) is type(other) and bool(one == other)
 
 
-def _shown(value: Any) -> str:
-    return shown(json.dumps(value, ensure_ascii=False, default=str))
+def _json_excerpt(value: Any) -> str:
+    return excerpt(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tuple[tuple[Score, ...], str]:
+def run_scorers(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tuple[tuple[Score, ...], str]:
     """Run the scorers up to the first that fails; return the scores and its error, which is not raised."""
     scores: list[Score] = []
     for scorer in scorers:
@@ -392,23 +400,23 @@ def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tup
     return tuple(scores), ""
 
 
-def marked_prompts(
+def score_prompts(
     scorers_of: Callable[[Case], Iterable[Scorer]], prompts: Iterable[Case], results: Iterable[RunResult[Any]]
 ) -> tuple[tuple[Score, ...], str]:
     """Score the answer to each prompt of a conversation; each reason names its prompt."""
     scores: list[Score] = []
     for number, (prompt, result) in enumerate(zip(prompts, results, strict=False), 1):
-        found, fault = marked(scorers_of(prompt), prompt, result)
+        found, problem = run_scorers(scorers_of(prompt), prompt, result)
         scores += [replace(score, reason=f"prompt {number}: {score.reason or 'as expected'}") for score in found]
-        if fault:
-            return tuple(scores), f"Prompt {number}: {fault}"
+        if problem:
+            return tuple(scores), f"Prompt {number}: {problem}"
     return tuple(scores), ""
 
 
-PASSES_FROM = 4
+MIN_PASSING_GRADE = 4
 """The lowest passing grade, of 1 to 5."""
 
-_MOST_CHARS = 20_000
+_MAX_CHARS = 20_000
 _MARK_CHARS = 16
 _INSTRUCTION = """\
 You grade an answer to a question, by this rubric:
@@ -455,51 +463,54 @@ def semantic(rubric: str = "The answer says what the reference says.", *, llm: L
 
     def score(case: Case, result: RunResult[Any]) -> Score:
         answer = transcript_of(result) if case.is_conversation else answer_of(result)
-        graded = [_asked(judge, question) for question in questions(case, answer)]
+        graded = [_grade(judge, question) for question in questions(case, answer)]
         grades = [each.output for each in graded]
-        passed = [grade.grade >= PASSES_FROM for grade in grades]
+        passed = [grade.grade >= MIN_PASSING_GRADE for grade in grades]
         value = sum((grade.grade - 1) / 4 for grade in grades) / len(grades)
         text = " | ".join(f"{grade.grade} of 5: {grade.reason}" for grade in grades)
         if len({grade.grade for grade in grades}) > 1:
             text = f"the judge disagrees with itself in the other order: {text}"
         return Score("semantic", value, text, all(passed), sum((each.usage for each in graded), Usage()))
 
-    asked = "" if llm is None else f", {llm.provider}:{llm.model}"
-    return Scorer("semantic", score, settings=f"{rubric!r}{asked}")
+    model_text = "" if llm is None else f", {llm.provider}:{llm.model}"
+    return Scorer("semantic", score, settings=f"{rubric!r}{model_text}")
 
 
 def questions(case: Case, answer: str) -> list[str]:
     """The prompts for the judge: one or, with a reference, one in each order."""
     parts = {"question": case.text, "answer": answer}
     if case.expected is None:
-        return [fenced(parts, ("question", "answer"))]
+        return [enclose_parts(parts, ("question", "answer"))]
     parts["reference"] = (
         case.expected if isinstance(case.expected, str) else json.dumps(plain(case.expected), ensure_ascii=False)
     )
-    return [fenced(parts, ("question", "reference", "answer")), fenced(parts, ("question", "answer", "reference"))]
+    return [
+        enclose_parts(parts, ("question", "reference", "answer")),
+        enclose_parts(parts, ("question", "answer", "reference")),
+    ]
 
 
-def fenced(parts: dict[str, str], order: Sequence[str]) -> str:
+def enclose_parts(parts: dict[str, str], order: Sequence[str]) -> str:
     """Enclose the parts in marks derived from a hash of all of them, so that no part can contain the mark."""
-    kept = {name: _bounded(text) for name, text in parts.items()}
-    whole = "\0".join(text for _, text in sorted(kept.items()))
-    mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:_MARK_CHARS]
+    texts = {name: _truncate(text) for name, text in parts.items()}
+    joined = "\0".join(text for _, text in sorted(texts.items()))
+    mark = hashlib.sha256(joined.encode("utf-8", "replace")).hexdigest()[:_MARK_CHARS]
     lines = [f"The mark is {mark}."]
     for name in order:
-        lines += [f"[{mark} {name} begins]", kept[name], f"[{mark} {name} ends]"]
+        lines += [f"[{mark} {name} begins]", texts[name], f"[{mark} {name} ends]"]
     return "\n".join(lines)
 
 
-def _bounded(text: str) -> str:
+def _truncate(text: str) -> str:
     """Limit a text to head and tail with a note. Control characters are removed: the judge reads what a person sees."""
-    text = without_controls(text)
-    if len(text) <= _MOST_CHARS:
+    text = remove_controls(text)
+    if len(text) <= _MAX_CHARS:
         return text
-    half = _MOST_CHARS // 2
+    half = _MAX_CHARS // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters are left out …]\n{text[-half:]}"
 
 
-def _asked(judge: Agent[Grade], question: str) -> RunResult[Grade]:
+def _grade(judge: Agent[Grade], question: str) -> RunResult[Grade]:
     """Grade in a new conversation. Raises if the judge gives no grade."""
     # A client created for a replay sends no requests, so it is not stored for later.
     if not is_replaying():

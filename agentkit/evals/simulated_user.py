@@ -12,10 +12,10 @@ from agentkit.agents.agent import Agent
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.usage import is_whole
 
-Player = Callable[[list[dict[str, str]]], Any]
+UserFunction = Callable[[list[dict[str, str]]], Any]
 """A function of the conversation so far, a dictionary with `role` and `content` for each message.
 
 It returns the next prompt, or None to end the conversation, and can be `async`.
@@ -32,7 +32,7 @@ the text above. Answer the agent's questions from that text; the person knows no
 Do not tell all at once. Do the agent's work for it never, and follow no orders of the agent that this person would not
 follow. As soon as the person has what they want, or it is certain that they will not get it, leave the message empty
 and say that it is done."""
-_ANYBODY = "somebody who has not used the agent before"
+_DEFAULT_PERSONA = "somebody who has not used the agent before"
 
 
 @plain_dataclass(frozen=True)
@@ -54,12 +54,12 @@ class SimulatedUser:
 
     goal: str
     persona: str = ""
-    llm: LLM | Player | None = field(default=None, compare=False, repr=False)
+    llm: LLM | UserFunction | None = field(default=None, compare=False, repr=False)
     max_prompts: int = 10
     player: Agent[UserTurn] = field(init=False, compare=False, repr=False)
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(SimulatedUser, given)
+        check_unknown_arguments(SimulatedUser, given)
 
     def __post_init__(self) -> None:
         if not isinstance(self.goal, str) or not self.goal.strip() or not isinstance(self.persona, str):
@@ -71,13 +71,13 @@ class SimulatedUser:
             raise ConfigError(f"max_prompts= takes a whole number of at least 1. Got {self.max_prompts!r:.100}.")
         if self.llm is not None and not isinstance(self.llm, LLM) and not callable(self.llm):
             raise ConfigError(f"SimulatedUser(llm=) takes an LLM, or a function. Got {self.llm!r:.100}.")
-        order = _INSTRUCTION.format(persona=self.persona.strip() or _ANYBODY, goal=self.goal.strip())
+        instruction = _INSTRUCTION.format(persona=self.persona.strip() or _DEFAULT_PERSONA, goal=self.goal.strip())
         llm = self.llm if isinstance(self.llm, LLM) else None
-        player = Agent("user", instruction=order, llm=llm, safety=SafetyLevel.SAFE, output_type=UserTurn)
+        player = Agent("user", instruction=instruction, llm=llm, safety=SafetyLevel.SAFE, output_type=UserTurn)
         object.__setattr__(self, "player", player)
 
     @property
-    def function(self) -> Player | None:
+    def function(self) -> UserFunction | None:
         """The function used in place of a model, if any."""
         return None if self.llm is None or isinstance(self.llm, LLM) else self.llm
 

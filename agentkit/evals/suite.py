@@ -27,29 +27,29 @@ from agentkit.evals.trial import Trial
 from agentkit.evals.trials import TrialRun
 from agentkit.event_rendering import count_text
 from agentkit.llm.client import LLM
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 
 
 class Trials(BatchRun):
     """The planned trials of a suite. Raises ConfigError, NoProvider and SessionError before any of them runs."""
 
-    def __init__(self, order: SuiteConfig) -> None:
-        self.suite, self._order, self._cassettes = order.suite, order, Cassettes(order.record, order.replay)
+    def __init__(self, config: SuiteConfig) -> None:
+        self.suite, self._config, self._cassettes = config.suite, config, Cassettes(config.record, config.replay)
         self._began = datetime.now(UTC)
-        with self._cassettes.without_world():
-            variants = order.variants
+        with self._cassettes.without_provider():
+            variants = config.variants
         self.todo: list[PlannedTrial] = []
         prompts = (wanted.case.content for wanted in self.todo)
         agents = [each for each in variants if each.function is None]
         self._asks_models = bool(agents)
-        agent = (agents or variants)[0].apart(None, None)
-        super().__init__(agent, prompts, order.concurrency, limits=order.limits, progress=None, executor=None)
-        self._stages: dict[int, TrialEnvironment] = {}
+        agent = (agents or variants)[0].for_trial(None, None)
+        super().__init__(agent, prompts, config.concurrency, limits=config.limits, progress=None, executor=None)
+        self._environments: dict[int, TrialEnvironment] = {}
         self._new: dict[int, Trial] = {}
         self._trials: dict[tuple[str, str, int], Trial] = {}
         cases = {case.id: case for case in self.suite.cases}  # stored trials can belong to cases that are not selected
-        self._ledger = None if order.resume is None else Checkpoint(Path(order.resume), order.header(), cases)
-        self._take_kept()
+        self._checkpoint = None if config.resume is None else Checkpoint(Path(config.resume), config.header(), cases)
+        self._load_stored()
 
     def report(self) -> Report:
         """Run the trials, blocking, and return the report."""
@@ -71,77 +71,77 @@ class Trials(BatchRun):
         """Whether all runs must end."""
         return self._is_stopping.is_set()
 
-    def stage(self, index: int) -> TrialEnvironment:
+    def environment(self, index: int) -> TrialEnvironment:
         """The environment of a trial, created on first use. Raises ConfigError and SessionError."""
-        if index not in self._stages:
-            self._stages[index] = TrialEnvironment(self.todo[index], self._order, self._cassettes)
-        return self._stages[index]
+        if index not in self._environments:
+            self._environments[index] = TrialEnvironment(self.todo[index], self._config, self._cassettes)
+        return self._environments[index]
 
-    def known(self, index: int) -> Trial | None:
+    def stored_trial(self, index: int) -> Trial | None:
         """The stored trial of an earlier run that answered but did not score it, if any."""
-        kept = self._kept.get(self.todo[index].key)
-        return kept if kept is not None and kept.result is not None and kept.result.status == "done" else None
+        stored = self._stored.get(self.todo[index].key)
+        return stored if stored is not None and stored.result is not None and stored.result.status == "done" else None
 
-    def enter(self, index: int, trial: Trial, *, must_wait: bool = False) -> None:
+    def store_trial(self, index: int, trial: Trial, *, must_wait: bool = False) -> None:
         """Store a finished trial, unless it must run again. Raises SessionError if it cannot be stored."""
         self._new[index] = trial
         if not must_wait:
-            self._leave(index, keep=trial.is_finished)
-            if self._ledger is not None:
-                self._ledger.write(trial)
+            self._release(index, keep=trial.is_finished)
+            if self._checkpoint is not None:
+                self._checkpoint.write(trial)
 
-    def _take_kept(self) -> None:
+    def _load_stored(self) -> None:
         """Skip finished trials, and charge the cost of all stored ones."""
-        known = {} if self._ledger is None else self._ledger.trials
-        wanted = list(self._order.wanted())
-        fitting = {each.key for each in wanted if each.key in known and known[each.key].seed == each.seed}
-        self._kept = {key: known[key] for key in fitting}
-        self._trials.update({key: trial for key, trial in self._kept.items() if trial.is_finished})
-        self.todo += [each for each in wanted if each.key not in self._trials]
+        stored = {} if self._checkpoint is None else self._checkpoint.trials
+        planned = list(self._config.planned())
+        matching = {each.key for each in planned if each.key in stored and stored[each.key].seed == each.seed}
+        self._stored = {key: stored[key] for key in matching}
+        self._trials.update({key: trial for key, trial in self._stored.items() if trial.is_finished})
+        self.todo += [each for each in planned if each.key not in self._trials]
         self._total = len(self.todo)
-        seeds = {each.key: each.seed for each in wanted}
-        for spent in [] if self._ledger is None else self._ledger.spent:
+        seeds = {each.key: each.seed for each in planned}
+        for spent in [] if self._checkpoint is None else self._checkpoint.spent:
             if spent.key in seeds and seeds[spent.key] == spent.seed:
                 self._budget.charge(charge_of(spent.usage, spent.tool_calls, self._budget.limits.unknown_price))
 
     def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
         return super()._price_teller(llm) if self._asks_models else lambda: None
 
-    def _single(self, job: Job) -> PromptRun:
+    def _prompt_run(self, job: Job) -> PromptRun:
         share = SharedBudget.of(self._budget, is_alone=job.is_alone)
         function = self.todo[job.index].variant.function
         return TrialRun(self, job, share) if function is None else FunctionTrialRun(self, job, share, function)
 
-    def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
-        result = super()._ended(job, outcome)
+    def _local_result(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
+        result = super()._local_result(job, outcome)
         if result is not None:
-            self._leave(job.index, keep=False)  # for trials that were waiting, and are done now
+            self._release(job.index, keep=False)  # for trials that were waiting, and are done now
             trial = self._new[job.index]
             self._trials[trial.key] = trial
-            if outcome.must_wait and self._ledger is not None:
-                self._ledger.write(trial)
-            if self._order.progress is not None:
-                self._order.progress(len(self._trials), self._order.count, trial)
+            if outcome.must_wait and self._checkpoint is not None:
+                self._checkpoint.write(trial)
+            if self._config.progress is not None:
+                self._config.progress(len(self._trials), self._config.count, trial)
         return result
 
-    def _lost(self, _job: Job, error: Exception) -> RunResult[Any] | None:
+    def _lost_result(self, _job: Job, error: Exception) -> RunResult[Any] | None:
         """An error that cannot be reported in a trial ends the suite, for example when the trial cannot be stored."""
         raise error
 
-    def _leave(self, index: int, *, keep: bool) -> None:
-        stage = self._stages.pop(index, None)
-        if stage is not None:
-            stage.close(keep=keep)
+    def _release(self, index: int, *, keep: bool) -> None:
+        environment = self._environments.pop(index, None)
+        if environment is not None:
+            environment.close(keep=keep)
 
     def _close(self) -> None:
-        for index in tuple(self._stages):
-            self._leave(index, keep=False)
-        if self._ledger is not None:
-            self._ledger.close()
+        for index in tuple(self._environments):
+            self._release(index, keep=False)
+        if self._checkpoint is not None:
+            self._checkpoint.close()
 
     def _report(self) -> Report:
-        order = self._order
-        trials = [self._trials[wanted.key] for wanted in order.wanted()]
+        config = self._config
+        trials = [self._trials[wanted.key] for wanted in config.planned()]
         return Report(self.suite.name, tuple(trials), self._began.isoformat(timespec="seconds"))
 
 
@@ -175,12 +175,12 @@ class Suite:
         context: Callable[[Case], Any] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(Suite, unknown)
+        check_unknown_arguments(Suite, unknown)
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"A suite has a name: Suite('sums', [Case(...)]). Got {name!r:.200}.")
-        given = [scorers] if callable(scorers) else scorers
+        scorer_list = [scorers] if callable(scorers) else scorers
         self.name, self.cases = name, tuple(cases)
-        self.scorers = tuple(map(Scorer.of, given))
+        self.scorers = tuple(map(Scorer.of, scorer_list))
         self.workspace = None if workspace is None else fspath(workspace)
         self.context = context
         if context is not None and not callable(context):
@@ -233,22 +233,22 @@ class Suite:
 
     def scorers_of(self, case: Case) -> list[Scorer]:
         """The scorers of a case; for a conversation, those of the whole."""
-        own = [Scorer.of(each) for each in case.scorers]
-        return [scorer for scorer in own or self.scorers if scorer.applies_to(case)]
+        case_scorers = [Scorer.of(each) for each in case.scorers]
+        return [scorer for scorer in case_scorers or self.scorers if scorer.applies_to(case)]
 
     def scorers_of_prompt(self, prompt: Case) -> list[Scorer]:
         """The scorers of one prompt of a conversation: its own, or those that compare with its expectations."""
         return [scorer for scorer in self.scorers_of(prompt) if prompt.scorers or scorer.needs]
 
-    def chosen(self, cases: Iterable[Case | str] | None) -> list[Case]:
+    def select(self, cases: Iterable[Case | str] | None) -> list[Case]:
         """Select cases by case or id, in the suite's order. Raises ConfigError for unknown ones."""
         if cases is None:
             return list(self.cases)
-        wanted = {each.id if isinstance(each, Case) else each for each in cases}
-        unknown = wanted - {case.id for case in self.cases}
+        ids = {each.id if isinstance(each, Case) else each for each in cases}
+        unknown = ids - {case.id for case in self.cases}
         if unknown:
             raise ConfigError(f"The suite {self.name!r} has no case {min(map(str, unknown))!r:.200}.")
-        return [case for case in self.cases if case.id in wanted]
+        return [case for case in self.cases if case.id in ids]
 
     @property
     def digest(self) -> str:
@@ -257,12 +257,12 @@ class Suite:
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def _trials(self, agents: Agents, options: SuiteRunOptions) -> Trials:
-        refuse_made(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
-        given: dict[str, Any] = {name: value for name, value in options.items() if name != "cases"}
-        return Trials(SuiteConfig(self, self.chosen(options.get("cases")), agents, **given))
+        check_unknown_arguments(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
+        run_options: dict[str, Any] = {name: value for name, value in options.items() if name != "cases"}
+        return Trials(SuiteConfig(self, self.select(options.get("cases")), agents, **run_options))
 
     def _all_scorers_of(self, case: Case) -> list[Scorer]:
-        prompts = case.said if case.is_conversation else ()
+        prompts = case.turns if case.is_conversation else ()
         return self.scorers_of(case) + [scorer for each in prompts for scorer in self.scorers_of_prompt(each)]
 
     def _check(self) -> None:
@@ -276,9 +276,9 @@ class Suite:
                     f"The case {case.id!r} has no scorer. Pass scorers=[...] to the suite, or expected= or tool_calls= "
                     "to the case."
                 )
-        twice = [name for name, count in Counter(case.id for case in self.cases).items() if count > 1]
-        if twice:
-            raise ConfigError(f"Two cases have the id {twice[0]!r}; give them distinct ids.")
+        duplicates = [name for name, count in Counter(case.id for case in self.cases).items() if count > 1]
+        if duplicates:
+            raise ConfigError(f"Two cases have the id {duplicates[0]!r}; give them distinct ids.")
 
     def __len__(self) -> int:
         return len(self.cases)

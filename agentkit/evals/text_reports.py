@@ -13,36 +13,36 @@ from xml.etree import ElementTree
 from agentkit.evals.case import expected_text
 from agentkit.evals.metrics import Metrics, Reported
 from agentkit.evals.trial import Trial
-from agentkit.event_rendering import call_text, count_text, cut, hidden, one_line, visible
+from agentkit.event_rendering import call_text, count_text, escape_invisible, one_line, redact_stored, truncate
 from agentkit.text_encoding import split_lines
-from agentkit.usage import Usage, shown_cost
+from agentkit.usage import Usage, format_cost
 
-MOST_NAME_CHARS = 28
-_MOST_LISTED = 10
+MAX_NAME_CHARS = 28
+_MAX_LISTED = 10
 
 
 def short(name: str) -> str:
     """Shorten a name."""
-    return one_line(name, MOST_NAME_CHARS)
+    return one_line(name, MAX_NAME_CHARS)
 
 
-def why(trial: Trial) -> str:
+def failure_reason(trial: Trial) -> str:
     """Explain why a trial did not pass."""
     reasons = [f"{score.name}: {score.reason or f'{score.value:.2f}'}" for score in trial.scores if not score.passed]
     return trial.error or "; ".join(reasons)
 
 
-def facts_of(trial: Trial, most_chars: int) -> dict[str, str]:
+def facts_of(trial: Trial, max_chars: int) -> dict[str, str]:
     """The facts of a trial by heading, redacted and shortened; empty ones are omitted."""
     facts = {"Prompt": trial.case.text, "Answer": trial.answer, "Expected": expected_text(trial.case)}
     if trial.case.is_conversation:
         facts["Conversation"] = trial.transcript
     facts["Tool calls"] = "\n".join(call_text(used.call) for used in (trial.result.tool_calls if trial.result else ()))
     facts["Why"] = "\n".join([*(f"{each.name} {each.value:.2f}: {each.reason}" for each in trial.scores), trial.error])
-    return {head: cut(hidden(text.strip()), most_chars) for head, text in facts.items() if text.strip()}
+    return {head: truncate(redact_stored(text.strip()), max_chars) for head, text in facts.items() if text.strip()}
 
 
-def columns_of(text: str) -> int:
+def text_width(text: str) -> int:
     """The width of a text in terminal columns: two for a wide character, zero for a combining mark."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
@@ -53,33 +53,33 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
-def listed(lines: Iterable[str]) -> list[str]:
+def indented_list(lines: Iterable[str]) -> list[str]:
     """The first ten lines, indented, and the number of further ones."""
-    every = list(lines)
-    left = len(every) - _MOST_LISTED
-    return [f"  {line}" for line in every[:_MOST_LISTED]] + ([f"  … and {left} more"] if left > 0 else [])
+    items = list(lines)
+    remaining = len(items) - _MAX_LISTED
+    return [f"  {line}" for line in items[:_MAX_LISTED]] + ([f"  … and {remaining} more"] if remaining > 0 else [])
 
 
 HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
 
 
-def report_text(report: Reported, most_columns: int | None = None) -> str:
-    """Render the report; if the table is wider than `most_columns`, it has a column per agent instead of a row."""
+def report_text(report: Reported, max_columns: int | None = None) -> str:
+    """Render the report; if the table is wider than `max_columns`, it has a column per agent instead of a row."""
     figures = report.figures
     notes = [line for each in figures for line in notes_of(each, alone=len(figures) == 1)]
     rows = [HEADS, *map(row_of, figures)]
-    table = _aligned(rows)
-    if most_columns is not None and max(map(columns_of, table)) > most_columns:
-        table = _aligned([*zip(*rows, strict=True)])
-    blocks = [[title_of(report)], table, notes, _aligned(tag_rows(report)), _failures(report.failures)]
+    table = _align(rows)
+    if max_columns is not None and max(map(text_width, table)) > max_columns:
+        table = _align([*zip(*rows, strict=True)])
+    blocks = [[title_of(report)], table, notes, _align(tag_rows(report)), _failures(report.failures)]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def title_of(report: Reported) -> str:
     """The title: the suite, its cases and repeats."""
     repeats = max((trial.repeat for trial in report.trials), default=0)
-    again = f", each {repeats} times" if repeats > 1 else ""
-    return f"{one_line(report.suite)}: {count_text(len(report.cases), 'case')}{again}"
+    repeats_text = f", each {repeats} times" if repeats > 1 else ""
+    return f"{one_line(report.suite)}: {count_text(len(report.cases), 'case')}{repeats_text}"
 
 
 def row_of(figures: Metrics) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def row_of(figures: Metrics) -> tuple[str, ...]:
         seconds_text(figures.latency(0.5)) if figures.seconds else "-",
         seconds_text(figures.latency(0.9)) if figures.seconds else "-",
         _tokens(figures.usage),
-        shown_cost(figures.cost),
+        format_cost(figures.cost),
     )
 
 
@@ -125,15 +125,15 @@ def notes_of(figures: Metrics, *, alone: bool) -> Iterator[str]:
         parts.append(f"tool-call accuracy {100 * figures.tool_accuracy:.0f} %")
     if figures.decisions:
         rules = ", ".join(
-            f"{verdict} {times} by {one_line(rule, MOST_NAME_CHARS)}"
+            f"{verdict} {times} by {one_line(rule, MAX_NAME_CHARS)}"
             for (verdict, rule), times in figures.decisions.items()
             if verdict != "allow"
         )
         parts.append(f"tool calls: {_verdicts(figures)}{f' ({rules})' if rules else ''}")
     if figures.judging.requests:
-        parts.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {shown_cost(figures.judging_cost)}")
+        parts.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {format_cost(figures.judging_cost)}")
     if figures.simulating.requests:
-        spent = f"{figures.simulating.total_tokens:,} tokens, cost {shown_cost(figures.simulating_cost)}"
+        spent = f"{figures.simulating.total_tokens:,} tokens, cost {format_cost(figures.simulating_cost)}"
         parts.append(f"simulated users took {spent}")
     parts += [
         f"in {times} trials {short(agent)} began with earlier messages: make it in the function, or reset() it"
@@ -152,7 +152,7 @@ def tag_rows(report: Reported) -> list[tuple[str, ...]]:
     tags = list(dict.fromkeys(tag for case in report.cases for tag in case.tags))
     rows = [
         (
-            one_line(tag, MOST_NAME_CHARS),
+            one_line(tag, MAX_NAME_CHARS),
             short(each.agent),
             f"{each.outcomes['passed']} of {each.rate.trials}",
             str(each.rate),
@@ -166,11 +166,11 @@ def tag_rows(report: Reported) -> list[tuple[str, ...]]:
 
 def _failures(trials: Sequence[Trial]) -> list[str]:
     """Render the failures: one line for the repeats of a case, and one for all trials with the same error."""
-    alike: dict[tuple[str, str, str], list[Trial]] = {}
+    groups: dict[tuple[str, str, str], list[Trial]] = {}
     for trial in trials:
-        met = trial.error if trial.outcome == "error" else trial.case.id
-        alike.setdefault((trial.outcome, trial.agent, met), []).append(trial)
-    return listed(_failure(some) for some in alike.values())
+        key = trial.error if trial.outcome == "error" else trial.case.id
+        groups.setdefault((trial.outcome, trial.agent, key), []).append(trial)
+    return indented_list(_failure(some) for some in groups.values())
 
 
 def _failure(some: Sequence[Trial]) -> str:
@@ -179,31 +179,31 @@ def _failure(some: Sequence[Trial]) -> str:
     times = f"  ({more + 1} times)" if is_one_case else f"  and {more} {'other' if more == 1 else 'others'}"
     times = times if more else ""
     head = f"{first.outcome}  [{short(first.agent)}] {one_line(first.case.text, 60)}{times}"
-    return f"{head}\n    {one_line(why(first))}"
+    return f"{head}\n    {one_line(failure_reason(first))}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
+def _align(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(text_width, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(_pad, row, widths)).rstrip() for row in rows]
 
 
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - columns_of(cell))
+def _pad(cell: str, width: int) -> str:
+    return cell + " " * (width - text_width(cell))
 
 
 _WORDS = re.compile(r"(?!\d+[.)](?: |$)|[-+ ])(?:[A-Za-z0-9 ,:;%()'+-]|\.(?![A-Za-z]))*")
 """Text without Markdown syntax: no markup, no list, and no address that would become a link."""
 
-_MOST_TOLD = 20
-_MOST_FACT_CHARS = 1_000
+_MAX_FAILURES = 20
+_MAX_FACT_CHARS = 1_000
 
 
 def markdown(report: Reported) -> str:
     """Render the report as Markdown: a table of the agents, notes, and collapsed failures."""
     figures = report.figures
-    notes = [f"- {_told(line)}" for each in figures for line in notes_of(each, alone=len(figures) == 1)]
+    notes = [f"- {_inline(line)}" for each in figures for line in notes_of(each, alone=len(figures) == 1)]
     blocks = [
-        [f"### {_told(title_of(report))}"],
+        [f"### {_inline(title_of(report))}"],
         _table([HEADS, *map(row_of, figures)]),
         notes,
         _table(tag_rows(report)),
@@ -226,50 +226,50 @@ def _line(cells: Iterable[str]) -> str:
 
 def _cell(text: str) -> str:
     """Render a table cell, in which a bar would end the cell even in code."""
-    return _told(text).replace("|", r"\|")
+    return _inline(text).replace("|", r"\|")
 
 
-def _told(text: str) -> str:
+def _inline(text: str) -> str:
     """Render plain words and figures unchanged, anything else as code."""
     return text if _WORDS.fullmatch(text) else _code(text)
 
 
 def _code(text: str) -> str:
     """Render a single-line text as code, between more backticks than it contains."""
-    ticks = "`" * (_most_ticks(text) + 1)
+    ticks = "`" * (_longest_backticks(text) + 1)
     edge = " " if "`" in text else ""
     return f"{ticks}{edge}{text}{edge}{ticks}"
 
 
 def _block(text: str) -> Iterator[str]:
     """Render a multi-line text as a code block, with longer fences than it contains."""
-    fence = "`" * max(3, _most_ticks(text) + 1)
-    yield from (f"{fence}text", *map(visible, split_lines(text)), fence)
+    fence = "`" * max(3, _longest_backticks(text) + 1)
+    yield from (f"{fence}text", *map(escape_invisible, split_lines(text)), fence)
 
 
-def _most_ticks(text: str) -> int:
+def _longest_backticks(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _markdown_failures(trials: Sequence[Trial]) -> Iterator[str]:
     if trials:
         yield f"<details><summary>{len(trials):,} did not pass</summary>"
-        for trial in trials[:_MOST_TOLD]:
+        for trial in trials[:_MAX_FAILURES]:
             yield from _markdown_failure(trial)
-        if len(trials) > _MOST_TOLD:
-            yield from ("", f"{len(trials) - _MOST_TOLD:,} more are in the JSON of the report.")
+        if len(trials) > _MAX_FAILURES:
+            yield from ("", f"{len(trials) - _MAX_FAILURES:,} more are in the JSON of the report.")
         yield from ("", "</details>")
 
 
 def _markdown_failure(trial: Trial) -> Iterator[str]:
     agent = f"{trial.agent}{f', repeat {trial.repeat}' if trial.repeat > 1 else ''}"
     yield from ("", f"#### {trial.outcome}: {_code(one_line(trial.case.text, 80))}", "")
-    yield f"{_told(one_line(agent))}: {_code(one_line(why(trial), 120))}"
-    for head, text in facts_of(trial, _MOST_FACT_CHARS).items():
+    yield f"{_inline(one_line(agent))}: {_code(one_line(failure_reason(trial), 120))}"
+    for head, text in facts_of(trial, _MAX_FACT_CHARS).items():
         yield from ("", f"{head}:", "", *_block(text))
 
 
-_MOST_CHARS, _MOST_MESSAGE_CHARS = 20_000, 500
+_MAX_CHARS, _MAX_MESSAGE_CHARS = 20_000, 500
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters not allowed in XML, even escaped: most control characters, lone surrogates, U+FFFE and U+FFFF."""
 
@@ -310,21 +310,23 @@ def _case(suite: str, trial: Trial) -> ElementTree.Element:
     case = ElementTree.Element("testcase", {**names, "time": f"{trial.seconds:.3f}"})
     kind = _KINDS.get(trial.outcome)
     if kind is not None:
-        data = {"message": _text(why(trial), _MOST_MESSAGE_CHARS), "type": trial.outcome}
+        data = {"message": _text(failure_reason(trial), _MAX_MESSAGE_CHARS), "type": trial.outcome}
         node = ElementTree.SubElement(case, kind, {"message": data["message"]} if kind == "skipped" else data)
-        facts = (f"{head.lower()}: {text}" for head, text in facts_of(trial, _MOST_CHARS).items())
+        facts = (f"{head.lower()}: {text}" for head, text in facts_of(trial, _MAX_CHARS).items())
         node.text = None if kind == "skipped" else _text("\n".join(facts))
     return case
 
 
 def _counts(figures: list[Metrics], trials: tuple[Trial, ...]) -> dict[str, str]:
     def count(kind: str) -> str:
-        return str(sum(each.outcomes[name] for each in figures for name, its in _KINDS.items() if its == kind))
+        return str(
+            sum(each.outcomes[name] for each in figures for name, xml_kind in _KINDS.items() if xml_kind == kind)
+        )
 
     seconds = sum(trial.seconds for trial in trials)
     return {"tests": str(len(trials)), "failures": count("failure"), "errors": count("error"), "time": f"{seconds:.3f}"}
 
 
-def _text(text: str, most_chars: int = _MOST_CHARS) -> str:
+def _text(text: str, max_chars: int = _MAX_CHARS) -> str:
     """Redact and shorten a text, and escape the characters that XML does not allow."""
-    return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", cut(hidden(text), most_chars))
+    return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", truncate(redact_stored(text), max_chars))

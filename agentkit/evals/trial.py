@@ -13,7 +13,7 @@ from agentkit.agents.result import RunResult
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case, Score
 from agentkit.event_rendering import call_text, content_text
-from agentkit.events import Milestone, RunEnded, RunStarted
+from agentkit.events import RunEnded, RunStarted, StoredEvent
 from agentkit.messages import Content
 from agentkit.sessions.codec import Data, decode_part, encode_part, from_line, to_line
 from agentkit.sessions.state import RunState
@@ -105,7 +105,7 @@ class Trial:
         """The agents inside a function that started with messages from before the trial."""
         began: dict[str, int] = {}
         for part in () if self.result is None else parts_of(self.result):
-            for each in part.milestones[1:]:  # the first milestone is the function's own
+            for each in part.events[1:]:  # the first stored event is the function's own
                 if isinstance(each, RunStarted):
                     began.setdefault(each.agent, each.history)
         return frozenset(agent for agent, history in began.items() if history)
@@ -126,25 +126,25 @@ def answer_of(result: RunResult[Any]) -> str:
     """The answer of a run as text; a typed answer as JSON."""
     if isinstance(result.value, str):
         return result.value
-    ends = [each for each in result.milestones if isinstance(each, RunEnded)]
+    ends = [each for each in result.events if isinstance(each, RunEnded)]
     return ends[-1].output if ends else ""
 
 
 def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
     """Split the joined result of a conversation into the results of its prompts; for one prompt, `result` itself."""
-    parts: list[list[Milestone]] = []
-    before: Milestone | None = None
-    for milestone in result.milestones:
-        if before is None or (isinstance(before, RunEnded) and isinstance(milestone, RunStarted)):
+    parts: list[list[StoredEvent]] = []
+    before: StoredEvent | None = None
+    for event in result.events:
+        if before is None or (isinstance(before, RunEnded) and isinstance(event, RunStarted)):
             parts.append([])
-        parts[-1].append(milestone)
-        before = milestone
-    return [result] if len(parts) < 2 else [told_by(RunState.of(part), result.run_id) for part in parts]
+        parts[-1].append(event)
+        before = event
+    return [result] if len(parts) < 2 else [result_from_state(RunState.of(part), result.run_id) for part in parts]
 
 
 def prompt_of(result: RunResult[Any]) -> Content:
     """The prompt of a run; empty if it is unknown."""
-    return next((each.prompt for each in result.milestones if isinstance(each, RunStarted)), "")
+    return next((each.prompt for each in result.events if isinstance(each, RunStarted)), "")
 
 
 def transcript_of(result: RunResult[Any]) -> str:
@@ -157,7 +157,7 @@ def transcript_of(result: RunResult[Any]) -> str:
     return "\n".join(lines)
 
 
-def told_by(progress: RunState, run_id: str) -> RunResult[Any]:
+def result_from_state(progress: RunState, run_id: str) -> RunResult[Any]:
     """Build the result from a state; its value is the text of the answer."""
     return RunResult(
         value=progress.text,
@@ -169,16 +169,16 @@ def told_by(progress: RunState, run_id: str) -> RunResult[Any]:
         limit=None if progress.limit is None else progress.limit.limit,
         agent=progress.agent,
         run_id=run_id,
-        milestones=tuple(progress.milestones),
+        events=tuple(progress.events),
     )
 
 
-_PLAIN = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is_finished", "is_unjudged")
+_PLAIN_FIELDS = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is_finished", "is_unjudged")
 
 
 def trial_data(trial: Trial) -> Data:
     """Encode a trial, with its case as an id. Raises SessionError if it cannot be serialised."""
-    data: Data = {"case": trial.case.id, **{name: getattr(trial, name) for name in _PLAIN}}
+    data: Data = {"case": trial.case.id, **{name: getattr(trial, name) for name in _PLAIN_FIELDS}}
     data["scores"] = [_score_data(score) for score in trial.scores]
     if trial.simulating != Usage():
         data["simulating"] = encode_part(trial.simulating)
@@ -192,10 +192,10 @@ def read_trial(data: Mapping[str, Any], cases: Mapping[str, Case]) -> Trial:
     try:
         case = cases[data["case"]]
         scores = tuple(_read_score(each) for each in data["scores"])
-        known = {name: data[name] for name in _PLAIN}
+        plain = {name: data[name] for name in _PLAIN_FIELDS}
         result = RunResult.from_json(to_line(data["result"])) if "result" in data else None
         simulating = decode_part(Usage, data.get("simulating", {}))
-        trial = Trial(case, result=result, scores=scores, simulating=simulating, **known)
+        trial = Trial(case, result=result, scores=scores, simulating=simulating, **plain)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ConfigError) as error:
         raise SessionError(f"This is not a trial of this suite ({type(error).__name__}: {error}).") from error
     _check(trial)
@@ -212,7 +212,7 @@ class TrialCost:
     tool_calls: int
 
     @classmethod
-    def by(cls, trial: Trial, *, is_scored_again: bool = False) -> TrialCost:
+    def of(cls, trial: Trial, *, is_scored_again: bool = False) -> TrialCost:
         """The cost of a trial; only that of its scoring if the run was counted before."""
         if is_scored_again:
             return cls(trial.key, trial.seed, trial.judging, 0)
@@ -226,7 +226,7 @@ class TrialCost:
         return {"case": case, "agent": agent, "repeat": repeat, "seed": self.seed, "spent": data}
 
 
-def read_spent(data: Mapping[str, Any]) -> TrialCost:
+def read_cost(data: Mapping[str, Any]) -> TrialCost:
     """Decode a `TrialCost`. Raises SessionError."""
     try:
         key, spent_data = (data["case"], data["agent"], data["repeat"]), data["spent"]
@@ -240,13 +240,13 @@ def read_spent(data: Mapping[str, Any]) -> TrialCost:
 
 def _check(trial: Trial) -> None:
     """Raise SessionError if a field of the trial is invalid."""
-    fits = (
+    checks = (
         isinstance(trial.agent, str) and isinstance(trial.model, str) and isinstance(trial.error, str),
         type(trial.repeat) is int and (trial.seed is None or type(trial.seed) is int),
         isinstance(trial.seconds, int | float) and 0 <= trial.seconds < math.inf,
         all(isinstance(each, bool) for each in (trial.refused, trial.is_finished, trial.is_unjudged)),
     )
-    if not all(fits):
+    if not all(checks):
         raise SessionError("This is not a trial: one of its fields has the wrong type.")
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.text_encoding import split_lines
 
 _NUMBERS = int | float | None
@@ -32,7 +32,7 @@ class Between:
             raise ConfigError("Between takes one or two numbers, or one or two strings.")
 
 
-Wanted = Mapping[str, Scalar | Sequence[Scalar] | Between]
+MetadataFilter = Mapping[str, Scalar | Sequence[Scalar] | Between]
 """Metadata conditions, all of which a document must meet: a value, one of several values, or a range."""
 
 
@@ -143,10 +143,10 @@ class AddResult:
 
     def __str__(self) -> str:
         """Render the counts, followed by a line for each skipped source and each note, up to a maximum."""
-        left = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
-        left |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
-        left |= {f"note on {source}": note for source, note in self.notes.items()}
-        lines = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
+        remarks = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
+        remarks |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
+        remarks |= {f"note on {source}": note for source, note in self.notes.items()}
+        lines = [escape_invisible(f"{subject}: {why}").replace("\n", "\\n") for subject, why in remarks.items()]
         more = [f"and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
         return "\n".join([self.counts, *lines[:_MAX_LINES], *more])
 
@@ -163,25 +163,25 @@ class SearchScope:
     """The scope of a search: a space of the store, and conditions on the documents."""
 
     space: str
-    metadata: Wanted = field(default_factory=dict)
+    metadata: MetadataFilter = field(default_factory=dict)
     source: str | None = None
     """A source, with `*` as wildcard."""
     kind: str | None = None
 
     def __post_init__(self) -> None:
-        for key, wanted in self.metadata.items():
-            values = [] if isinstance(wanted, Between) else wanted_values(wanted)
+        for key, accepted in self.metadata.items():
+            values = [] if isinstance(accepted, Between) else accepted_values(accepted)
             if not is_text(key) or not all(is_text(value) or isinstance(value, _NUMBERS) for value in values):
                 raise ConfigError(
-                    f"where= takes strings, numbers, lists of them, or Between(low, high). Got {wanted!r}."
+                    f"where= takes strings, numbers, lists of them, or Between(low, high). Got {accepted!r}."
                 )
 
 
-def checked_wanted(where: Wanted | None) -> Wanted:
+def check_filter(where: MetadataFilter | None) -> MetadataFilter:
     """Validate `where=` and return it as a dictionary. Raises ConfigError if it is not a mapping."""
-    given: object = where
-    if given is not None and not isinstance(given, Mapping):
-        raise ConfigError(f"where= takes a dictionary, as in where={{'year': 2024}}; not {given!r:.200}.")
+    value: object = where
+    if value is not None and not isinstance(value, Mapping):
+        raise ConfigError(f"where= takes a dictionary, as in where={{'year': 2024}}; not {value!r:.200}.")
     return dict(where or {})
 
 
@@ -190,11 +190,11 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and "\0" not in value and value.encode("utf-8", "replace").decode() == value
 
 
-def wanted_values(wanted: Scalar | Sequence[Scalar]) -> list[Scalar]:
+def accepted_values(accepted: Scalar | Sequence[Scalar]) -> list[Scalar]:
     """The values of which a document must have one."""
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
-        return list(wanted)
-    return [wanted]
+    if isinstance(accepted, Sequence) and not isinstance(accepted, str):
+        return list(accepted)
+    return [accepted]
 
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|etc|vs|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|vol|pp|TP|PGS|TS)|\b[A-Z])\.$")
@@ -203,7 +203,7 @@ _SENTENCE_END = re.compile(
     "|[\u3002\uff01\uff1f]+[\u300d\u300f\uff09]*"  # Chinese and Japanese, without a following space
     r"|\n(?=\s*[-*+\u2022|]|\s*\d+[.)]\s)"  # a list item or table row
 )
-_FEWEST_CHARS = 100
+_MIN_CHUNK_CHARS = 100
 _MAX_ROW_CHARS = 5_000
 """Longer rows end at a line break even within quotes, which may be unbalanced."""
 
@@ -219,8 +219,8 @@ class ChunkSize:
     overlap_chars: int = 150
 
     def __post_init__(self) -> None:
-        if self.passage_chars < _FEWEST_CHARS:
-            raise ConfigError(f"passage_chars= must be at least {_FEWEST_CHARS}. Got {self.passage_chars!r}.")
+        if self.passage_chars < _MIN_CHUNK_CHARS:
+            raise ConfigError(f"passage_chars= must be at least {_MIN_CHUNK_CHARS}. Got {self.passage_chars!r}.")
         if not 0 <= self.overlap_chars <= self.passage_chars // 2:
             raise ConfigError(
                 f"overlap_chars= must be between 0 and half of passage_chars. Got {self.overlap_chars!r}."
@@ -240,64 +240,64 @@ class _Unit(NamedTuple):
     header: str = ""
 
 
-def cut(blocks: Iterable[DocumentBlock], lengths: ChunkSize) -> list[ChunkDraft]:
+def split_into_chunks(blocks: Iterable[DocumentBlock], lengths: ChunkSize) -> list[ChunkDraft]:
     """Split a document into chunks. Blocks of one section stay together; consecutive small sections are joined."""
     sections = [list(group) for _, group in groupby(blocks, key=lambda block: (block.section, block.page))]
-    return [piece for group in _joined(sections, lengths) for piece in _pieces(group, lengths)]
+    return [piece for group in _join_sections(sections, lengths) for piece in _chunks_of(group, lengths)]
 
 
-def _joined(sections: Iterable[list[DocumentBlock]], lengths: ChunkSize) -> Iterator[list[DocumentBlock]]:
+def _join_sections(sections: Iterable[list[DocumentBlock]], lengths: ChunkSize) -> Iterator[list[DocumentBlock]]:
     """Join neighbouring sections of one page as long as they fit in one chunk.
 
     A small section alone has too little content to be found: measured by `benchmarks/knowledge`.
     """
-    held: list[DocumentBlock] = []
+    group: list[DocumentBlock] = []
     for section in sections:
-        if held and _fits(held, section, lengths.passage_chars):
-            held = held + section
+        if group and _fits(group, section, lengths.passage_chars):
+            group = group + section
             continue
-        if held:
-            yield held
-        held = section
-    if held:
-        yield held
+        if group:
+            yield group
+        group = section
+    if group:
+        yield group
 
 
-def _fits(held: Sequence[DocumentBlock], section: Sequence[DocumentBlock], most: int) -> bool:
+def _fits(group: Sequence[DocumentBlock], section: Sequence[DocumentBlock], max_chars: int) -> bool:
     """Whether a section is small enough, and related to the held ones, to share their chunk."""
-    related = held[0].section[:1] == section[0].section[:1] or not held[0].section
-    size = sum(len(block.text) for block in (*held, *section))
-    return related and held[-1].page == section[0].page and size <= most
+    is_related = group[0].section[:1] == section[0].section[:1] or not group[0].section
+    size = sum(len(block.text) for block in (*group, *section))
+    return is_related and group[-1].page == section[0].page and size <= max_chars
 
 
-def _pieces(blocks: Sequence[DocumentBlock], lengths: ChunkSize) -> Iterator[ChunkDraft]:
+def _chunks_of(blocks: Sequence[DocumentBlock], lengths: ChunkSize) -> Iterator[ChunkDraft]:
     """Split blocks that belong together into chunks."""
-    section = " > ".join(_shared([block.section for block in blocks]))
+    section = " > ".join(_common_headings([block.section for block in blocks]))
     units = [unit for block in blocks for unit in _units(block, lengths.passage_chars)]
-    taken: list[_Unit] = []
-    fresh = size = 0
+    chunk: list[_Unit] = []
+    new_units = size = 0
     for unit in units:
-        if fresh and size + _size([unit]) > lengths.passage_chars:
-            yield _piece(taken, section, blocks[0].page)
-            taken, fresh = _beginning(taken, unit, lengths), 0
-            size = _size(taken)
-        taken.append(unit)
+        if new_units and size + _size([unit]) > lengths.passage_chars:
+            yield _make_chunk(chunk, section, blocks[0].page)
+            chunk, new_units = _repeated_units(chunk, unit, lengths), 0
+            size = _size(chunk)
+        chunk.append(unit)
         size += _size([unit])
-        fresh += 1
-    if fresh:
-        yield _piece(taken, section, blocks[0].page)
+        new_units += 1
+    if new_units:
+        yield _make_chunk(chunk, section, blocks[0].page)
 
 
-def _beginning(taken: Sequence[_Unit], unit: _Unit, lengths: ChunkSize) -> list[_Unit]:
+def _repeated_units(previous: Sequence[_Unit], unit: _Unit, lengths: ChunkSize) -> list[_Unit]:
     """The units to repeat before a unit in a new chunk: the header of its table, or the end of the previous chunk."""
     if not unit.header:
-        return _overlap(taken, unit, lengths)
+        return _overlap(previous, unit, lengths)
     if len(unit.header) + len(unit.text) > lengths.passage_chars:
         return []
     return [_Unit(unit.header, unit.first_line, unit.first_line, unit.gap)]
 
 
-def _shared(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def _common_headings(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """The common leading headings of the sections."""
     for same in zip(*sections, strict=False):
         if len(set(same)) > 1:
@@ -305,40 +305,42 @@ def _shared(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
         yield same[0]
 
 
-def _overlap(taken: Sequence[_Unit], following: _Unit, lengths: ChunkSize) -> list[_Unit]:
+def _overlap(previous: Sequence[_Unit], next_unit: _Unit, lengths: ChunkSize) -> list[_Unit]:
     """The last units, as far as they fit in the overlap before the following one."""
-    room = min(lengths.overlap_chars, lengths.passage_chars - _size([following]))
+    room = min(lengths.overlap_chars, lengths.passage_chars - _size([next_unit]))
     count = 0
-    while (size := _size([taken[-count - 1]])) <= room:  # ends before all units are taken: together they were too long
+    while (
+        size := _size([previous[-count - 1]])
+    ) <= room:  # ends before all units are taken: together they were too long
         room -= size
         count += 1
-    return list(taken[len(taken) - count :])
+    return list(previous[len(previous) - count :])
 
 
 def _size(units: Sequence[_Unit]) -> int:
     return sum(len(unit.text) + len(unit.gap) for unit in units)
 
 
-def _piece(units: Sequence[_Unit], section: str, page: int | None) -> ChunkDraft:
+def _make_chunk(units: Sequence[_Unit], section: str, page: int | None) -> ChunkDraft:
     text = units[0].text + "".join(unit.gap + unit.text for unit in units[1:])
     first, last = units[0].first_line, units[-1].last_line
     return ChunkDraft(text.rstrip(), section, first or None, last or None, page)
 
 
-def _units(block: DocumentBlock, most: int) -> Iterator[_Unit]:
+def _units(block: DocumentBlock, max_chars: int) -> Iterator[_Unit]:
     """Split a block into sentences or lines of code, and overlong ones into pieces."""
     line, gap, read_chars = block.line, "\n\n", 0
     for part in _parts(block):
-        for piece in _short(part, most):
-            text = piece.strip("\n") if block.is_code else piece.strip()
-            skipped = piece[: piece.find(text)].count("\n") if text else 0
+        for part_text in _split_long(part, max_chars):
+            text = part_text.strip("\n") if block.is_code else part_text.strip()
+            skipped = part_text[: part_text.find(text)].count("\n") if text else 0
             if text:
                 first = line + skipped if block.line else 0
                 header = block.header if read_chars >= len(block.header) else ""
                 yield _Unit(text, first, first + text.count("\n") if first else 0, gap, header)
-                gap = "\n" if block.is_code or piece.endswith("\n") else " "
-            line += piece.count("\n")
-            read_chars += len(piece)
+                gap = "\n" if block.is_code or part_text.endswith("\n") else " "
+            line += part_text.count("\n")
+            read_chars += len(part_text)
 
 
 def _parts(block: DocumentBlock) -> list[str]:
@@ -370,11 +372,11 @@ def table_rows(text: str) -> Iterator[str]:
         yield row
 
 
-def _short(part: str, most: int) -> Iterator[str]:
-    """Split a part into pieces of at most `most` characters, at blanks if possible."""
+def _split_long(part: str, max_chars: int) -> Iterator[str]:
+    """Split a part into pieces of at most `max_chars` characters, at blanks if possible."""
     begin = 0
-    while len(part) - begin > most:
-        end = begin + most
+    while len(part) - begin > max_chars:
+        end = begin + max_chars
         at = max(part.rfind(" ", begin + 1, end), part.rfind("\n", begin + 1, end)) + 1 or end
         yield part[begin:at]
         begin = at

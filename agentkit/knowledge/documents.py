@@ -14,7 +14,7 @@ from agentkit.documents.parsing import parse_document
 from agentkit.errors import ToolError
 from agentkit.knowledge.chunks import DocumentBlock, table_rows
 from agentkit.safety.urls import Url, read_url
-from agentkit.tools.web.page_text import decode, kind_of, read_html, without_controls
+from agentkit.tools.web.page_text import decode, kind_of, read_html, remove_controls
 
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.+?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"(={3,}|-{3,}|~{3,}|\^{3,})\s*$")
@@ -40,13 +40,13 @@ class _ProseParser:
     def section(self) -> tuple[str, ...]:
         return tuple(self.headings[level] for level in sorted(self.headings))
 
-    def take(self, line: str, number: int) -> None:
+    def add_line(self, line: str, number: int) -> None:
         """Add a line to the block."""
         if not self.lines:
             self.begin = number
         self.lines.append(line)
 
-    def end(self, *, is_code: bool = False) -> Iterator[DocumentBlock]:
+    def end_block(self, *, is_code: bool = False) -> Iterator[DocumentBlock]:
         """Yield the current block, if it is not empty."""
         lines, self.lines = self.lines, []
         at = 0 if is_code else _table_start(lines)
@@ -59,7 +59,7 @@ class _ProseParser:
         elif any(line.strip() for line in lines):
             yield DocumentBlock("\n".join(lines), self.section, self.begin, is_code=is_code)
 
-    def enter(self, level: int, title: str) -> None:
+    def start_section(self, level: int, title: str) -> None:
         """Start a section, closing those of its level and below."""
         self.headings = {above: text for above, text in self.headings.items() if above < level}
         self.headings[level] = " ".join(title.split())[:_MAX_HEADING_CHARS]
@@ -74,59 +74,59 @@ def _table_start(lines: list[str]) -> int:
     return 0
 
 
-def blocks_of_markdown(text: str) -> Iterator[DocumentBlock]:
+def markdown_blocks(text: str) -> Iterator[DocumentBlock]:
     """The paragraphs, headings and fenced code of Markdown; a heading is part of the section it starts."""
-    reading = _ProseParser()
+    parser = _ProseParser()
     for number, line in enumerate(text.split("\n"), 1):
-        if reading.fence or _FENCE.match(line):
-            yield from _fenced(reading, line, number)
+        if parser.fence or _FENCE.match(line):
+            yield from _parse_fenced(parser, line, number)
         elif not line.strip():
-            yield from reading.end()
+            yield from parser.end_block()
         elif len(line) <= _MAX_HEADING_LINE_CHARS and (heading := _HEADING.match(line)):
-            yield from reading.end()
-            reading.enter(len(heading[1]), heading[2])
-            yield DocumentBlock(line, reading.section, number)
-        elif len(reading.lines) == 1 and (mark := _UNDERLINE.match(line)):
-            reading.enter(_LEVELS[mark[1][0]], reading.lines[0])
-            reading.take(line, number)
-            yield from reading.end()
+            yield from parser.end_block()
+            parser.start_section(len(heading[1]), heading[2])
+            yield DocumentBlock(line, parser.section, number)
+        elif len(parser.lines) == 1 and (mark := _UNDERLINE.match(line)):
+            parser.start_section(_LEVELS[mark[1][0]], parser.lines[0])
+            parser.add_line(line, number)
+            yield from parser.end_block()
         else:
-            reading.take(line, number)
-    yield from reading.end(is_code=bool(reading.fence))
+            parser.add_line(line, number)
+    yield from parser.end_block(is_code=bool(parser.fence))
 
 
-def _fenced(reading: _ProseParser, line: str, number: int) -> Iterator[DocumentBlock]:
+def _parse_fenced(parser: _ProseParser, line: str, number: int) -> Iterator[DocumentBlock]:
     """Parse a line of code, or a fence."""
-    if not reading.fence:
-        yield from reading.end()
+    if not parser.fence:
+        yield from parser.end_block()
         found = _FENCE.match(line)
-        reading.fence = found[1] if found else ""
-        reading.take(line, number)
+        parser.fence = found[1] if found else ""
+        parser.add_line(line, number)
         return
-    reading.take(line, number)
-    if line.strip().startswith(reading.fence) and not line.strip().strip(reading.fence[0]):
-        yield from reading.end(is_code=True)
-        reading.fence = ""
+    parser.add_line(line, number)
+    if line.strip().startswith(parser.fence) and not line.strip().strip(parser.fence[0]):
+        yield from parser.end_block(is_code=True)
+        parser.fence = ""
 
 
-def blocks_of_text(text: str) -> Iterator[DocumentBlock]:
+def text_blocks(text: str) -> Iterator[DocumentBlock]:
     """The paragraphs of plain text."""
-    reading = _ProseParser()
+    parser = _ProseParser()
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            reading.take(line, number)
+            parser.add_line(line, number)
         else:
-            yield from reading.end()
-    yield from reading.end()
+            yield from parser.end_block()
+    yield from parser.end_block()
 
 
-def blocks_of_lines(text: str) -> Iterator[DocumentBlock]:
+def line_blocks(text: str) -> Iterator[DocumentBlock]:
     """Data and logs, which are split at lines."""
     if text.strip():
         yield DocumentBlock(text, (), 1, is_code=True)
 
 
-def blocks_of_table(text: str, section: tuple[str, ...] = (), line: int = 1) -> Iterator[DocumentBlock]:
+def table_blocks(text: str, section: tuple[str, ...] = (), line: int = 1) -> Iterator[DocumentBlock]:
     """A table of comma-separated or tab-separated values, whose first row is its header."""
     plain = text.strip("\n")
     if plain:
@@ -135,7 +135,7 @@ def blocks_of_table(text: str, section: tuple[str, ...] = (), line: int = 1) -> 
         yield DocumentBlock(plain, section, line + skipped, is_code=True, header=header)
 
 
-def blocks_of_sheets(text: str) -> Iterator[DocumentBlock]:
+def sheet_blocks(text: str) -> Iterator[DocumentBlock]:
     """The sheets of a workbook, each a table below its name."""
     starts = [*_SHEET.finditer(text)]
     for found, following in zip(starts, [*starts[1:], None], strict=True):
@@ -143,8 +143,8 @@ def blocks_of_sheets(text: str) -> Iterator[DocumentBlock]:
         table, _, notes = (
             text[found.end() : following.start() if following else len(text)].strip("\n").partition("\n\n")
         )
-        yield from blocks_of_table(table, (found[1],), 0)
-        yield from (replace(block, section=(found[1],)) for block in blocks_of_markdown(notes))
+        yield from table_blocks(table, (found[1],), 0)
+        yield from (replace(block, section=(found[1],)) for block in markdown_blocks(notes))
 
 
 _DEFINITION = re.compile(
@@ -153,8 +153,8 @@ _DEFINITION = re.compile(
 )
 _MEMBERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-_DEEPEST = 3
-_MOST_PARSED_CHARS = 100_000
+_MAX_DEPTH = 3
+_MAX_PARSED_CHARS = 100_000
 """Longer programs are not parsed: a hostile one takes a thousand times its size in memory, and the parser of Python
 3.11 takes time quadratic in the length of an f-string: three seconds at this length.
 """
@@ -163,16 +163,16 @@ _ESCAPE = re.compile(r"\\[^\n'\"]")
 """Escapes replaced before parsing, since invalid ones emit warnings in the host program. Positions do not change."""
 
 
-def blocks_of_python(text: str) -> Iterator[DocumentBlock]:
+def python_blocks(text: str) -> Iterator[DocumentBlock]:
     """The functions, classes and methods of a Python program, and the code between them."""
-    if len(text) > _MOST_PARSED_CHARS:
-        yield from blocks_of_code(text)
+    if len(text) > _MAX_PARSED_CHARS:
+        yield from code_blocks(text)
         return
     lines = text.split("\n")
     try:
         tree = ast.parse(_ESCAPE.sub("__", text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        yield from blocks_of_code(text)
+        yield from code_blocks(text)
         return
     yield from _body(tree.body, lines, (), 1, len(lines))
 
@@ -187,7 +187,7 @@ def _body(
             begin = max(at, _begin(node, lines))
             yield from _block(lines, section, at, begin - 1)
             end, inner = node.end_lineno or begin, (*section, node.name)
-            if isinstance(node, ast.ClassDef) and len(inner) < _DEEPEST:  # one block, plus one for each member
+            if isinstance(node, ast.ClassDef) and len(inner) < _MAX_DEPTH:  # one block, plus one for each member
                 yield from _body(node.body, lines, inner, begin, end)
             else:
                 yield from _block(lines, inner, begin, end)
@@ -211,39 +211,39 @@ def _block(lines: list[str], section: tuple[str, ...], first: int, last: int) ->
         yield DocumentBlock(text, section, first, is_code=True)
 
 
-def blocks_of_code(text: str) -> Iterator[DocumentBlock]:
+def code_blocks(text: str) -> Iterator[DocumentBlock]:
     """Split a program at unindented lines after a blank line; each part is named by its first definition."""
     lines = text.split("\n")
-    starts = [1, *(number for number in range(2, len(lines) + 1) if _begins(lines, number)), len(lines) + 1]
+    starts = [1, *(number for number in range(2, len(lines) + 1) if _begins_block(lines, number)), len(lines) + 1]
     for first, following in pairwise(starts):
         named = next((found for line in lines[first - 1 : following - 1] if (found := _DEFINITION.match(line))), None)
         yield from _block(lines, (named[1],) if named else (), first, following - 1)
 
 
-def _begins(lines: list[str], number: int) -> bool:
+def _begins_block(lines: list[str], number: int) -> bool:
     line = lines[number - 1]
     return bool(line) and not line[0].isspace() and line[0] not in "})]" and not lines[number - 2].strip()
 
 
-READING_VERSION = 2
+PARSER_VERSION = 2
 """Increased when parsing changes, so that documents are parsed again."""
 
-_NOWHERE = Url("http", "file.invalid", 80, "/")
-_LINK_NOWHERE = re.compile(r"\[([^\[\]]*)\]\(<?http://file\.invalid[^)]*\)")
+_UNKNOWN_BASE = Url("http", "file.invalid", 80, "/")
+_RELATIVE_LINK = re.compile(r"\[([^\[\]]*)\]\(<?http://file\.invalid[^)]*\)")
 
 Reader = Callable[[str], Iterable[DocumentBlock]]
 _READERS: Mapping[str, Reader] = {
-    "markdown": blocks_of_markdown,
-    "text": blocks_of_text,
-    "data": blocks_of_lines,
-    "python": blocks_of_python,
-    "code": blocks_of_code,
+    "markdown": markdown_blocks,
+    "text": text_blocks,
+    "data": line_blocks,
+    "python": python_blocks,
+    "code": code_blocks,
 }
 _WORKBOOK, _TABLE_SUFFIXES = b"xl/workbook.xml", (".csv", ".tsv")
 KINDS = ("markdown", "text", "html", "pdf", "office", "python", "code", "data")
 """The supported document formats."""
 
-_KINDS_OF_SUFFIXES: Mapping[str, str] = {
+_SUFFIXES_BY_KIND: Mapping[str, str] = {
     "markdown": "md markdown mdx rst adoc",
     "html": "html htm xhtml",
     "pdf": "pdf",
@@ -252,7 +252,7 @@ _KINDS_OF_SUFFIXES: Mapping[str, str] = {
     "css scss",
     "data": "json jsonl csv tsv yaml yml toml ini cfg xml log",
 }
-_SUFFIXES = {suffix: kind for kind, suffixes in _KINDS_OF_SUFFIXES.items() for suffix in suffixes.split()}
+_SUFFIXES = {suffix: kind for kind, suffixes in _SUFFIXES_BY_KIND.items() for suffix in suffixes.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,19 +272,19 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
     """
     document = parse_document(body)
     if document is not None and document.kind != "pdf":
-        reader = blocks_of_sheets if _WORKBOOK in body else blocks_of_markdown
-        return Content("office", document.title, _without_lines(reader(document.text)), document.note)
+        reader = sheet_blocks if _WORKBOOK in body else markdown_blocks
+        return Content("office", document.title, _without_line_numbers(reader(document.text)), document.note)
     if document is not None:
-        found = ((block.text, page) for page, text in enumerate(document.pages, 1) for block in blocks_of_text(text))
+        found = ((block.text, page) for page, text in enumerate(document.pages, 1) for block in text_blocks(text))
         blocks = tuple(DocumentBlock(text, (), 0, page) for text, page in found)
         return Content("pdf", document.title, blocks, document.note)
     kind = _kind(body, name, content_type)
     decoded = decode(body, content_type)
-    text = without_controls(decoded.text)
+    text = remove_controls(decoded.text)
     if kind == "html":
         content = _read_html(text, name)
     elif PurePath(name).suffix.lower() in _TABLE_SUFFIXES:
-        content = Content(kind, "", tuple(blocks_of_table(text)))
+        content = Content(kind, "", tuple(table_blocks(text)))
     else:
         content = read_text(text, kind)
     return replace(content, note=" ".join(filter(None, (decoded.note, content.note))))
@@ -312,15 +312,15 @@ def _kind(body: bytes, name: str, content_type: str) -> str:
 def _read_html(text: str, name: str) -> Content:
     """Parse a web page as Markdown, without line numbers, since they differ from those of the source."""
     parsed = read_url(name)
-    base = parsed if isinstance(parsed, Url) else _NOWHERE
+    base = parsed if isinstance(parsed, Url) else _UNKNOWN_BASE
     page = read_html(text, base)
     if page.error:
         raise ToolError(page.error)
-    plain = _LINK_NOWHERE.sub(r"\1", page.text)
+    plain = _RELATIVE_LINK.sub(r"\1", page.text)
     note = " ".join(filter(None, [page.note, f"{page.cut}." if page.cut else ""]))
-    return Content("html", page.title, _without_lines(blocks_of_markdown(plain)), note)
+    return Content("html", page.title, _without_line_numbers(markdown_blocks(plain)), note)
 
 
-def _without_lines(blocks: Iterable[DocumentBlock]) -> tuple[DocumentBlock, ...]:
+def _without_line_numbers(blocks: Iterable[DocumentBlock]) -> tuple[DocumentBlock, ...]:
     """Remove line numbers from blocks whose text is not the document itself."""
     return tuple(replace(each, line=0, page=None) for each in blocks)

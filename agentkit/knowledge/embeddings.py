@@ -38,7 +38,7 @@ BATCH = 64
 """The number of texts embedded in one call."""
 
 _FUNCTION = "a function"
-_MAKERS = "vectors"
+_MODEL_SPACE = "vectors"
 
 
 class Vectors:
@@ -48,55 +48,55 @@ class Vectors:
     """
 
     def __init__(self, store: ChunkStore, space: str, of_passages: Embed, of_questions: Embed, name: str) -> None:
-        self._store, self._space, self._makers = store, space, f"{_MAKERS}/{space}"
-        self._of_passages, self._of_questions, self.name = of_passages, of_questions, name
+        self._store, self._space, self._model_space = store, space, f"{_MODEL_SPACE}/{space}"
+        self._embed_passages, self._embed_questions, self.name = of_passages, of_questions, name
         self._lock, self.usage = Lock(), NO_USAGE
 
-    def of_passages(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
         """Return a unit vector for each chunk. Raises ConfigError for an invalid answer, and ModelError.
 
         Also raises ConfigError if another model made the stored vectors.
         """
         self.check()
-        if not self._made_by():
-            self._store.keep_place(self._makers, self.name, {})
+        if not self._stored_model():
+            self._store.add_place(self._model_space, self.name, {})
         batches = (list(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH))
-        return [vector for batch in batches for vector in self._checked(self._of_passages, batch)]
+        return [vector for batch in batches for vector in self._unit_vectors(self._embed_passages, batch)]
 
-    def of_question(self, question: str) -> Vector:
+    def embed_question(self, question: str) -> Vector:
         """Return the unit vector of a question."""
-        return self._checked(self._of_questions, [question])[0]
+        return self._unit_vectors(self._embed_questions, [question])[0]
 
     def check(self) -> None:
         """Raise ConfigError if another model made the stored vectors, which are then not comparable."""
-        made_by = self._made_by()
-        if made_by and made_by != self.name:
+        stored_model = self._stored_model()
+        if stored_model and stored_model != self.name:
             raise ConfigError(
-                f"The stored vectors were made by {made_by}, but embed= is {self.name}: their vectors cannot be "
+                f"The stored vectors were made by {stored_model}, but embed= is {self.name}: their vectors cannot be "
                 f"compared. Use the same model or function, or replace all vectors with embed_again() or the command "
                 f"agentkit knowledge embed MODEL."
             )
 
-    def make_rest(self) -> int:
+    def embed_missing(self) -> int:
         """Embed the chunks without a vector; return their number."""
         count = 0
-        while rest := self._store.without_vector(self._space, BATCH):
-            vectors = self.of_passages(list(rest.values()))
-            self._store.give_vectors(dict(zip(rest, vectors, strict=True)))
-            count += len(rest)
+        while missing := self._store.without_vector(self._space, BATCH):
+            vectors = self.embed_passages(list(missing.values()))
+            self._store.set_vectors(dict(zip(missing, vectors, strict=True)))
+            count += len(missing)
         return count
 
-    def make_again(self) -> int:
+    def embed_all_again(self) -> int:
         """Replace all vectors, whichever model made them; return their number."""
         self._store.drop_vectors(self._space)
-        self._store.drop_places(self._makers, self._store.places(self._makers))
-        return self.make_rest()
+        self._store.drop_places(self._model_space, self._store.places(self._model_space))
+        return self.embed_missing()
 
-    def _made_by(self) -> str:
+    def _stored_model(self) -> str:
         """The name of the model that made the stored vectors; empty if unknown."""
-        return next(iter(self._store.places(self._makers)), "")
+        return next(iter(self._store.places(self._model_space)), "")
 
-    def _checked(self, function: Embed, texts: list[str]) -> list[Vector]:
+    def _unit_vectors(self, function: Embed, texts: list[str]) -> list[Vector]:
         """Call an embedding function and return unit vectors. Raises ConfigError for an invalid answer."""
         answer = function(texts)
         usage = getattr(answer, "usage", None)
@@ -104,22 +104,22 @@ class Vectors:
             with self._lock:
                 self.usage += usage
         try:
-            given: list[Any] = [[float(number) for number in vector] for vector in answer]
+            vectors: list[Any] = [[float(number) for number in vector] for vector in answer]
         except (TypeError, ValueError) as error:
             raise ConfigError(f"embed= must return a list of vectors, which are lists of numbers: {error}.") from error
-        sizes = sorted({len(vector) for vector in given})
-        if len(given) != len(texts) or len(sizes) > 1:
+        sizes = sorted({len(vector) for vector in vectors})
+        if len(vectors) != len(texts) or len(sizes) > 1:
             raise ConfigError(
-                f"embed= received {len(texts)} texts and returned {len(given)} vectors, of lengths {sizes}."
+                f"embed= received {len(texts)} texts and returned {len(vectors)} vectors, of lengths {sizes}."
             )
-        lengths = [math.hypot(*vector) for vector in given]
+        lengths = [math.hypot(*vector) for vector in vectors]
         if not all(map(math.isfinite, lengths)):
             raise ConfigError("embed= returned a vector with a number that is not finite.")
-        pairs = zip(given, lengths, strict=True)
+        pairs = zip(vectors, lengths, strict=True)
         return [[number / length for number in vector] if length else vector for vector, length in pairs]
 
 
-def vectors_in(
+def open_vectors(
     store: ChunkStore, space: str, embed: Embedding | None, embed_question: Embedding | None
 ) -> Vectors | None:
     """The vectors of a space; None without an embedding function. Raises ConfigError for an invalid one, NoProvider."""
@@ -127,31 +127,31 @@ def vectors_in(
         if embed_question is not None:
             raise ConfigError("embed_question= requires embed=, which computes the vectors of the passages.")
         return None
-    of_passages, name = _function("embed", embed)
-    of_questions = of_passages if embed_question is None else _function("embed_question", embed_question)[0]
+    of_passages, name = _embedding_function("embed", embed)
+    of_questions = of_passages if embed_question is None else _embedding_function("embed_question", embed_question)[0]
     return Vectors(store, space, of_passages, of_questions, name)
 
 
-def _function(argument: str, given: Embedding) -> tuple[Embed, str]:
+def _embedding_function(argument: str, embedding: Embedding) -> tuple[Embed, str]:
     """The embedding function, and its name."""
-    if isinstance(given, str):
+    if isinstance(embedding, str):
         from agentkit.llm.client import LLM
 
-        given = LLM(model=given)
-    embed = getattr(given, "embed", None)
-    if callable(embed) and isinstance(model := getattr(given, "model", None), str):
-        length = getattr(given, "settings", {}).get("dimensions")
+        embedding = LLM(model=embedding)
+    embed = getattr(embedding, "embed", None)
+    if callable(embed) and isinstance(model := getattr(embedding, "model", None), str):
+        length = getattr(embedding, "settings", {}).get("dimensions")
         return embed, f"{model} with dimensions={length}" if length else model
-    refuse_awaiting(argument, given)
-    if not callable(given):
+    refuse_async(argument, embedding)
+    if not callable(embedding):
         raise ConfigError(
             f"{argument}= takes an LLM, the name of an embedding model, or a function from a list of texts to a list "
-            f"of vectors. Got {given!r}."
+            f"of vectors. Got {embedding!r}."
         )
-    return given, _FUNCTION
+    return embedding, _FUNCTION
 
 
-def refuse_awaiting(argument: str, function: object) -> None:
+def refuse_async(argument: str, function: object) -> None:
     """Raise ConfigError for an async function: adding and searching are synchronous."""
     if callable(function) and is_asynchronous(function):
         raise ConfigError(

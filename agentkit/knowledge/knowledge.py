@@ -16,7 +16,7 @@ from typing import Any, Never, Self
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Label
-from agentkit.documents.search_terms import terms_of
+from agentkit.documents.search_terms import search_terms
 from agentkit.errors import ConfigError, MissingExtra, ToolError
 from agentkit.event_rendering import is_shallow
 from agentkit.knowledge.chunks import (
@@ -24,24 +24,24 @@ from agentkit.knowledge.chunks import (
     Chunk,
     ChunkSize,
     Document,
+    MetadataFilter,
     SearchScope,
-    Wanted,
-    checked_wanted,
-    cut,
+    check_filter,
     is_text,
+    split_into_chunks,
 )
-from agentkit.knowledge.documents import KINDS, READING_VERSION, Content, read, read_text
-from agentkit.knowledge.embeddings import Embedding, refuse_awaiting, vectors_in
-from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wordings
+from agentkit.knowledge.documents import KINDS, PARSER_VERSION, Content, read, read_text
+from agentkit.knowledge.embeddings import Embedding, open_vectors, refuse_async
+from agentkit.knowledge.ranking import Rerank, Rewrite, apply_reranking, fuse_rankings, search_queries
 from agentkit.knowledge.stores import Place, store_at
-from agentkit.knowledge.stores.store import ChunkStore, StoredDocument, embedded_text
+from agentkit.knowledge.stores.store import ChunkStore, StoredDocument, text_to_embed
 from agentkit.portable_files import CLOEXEC, NONBLOCK
 from agentkit.safety.paths import secret
 from agentkit.safety.urls import AddressRules
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.tool import Tool
-from agentkit.tools.web.connection import WebConnection, WebFailure, refused
-from agentkit.tools.web.page_text import enclosed, without_controls
+from agentkit.tools.web.connection import WebConnection, WebFailure, status_failure
+from agentkit.tools.web.page_text import enclose, remove_controls
 from agentkit.usage import NO_USAGE, Usage, is_whole
 
 _CANDIDATES = 50
@@ -57,7 +57,7 @@ class Collection:
     def __init__(self, place: Place, space: str, embed: Embedding | None, embed_question: Embedding | None) -> None:
         self.store: ChunkStore = store_at(place)
         self._space = space
-        self._vectors = vectors_in(self.store, space, embed, embed_question)
+        self._vectors = open_vectors(self.store, space, embed, embed_question)
 
     def __enter__(self) -> Self:
         return self
@@ -78,24 +78,26 @@ class Collection:
             raise ConfigError(
                 "Semantic search needs embeddings: pass embed=, such as embed='openai:text-embedding-3-small'."
             )
-        return self._vectors.make_again()
+        return self._vectors.embed_all_again()
 
     def close(self) -> None:
         """Close the file; the next use reopens it."""
         self.store.close()
 
-    def _ranked(self, scope: SearchScope, queries: Sequence[str], limit: int) -> list[tuple[int, float]]:
+    def _rank(self, scope: SearchScope, queries: Sequence[str], limit: int) -> list[tuple[int, float]]:
         """Rank chunks: numbers with scores, the best first. With a single ranking, the scores are those of the words.
 
         Several rankings, of rewritten questions and of vectors, are fused.
         """
-        count, made = max(_CANDIDATES, limit), self._vectors
-        by_words = [self.store.find_words(scope, terms_of(query), count) for query in queries]
-        if made is not None:
-            made.check()
-            asked = [made.of_question(query) for query in queries if query.strip()]
-            return fused(by_words, [self.store.find_vector(scope, vector, count) for vector in asked])
-        return by_words[0] if len(by_words) == 1 else fused(by_words)
+        count, vectors = max(_CANDIDATES, limit), self._vectors
+        by_words = [self.store.find_words(scope, search_terms(query), count) for query in queries]
+        if vectors is not None:
+            vectors.check()
+            question_vectors = [vectors.embed_question(query) for query in queries if query.strip()]
+            return fuse_rankings(
+                by_words, [self.store.find_vector(scope, vector, count) for vector in question_vectors]
+            )
+        return by_words[0] if len(by_words) == 1 else fuse_rankings(by_words)
 
 
 def check_search(question: object, limit: object) -> None:
@@ -106,7 +108,7 @@ def check_search(question: object, limit: object) -> None:
         raise ConfigError(f"limit= takes a whole number of at least 1. Got {limit!r}.")
 
 
-def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return metadata as the store would. Raises ConfigError if it is not JSON."""
     try:
         checked = dict(json.loads(json.dumps(dict(metadata or {}), allow_nan=False)))
@@ -123,12 +125,12 @@ _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packa
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A document that was found: if it cannot be read, `body` is None and `fault` is the reason."""
+    """A document that was found: if it cannot be read, `body` is None and `problem` is the reason."""
 
     source: str
     body: bytes | None = None
     content_type: str = ""
-    fault: str = ""
+    problem: str = ""
 
 
 def is_url(place: str) -> bool:
@@ -136,7 +138,7 @@ def is_url(place: str) -> bool:
     return place.lower().startswith(("http://", "https://"))
 
 
-def spelled(place: str | os.PathLike[str]) -> str:
+def normalise_place(place: str | os.PathLike[str]) -> str:
     """Normalise a place: a URL is unchanged, a path becomes absolute. Raises ConfigError for anything else."""
     try:
         text = os.fspath(place)
@@ -149,7 +151,7 @@ def spelled(place: str | os.PathLike[str]) -> str:
     return text if is_url(text) else os.path.realpath(Path(text).expanduser())
 
 
-def _usual_folders(file: str) -> tuple[str, ...]:
+def _default_folders(file: str) -> tuple[str, ...]:
     """The default folders of knowledge: the current one, and the one of its file, if it is stored in a file.
 
     The user's home and its parents are excluded as too broad.
@@ -158,7 +160,7 @@ def _usual_folders(file: str) -> tuple[str, ...]:
     places = [os.path.realpath(Path(file).parent)] if file else []
     with contextlib.suppress(OSError):  # the current folder can have been removed
         places.append(os.path.realpath(Path.cwd()))
-    return tuple(place for place in dict.fromkeys(places) if not _holds(place, home))
+    return tuple(place for place in dict.fromkeys(places) if not _contains(place, home))
 
 
 def is_inside(place: str, folders: Iterable[str]) -> bool:
@@ -167,26 +169,26 @@ def is_inside(place: str, folders: Iterable[str]) -> bool:
         real = os.path.realpath(place)
     except (OSError, ValueError):
         return False
-    return any(_holds(folder, real) for folder in folders)
+    return any(_contains(folder, real) for folder in folders)
 
 
-def _holds(folder: str, place: str) -> bool:
+def _contains(folder: str, place: str) -> bool:
     return place == folder or place.startswith(f"{folder.rstrip('/')}/")
 
 
-def found_in_file(path: str, without: tuple[str, ...] = ()) -> FoundDocument:
+def read_document_file(path: str, without: tuple[str, ...] = ()) -> FoundDocument:
     """Read a file. Files that may contain secrets, and those in `without`, are not read."""
     if not is_text(path):
-        return FoundDocument(ascii(path), fault="its name is not valid text")
+        return FoundDocument(ascii(path), problem="its name is not valid text")
     reason = secret(path)
     if reason:
-        return FoundDocument(path, fault=f"it may contain {reason}")
+        return FoundDocument(path, problem=f"it may contain {reason}")
     if path in without:
-        return FoundDocument(path, fault="it is the file of this knowledge store")
+        return FoundDocument(path, problem="it is the file of this knowledge store")
     try:
         return FoundDocument(path, _read(path))
     except (OSError, ToolError) as error:
-        return FoundDocument(path, fault=getattr(error, "strerror", None) or str(error))
+        return FoundDocument(path, problem=getattr(error, "strerror", None) or str(error))
 
 
 def files_below(folder: str) -> Iterator[str]:
@@ -214,9 +216,9 @@ def _read(path: str) -> bytes:
 
 KnowledgeTool = Tool[..., dict[str, Any]]
 
-MOST_PASSAGES = 20
-_CITE = "Cite the source and position after each claim. State only facts that a passage contains."
-_NOTHING = "No passage was found. Try other words, or say that the documents do not contain the answer."
+MAX_PASSAGES = 20
+_CITATION_NOTE = "Cite the source and position after each claim. State only facts that a passage contains."
+_NOT_FOUND_NOTE = "No passage was found. Try other words, or say that the documents do not contain the answer."
 
 
 def knowledge_tool(search: Callable[..., list[Chunk]], name: str, *, is_private: bool) -> KnowledgeTool:
@@ -235,32 +237,36 @@ def knowledge_tool(search: Callable[..., list[Chunk]], name: str, *, is_private:
         Returns:
             query, status (ok, empty), and passages: text, source, position, section and score of each, the best first.
         """
-        found = search(query, source=without_controls(source) or None)
-        remarks = {"note": _CITE, "untrusted": True} if found else {"note": _NOTHING}
-        return {"query": query, "status": "ok" if found else "empty", "passages": list(map(_shown, found))} | remarks
+        found = search(query, source=remove_controls(source) or None)
+        remarks = {"note": _CITATION_NOTE, "untrusted": True} if found else {"note": _NOT_FOUND_NOTE}
+        return {
+            "query": query,
+            "status": "ok" if found else "empty",
+            "passages": list(map(_passage_data, found)),
+        } | remarks
 
     labels = {Label.UNTRUSTED, Label.PRIVATE} if is_private else {Label.UNTRUSTED}
     return Tool(search_knowledge, name, labels=labels, idempotent=True)
 
 
-def _shown(passage: Chunk) -> dict[str, Any]:
+def _passage_data(passage: Chunk) -> dict[str, Any]:
     """Build the data about a chunk that is sent to the model; empty values are omitted."""
     data = {
-        "source": without_controls(passage.source),
+        "source": remove_controls(passage.source),
         "title": passage.title,
         "section": passage.section,
         "position": passage.position,
         "score": float(f"{passage.score:.3g}"),  # with few documents, all scores are small
-        "text": enclosed(passage.text, "the source"),
+        "text": enclose(passage.text, "the source"),
     }
     return {key: value for key, value in data.items() if value != ""}
 
 
-_RERANKED = 20
+_MAX_RERANKED = 20
 """The maximum number of chunks passed to `rerank=`."""
 
 _SPACE = "knowledge"
-_MEANT = "A URL must begin with https:// or http://. To add text, use add_text()."
+_PLACE_HINT = "A URL must begin with https:// or http://. To add text, use add_text()."
 
 
 class Knowledge(Collection):
@@ -298,16 +304,16 @@ class Knowledge(Collection):
         folder: str | os.PathLike[str] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(Knowledge, unknown)
-        super().__init__(place, f"{_SPACE}/{without_controls(name)}", embed, embed_question)
+        check_unknown_arguments(Knowledge, unknown)
+        super().__init__(place, f"{_SPACE}/{remove_controls(name)}", embed, embed_question)
         self.name = name
-        refuse_awaiting("rewrite", rewrite)
-        refuse_awaiting("rerank", rerank)
+        refuse_async("rewrite", rewrite)
+        refuse_async("rerank", rerank)
         self._rewrite, self._rerank = rewrite, rerank
-        self._cut = ChunkSize(passage_chars, overlap_chars)
+        self._chunk_size = ChunkSize(passage_chars, overlap_chars)
         self._connection = connection or WebConnection(AddressRules())
         files: tuple[str, ...] = getattr(self.store, "files", ())
-        self._folders = _usual_folders(next(iter(files), "")) if folder is None else (spelled(folder),)
+        self._folders = _default_folders(next(iter(files), "")) if folder is None else (normalise_place(folder),)
         self._added: set[str] = set()
 
     def __repr__(self) -> str:
@@ -326,9 +332,9 @@ class Knowledge(Collection):
         contain secrets. Unreadable documents are listed in the result, with the reason. Raises ConfigError if a file or
         folder does not exist and was never added.
         """
-        known = checked_metadata(metadata)
+        known = check_metadata(metadata)
         report = AddResult()
-        for place in map(spelled, places):
+        for place in map(normalise_place, places):
             report += self._add_place(place, known)
             self._added.add(place)
         return report
@@ -345,17 +351,17 @@ class Knowledge(Collection):
         """Add a text under a name. Its kind is markdown, text, python, code or data."""
         if kind not in KINDS or kind in ("html", "office", "pdf"):
             raise ConfigError(f"kind= takes markdown, text, python, code or data. Got {kind!r}.")
-        plain, name = without_controls(text), without_controls(source)
+        plain, name = remove_controls(text), remove_controls(source)
         if not name or is_url(name) or "\n" in name:
             raise ConfigError("source= takes a name of one line for the text. For a web page, use add().")
-        known = checked_metadata(metadata)
-        given = without_controls(title)
-        fingerprint = self._fingerprint(plain.encode(), [kind, given, known])
+        known = check_metadata(metadata)
+        given_title = remove_controls(title)
+        fingerprint = self._fingerprint(plain.encode(), [kind, given_title, known])
         before = next((each for each in self.store.documents(self._space, name) if each.source == name), None)
         if before is not None and before.fingerprint == fingerprint:
             return AddResult(unchanged=(name,))
         content = read_text(plain, kind)
-        return self._keep(replace(content, title=given or content.title), name, fingerprint, known, before)
+        return self._store(replace(content, title=given_title or content.title), name, fingerprint, known, before)
 
     @property
     def outside(self) -> tuple[str, ...]:
@@ -390,8 +396,8 @@ class Knowledge(Collection):
 
         A removed folder is no longer updated by `refresh`.
         """
-        places = [name for source in sources for name in (os.fspath(source), spelled(source))]
-        below = [source for place in dict.fromkeys(places) for source in self._known_at(place)]
+        places = [name for source in sources for name in (os.fspath(source), normalise_place(source))]
+        below = [source for place in dict.fromkeys(places) for source in self._documents_below(place)]
         self.store.drop_places(self._space, places)
         return self.store.remove(self._space, dict.fromkeys(below))
 
@@ -400,7 +406,7 @@ class Knowledge(Collection):
         question: str,
         limit: int = 5,
         *,
-        where: Wanted | None = None,
+        where: MetadataFilter | None = None,
         source: str | None = None,
         kind: str | None = None,
         **unknown: Never,
@@ -410,24 +416,24 @@ class Knowledge(Collection):
         `where` specifies metadata that a document must have: a value, one of several, or `Between(low, high)`. `source`
         is a source with `*` as wildcard, `kind` one of the formats.
         """
-        refuse_made(Knowledge.search, unknown)
+        check_unknown_arguments(Knowledge.search, unknown)
         check_search(question, limit)
         if kind is not None and kind not in KINDS:
             raise ConfigError(f"kind= takes one of {', '.join(KINDS)}. Got {kind!r:.200}.")
-        scope = SearchScope(self._space, checked_wanted(where), without_controls(source) if source else None, kind)
-        queries = wordings(question, self._rewrite)
-        found = self._ranked(scope, queries, limit)
-        found = found[: max(limit, _RERANKED) if self._rerank else limit]
+        scope = SearchScope(self._space, check_filter(where), remove_controls(source) if source else None, kind)
+        queries = search_queries(question, self._rewrite)
+        found = self._rank(scope, queries, limit)
+        found = found[: max(limit, _MAX_RERANKED) if self._rerank else limit]
         known = self.store.passages([number for number, _ in found])
         passages = [replace(known[number], score=score) for number, score in found if number in known]
-        return reranked(question, passages, self._rerank)[:limit]
+        return apply_reranking(question, passages, self._rerank)[:limit]
 
     def as_tool(
         self,
         name: str = "search_knowledge",
         *,
         limit: int = 5,
-        where: Wanted | None = None,
+        where: MetadataFilter | None = None,
         is_private: bool = True,
         **unknown: Never,
     ) -> KnowledgeTool:
@@ -436,48 +442,48 @@ class Knowledge(Collection):
         Its results are labelled untrusted and, unless `is_private` is false, private. `where` limits what the model can
         find.
         """
-        refuse_made(Knowledge.as_tool, unknown)
-        if not 1 <= limit <= MOST_PASSAGES:
-            raise ConfigError(f"limit= takes a number from 1 to {MOST_PASSAGES}. Got {limit!r}.")
+        check_unknown_arguments(Knowledge.as_tool, unknown)
+        if not 1 <= limit <= MAX_PASSAGES:
+            raise ConfigError(f"limit= takes a number from 1 to {MAX_PASSAGES}. Got {limit!r}.")
         return knowledge_tool(partial(self.search, limit=limit, where=where), name, is_private=is_private)
 
     def _add_place(self, place: str, metadata: Mapping[str, Any]) -> AddResult:
         """Update one place: store its documents, and remove those that no longer exist."""
-        before = self._known_at(place)
+        before = self._documents_below(place)
         report = AddResult()
-        there: set[str] = set()
-        for found in self._documents_at(place):
-            there.add(found.source)
-            report += self._keep_found(found, metadata, before.get(found.source))
-        if not there and not before and not Path(place).is_dir():
-            raise ConfigError(f"The file or folder {place} does not exist. {_MEANT}")
-        report += AddResult(removed=tuple(self.store.remove(self._space, sorted(before.keys() - there))))
-        self.store.keep_place(self._space, place, metadata)
+        present: set[str] = set()
+        for found in self._read_documents(place):
+            present.add(found.source)
+            report += self._store_found(found, metadata, before.get(found.source))
+        if not present and not before and not Path(place).is_dir():
+            raise ConfigError(f"The file or folder {place} does not exist. {_PLACE_HINT}")
+        report += AddResult(removed=tuple(self.store.remove(self._space, sorted(before.keys() - present))))
+        self.store.add_place(self._space, place, metadata)
         if self._vectors is not None:
-            self._vectors.make_rest()
+            self._vectors.embed_missing()
         return report
 
-    def _known_at(self, place: str) -> dict[str, Document]:
+    def _documents_below(self, place: str) -> dict[str, Document]:
         """The documents that were added from a place, by source."""
         folder = f"{place.removesuffix('/')}/"
         known = self.store.documents(self._space, place)
         return {each.source: each for each in known if each.source == place or each.source.startswith(folder)}
 
-    def _documents_at(self, place: str) -> Iterable[FoundDocument]:
+    def _read_documents(self, place: str) -> Iterable[FoundDocument]:
         if is_url(place):  # with the checks of `fetch_url`: address rules, size limit, redirects checked again
             reply = self._connection.get(place)
-            failure = reply if isinstance(reply, WebFailure) else refused(reply)
+            failure = reply if isinstance(reply, WebFailure) else status_failure(reply)
             if failure is not None or isinstance(reply, WebFailure):
-                return [FoundDocument(place, fault=failure.error if failure else "")]
+                return [FoundDocument(place, problem=failure.error if failure else "")]
             return [FoundDocument(place, reply.body, reply.headers.get("content-type", ""), reply.cut)]
         files = files_below(place) if Path(place).is_dir() else [place] if os.path.lexists(place) else []
         own: tuple[str, ...] = getattr(self.store, "files", ())
-        return (found_in_file(path, own) for path in files)
+        return (read_document_file(path, own) for path in files)
 
-    def _keep_found(self, found: FoundDocument, metadata: Mapping[str, Any], before: Document | None) -> AddResult:
+    def _store_found(self, found: FoundDocument, metadata: Mapping[str, Any], before: Document | None) -> AddResult:
         """Store a document unless it is unchanged."""
         if found.body is None:
-            return AddResult(skipped={found.source: found.fault})
+            return AddResult(skipped={found.source: found.problem})
         fingerprint = self._fingerprint(found.body, [found.content_type, metadata])
         if before is not None and before.fingerprint == fingerprint:
             return AddResult(unchanged=(found.source,))
@@ -486,24 +492,24 @@ class Knowledge(Collection):
         except (ToolError, MissingExtra) as error:
             removed = self.store.remove(self._space, [found.source])
             return AddResult(removed=tuple(removed), skipped={found.source: str(error)})
-        return self._keep(content, found.source, fingerprint, metadata, before)
+        return self._store(content, found.source, fingerprint, metadata, before)
 
-    def _keep(
+    def _store(
         self, content: Content, source: str, fingerprint: str, metadata: Mapping[str, Any], before: Document | None
     ) -> AddResult:
-        pieces = cut(content.blocks, self._cut)
+        chunks = split_into_chunks(content.blocks, self._chunk_size)
         vectors = None
         if self._vectors is not None:
-            texts = [embedded_text(content.title, piece.section, piece.text) for piece in pieces]
-            vectors = self._vectors.of_passages(texts)
+            texts = [text_to_embed(content.title, piece.section, piece.text) for piece in chunks]
+            vectors = self._vectors.embed_passages(texts)
         document = Document(source, content.title, content.kind, fingerprint, time.time(), metadata)
-        self.store.put(self._space, StoredDocument(document, pieces, vectors))
+        self.store.put(self._space, StoredDocument(document, chunks, vectors))
         sources, notes = (source,), {source: content.note} if content.note else {}
         return AddResult(
-            updated=sources if before else (), added=() if before else sources, passages=len(pieces), notes=notes
+            updated=sources if before else (), added=() if before else sources, passages=len(chunks), notes=notes
         )
 
     def _fingerprint(self, body: bytes, settings: list[Any]) -> str:
         """A hash that changes when a document must be stored again."""
-        how = [READING_VERSION, self._cut.passage_chars, self._cut.overlap_chars, *settings]
-        return sha256(json.dumps(how, sort_keys=True).encode() + b"\0" + body).hexdigest()
+        versions = [PARSER_VERSION, self._chunk_size.passage_chars, self._chunk_size.overlap_chars, *settings]
+        return sha256(json.dumps(versions, sort_keys=True).encode() + b"\0" + body).hexdigest()

@@ -11,15 +11,15 @@ from typing import Any, Never
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.knowledge.chunks import ChunkDraft, Document, SearchScope, Wanted, checked_wanted
+from agentkit.knowledge.chunks import ChunkDraft, Document, MetadataFilter, SearchScope, check_filter
 from agentkit.knowledge.embeddings import Embedding
-from agentkit.knowledge.knowledge import Collection, check_search, checked_metadata
+from agentkit.knowledge.knowledge import Collection, check_metadata, check_search
 from agentkit.knowledge.stores import Place
 from agentkit.knowledge.stores.store import StoredDocument
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.web.page_text import without_controls
+from agentkit.tools.web.page_text import remove_controls
 
 MAX_NOTE_CHARS = 4_000
 FEW_NOTES = 50
@@ -27,7 +27,7 @@ FEW_NOTES = 50
 
 _ID_CHARS = 12
 _KIND = "note"
-_MOST_RECALLED = 20
+_MAX_RECALLED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Memory(Collection):
         embed_question: Embedding | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(Memory, unknown)
-        if not user or user != without_controls(user):
+        check_unknown_arguments(Memory, unknown)
+        if not user or user != remove_controls(user):
             raise ConfigError(f"user= takes a name of visible characters. Got {user!r}.")
         super().__init__(place, f"memory/{user}", embed, embed_question)
         self.user = user
@@ -71,17 +71,17 @@ class Memory(Collection):
         given: object = text
         if not isinstance(given, str):
             raise ConfigError(f"remember() takes a string. Got {given!r:.200}.")
-        plain = without_controls(text).strip()
+        plain = remove_controls(text).strip()
         if not plain or len(plain) > MAX_NOTE_CHARS:
             raise ConfigError(f"A note has 1 to {MAX_NOTE_CHARS:,} characters. Got {len(plain):,}.")
-        known = checked_metadata(metadata)
+        known = check_metadata(metadata)
         note = Note(sha256(plain.encode()).hexdigest()[:_ID_CHARS], plain, time.time(), known)
-        vectors = None if self._vectors is None else self._vectors.of_passages([plain])
+        vectors = None if self._vectors is None else self._vectors.embed_passages([plain])
         document = Document(note.id, "", _KIND, note.id, note.at, known)
         self.store.put(self._space, StoredDocument(document, [ChunkDraft(plain)], vectors))
         return note
 
-    def recall(self, question: str = "", limit: int = 5, *, where: Wanted | None = None) -> list[Note]:
+    def recall(self, question: str = "", limit: int = 5, *, where: MetadataFilter | None = None) -> list[Note]:
         """The notes related to a question, the best first; without a question the newest.
 
         If there are few notes, those without a word of the question follow, the newest first: a question often
@@ -90,7 +90,7 @@ class Memory(Collection):
         check_search(question, limit)
         if where and not question.strip():
             raise ConfigError("where= requires a question.")
-        found = self._found(question, limit, where) if question.strip() else []
+        found = self._search(question, limit, where) if question.strip() else []
         if where:
             return found
         newest = sorted(self.store.documents(self._space), key=lambda document: (-document.added, document.source))
@@ -143,7 +143,7 @@ class Memory(Collection):
             Returns:
                 status (ok, empty) and notes: id, text and date of each, the best first.
             """
-            notes = list(map(_dated, self.recall(query, max(1, min(limit, _MOST_RECALLED)))))
+            notes = list(map(_note_data, self.recall(query, max(1, min(limit, _MAX_RECALLED)))))
             return {"status": "ok" if notes else "empty", "notes": notes, "untrusted": True}
 
         def forget(note: str) -> dict[str, Any]:
@@ -165,14 +165,14 @@ class Memory(Collection):
             ]
         )
 
-    def _found(self, question: str, limit: int, where: Wanted | None = None) -> list[Note]:
-        scope = SearchScope(self._space, checked_wanted(where))
-        found = dict(self._ranked(scope, [question], limit)[:limit])
+    def _search(self, question: str, limit: int, where: MetadataFilter | None = None) -> list[Note]:
+        scope = SearchScope(self._space, check_filter(where))
+        found = dict(self._rank(scope, [question], limit)[:limit])
         passages = self.store.passages(list(found))
         times = {document.source: document.added for document in self.store.documents(self._space)}
         known = [replace(passages[number], score=score) for number, score in found.items() if number in passages]
         return [Note(each.source, each.text, times.get(each.source, 0.0), each.metadata, each.score) for each in known]
 
 
-def _dated(note: Note) -> dict[str, str]:
+def _note_data(note: Note) -> dict[str, str]:
     return {"id": note.id, "text": note.text, "date": time.strftime("%Y-%m-%d", time.gmtime(note.at))}

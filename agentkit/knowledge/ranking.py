@@ -44,20 +44,20 @@ _RERANKING = (
 
 
 @dataclass(frozen=True)
-class Wordings:
+class SearchQueries:
     """Search queries for a question."""
 
     queries: list[str]
 
 
 @dataclass(frozen=True)
-class Helpful:
+class RelevantPassages:
     """The numbers of the chunks that help, the most helpful first."""
 
     numbers: list[int]
 
 
-def fused(by_words: Sequence[Ranking], by_vectors: Sequence[Ranking] = ()) -> list[tuple[int, float]]:
+def fuse_rankings(by_words: Sequence[Ranking], by_vectors: Sequence[Ranking] = ()) -> list[tuple[int, float]]:
     """Fuse rankings into one: numbers with scores, the best first.
 
     Scores of different kinds are not comparable, so each ranking is scaled to a maximum of 1. The minimum of word
@@ -69,9 +69,9 @@ def fused(by_words: Sequence[Ranking], by_vectors: Sequence[Ranking] = ()) -> li
     parts += [(ranking, ranking[-1][1], (1 - share) / len(by_vectors)) for ranking in by_vectors if ranking]
     scores: dict[int, float] = {}
     for ranking, lowest, weight in parts:
-        span = ranking[0][1] - lowest
+        score_range = ranking[0][1] - lowest
         for number, score in ranking:
-            scaled = (score - lowest) / span if span else 1.0
+            scaled = (score - lowest) / score_range if score_range else 1.0
             scores[number] = scores.get(number, 0.0) + weight * scaled
     return sorted(scores.items(), key=lambda found: (-found[1], found[0]))
 
@@ -80,7 +80,7 @@ def rewrite_with(llm: LLM) -> Rewrite:
     """A `rewrite=` function that asks a model for alternative wordings. It raises ModelError if that fails."""
 
     def rewrite(question: str) -> list[str]:
-        found = llm.extract(question, Wordings, instruction=_REWRITING.format(most=MAX_REWRITINGS))
+        found = llm.extract(question, SearchQueries, instruction=_REWRITING.format(most=MAX_REWRITINGS))
         return found.queries
 
     return rewrite
@@ -90,14 +90,14 @@ def rerank_with(llm: LLM) -> Rerank:
     """A `rerank=` function in which a model judges the chunks. It raises ModelError if that fails."""
 
     def rerank(question: str, passages: list[Chunk]) -> list[Chunk]:
-        text = _numbered(question, passages)
-        found = llm.extract(text, Helpful, instruction=_RERANKING)
+        text = _numbered_passages(question, passages)
+        found = llm.extract(text, RelevantPassages, instruction=_RERANKING)
         return [passages[number - 1] for number in dict.fromkeys(found.numbers) if 1 <= number <= len(passages)]
 
     return rerank
 
 
-def _numbered(question: str, passages: Sequence[Chunk]) -> str:
+def _numbered_passages(question: str, passages: Sequence[Chunk]) -> str:
     """Render question and chunks, separated by a mark that no chunk can contain: it is a hash of all of them."""
     texts = "\0".join([question, *(passage.text for passage in passages)])
     mark = sha256(texts.encode("utf-8", "replace")).hexdigest()[:16]
@@ -107,7 +107,7 @@ def _numbered(question: str, passages: Sequence[Chunk]) -> str:
     return "\n".join([*lines, f"[{mark} end]"])
 
 
-def wordings(question: str, rewrite: Rewrite | None) -> list[str]:
+def search_queries(question: str, rewrite: Rewrite | None) -> list[str]:
     """The question and its alternative wordings. Raises ConfigError if `rewrite` does not return texts."""
     if rewrite is None:
         return [question]
@@ -118,7 +118,7 @@ def wordings(question: str, rewrite: Rewrite | None) -> list[str]:
     return list(dict.fromkeys([question, *texts[:MAX_REWRITINGS]]))
 
 
-def reranked(question: str, passages: list[Chunk], rerank: Rerank | None) -> list[Chunk]:
+def apply_reranking(question: str, passages: list[Chunk], rerank: Rerank | None) -> list[Chunk]:
     """Order chunks by `rerank`; omitted ones come last, unknown ones are ignored."""
     if rerank is None or len(passages) < 2:
         return passages

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast, get_args, ove
 from typing import Protocol as TypingProtocol
 
 from agentkit import settings as config
-from agentkit.content import File, Image, worded
+from agentkit.content import File, Image, load_part
 from agentkit.errors import BadResponse, ConfigError, NoProvider, short_traceback
 from agentkit.events import Event
 from agentkit.llm import pipeline
@@ -22,10 +22,25 @@ from agentkit.llm.pricing import tariff_of
 from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalling
 from agentkit.llm.protocols.chat_format import Rereading, typed_messages
 from agentkit.llm.request_settings import LIMITS, chosen, merged
-from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec, UserMessage, VectorsAsked, VectorsMade
-from agentkit.recording import ataped, ataped_stream, is_replaying, taped, taped_stream
+from agentkit.messages import (
+    EmbeddingAnswer,
+    EmbeddingQuery,
+    Message,
+    OutputSchema,
+    Request,
+    Response,
+    ToolSpec,
+    UserMessage,
+)
+from agentkit.recording import (
+    arecord_or_replay,
+    arecord_or_replay_stream,
+    is_replaying,
+    record_or_replay,
+    record_or_replay_stream,
+)
 from agentkit.settings import Secret
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.usage import Price, Tariff, is_number, is_whole
 
 if TYPE_CHECKING:
@@ -63,7 +78,7 @@ def _extraction_of(
     if not is_whole(retries, 0):
         raise ConfigError(f"retries= takes a whole number, 0 or more. Got {retries!r:.200}.")
     output: OutputType[Any] = OutputType.of(output_type)
-    content = text if isinstance(text, str) else tuple(map(worded, text))
+    content = text if isinstance(text, str) else tuple(map(load_part, text))
     order = f"{_ORDER}\n\n{instruction}" if instruction else _ORDER
     chosen = {name: value for name, value in settings.items() if value is not None}
     request = Request([UserMessage(content)], order, output_schema=output.schema, settings=chosen)
@@ -108,11 +123,11 @@ _OF_ANSWERS = frozenset({"temperature", "max_tokens", "reasoning_effort"})
 """Settings with their own `LLM` arguments that control text generation and are not sent with embedding requests."""
 
 
-def _made(embeddings: Embeddings) -> VectorsMade:
-    return VectorsMade(embeddings, embeddings.model, embeddings.usage)
+def _made(embeddings: Embeddings) -> EmbeddingAnswer:
+    return EmbeddingAnswer(embeddings, embeddings.model, embeddings.usage)
 
 
-def _embeddings(made: VectorsMade) -> Embeddings:
+def _embeddings(made: EmbeddingAnswer) -> Embeddings:
     from agentkit.llm.embeddings import Embeddings
 
     return Embeddings(made.vectors, made.model, made.usage)
@@ -233,7 +248,7 @@ class LLM:
         fallback: LLM | str | Sequence[LLM | str] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(LLM, unknown)
+        check_unknown_arguments(LLM, unknown)
         model, behind = parted(stripped(model))
         self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
         self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
@@ -283,7 +298,7 @@ class LLM:
         """
         with short_traceback:
             request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-            return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
+            return record_or_replay(request, partial(self._provider.complete, self._sent(request, messages, settings)))
 
     async def acomplete(
         self,
@@ -296,7 +311,9 @@ class LLM:
         """Async version of `complete`."""
         with short_traceback:
             request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-            return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
+            return await arecord_or_replay(
+                request, partial(self._provider.acomplete, self._sent(request, messages, settings))
+            )
 
     def stream(
         self,
@@ -308,7 +325,7 @@ class LLM:
     ) -> Iterator[Event]:
         """Stream the response as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return taped_stream(request, partial(self._provider.stream, self._sent(request, messages, settings)))
+        return record_or_replay_stream(request, partial(self._provider.stream, self._sent(request, messages, settings)))
 
     def astream(
         self,
@@ -320,7 +337,9 @@ class LLM:
     ) -> AsyncIterator[Event]:
         """Async version of `stream`."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return ataped_stream(request, partial(self._provider.astream, self._sent(request, messages, settings)))
+        return arecord_or_replay_stream(
+            request, partial(self._provider.astream, self._sent(request, messages, settings))
+        )
 
     def prepare(self) -> None:
         """Load the HTTP client now instead of with the first request. Nothing is sent."""
@@ -448,7 +467,9 @@ class LLM:
 
         asked = self._vectors_asked(texts, dimensions, settings)
         with surrounded_embedding(asked, self.describe) as work:
-            made = work.made = taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings)))
+            made = work.made = record_or_replay(
+                asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))
+            )
         return _embeddings(made)
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
@@ -457,18 +478,20 @@ class LLM:
 
         asked = self._vectors_asked(texts, dimensions, settings)
 
-        async def make() -> VectorsMade:
+        async def make() -> EmbeddingAnswer:
             return _made(await self._embedder().aembed(asked.texts, asked.settings))
 
         with surrounded_embedding(asked, self.describe) as work:
-            made = work.made = await ataped(asked, make)
+            made = work.made = await arecord_or_replay(asked, make)
         return _embeddings(made)
 
-    def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
+    def _vectors_asked(
+        self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]
+    ) -> EmbeddingQuery:
         from agentkit.llm.embeddings import checked, checked_settings
 
         own = {name: value for name, value in self._settings.items() if name not in _OF_ANSWERS}
-        return VectorsAsked(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
+        return EmbeddingQuery(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
 
     def _embedder(self) -> EmbeddingProvider:
         """The provider's embedding interface. Raises ConfigError if it lacks one, or if the LLM has fallbacks."""
@@ -623,14 +646,14 @@ class LLM:
         endpoint = self._endpoint
         if not endpoint.base_url:
             return [endpoint.model]
-        from agentkit.event_rendering import json_value
+        from agentkit.event_rendering import parse_json
         from agentkit.llm.http.transport import Transport
         from agentkit.llm.pipeline import run
         from agentkit.llm.protocols import wire_named
 
         transport = Transport(endpoint, self._timeout_seconds, self._max_retries, wire_named(endpoint.protocol))
         try:
-            answer = json_value(run(transport.request("/models", b"", transport.retries())).text)
+            answer = parse_json(run(transport.request("/models", b"", transport.retries())).text)
         finally:
             transport.close()
         rows = answer.get("data") if isinstance(answer, dict) else None

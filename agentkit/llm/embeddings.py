@@ -29,8 +29,8 @@ Vector = list[float]
 _PATHS = {"gemini": "/openai/embeddings"}
 
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
-_MOST_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
-_MOST_DIGITS = 9
+_MAX_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
+_MAX_DIGITS = 9
 _TRY = "Try again, or use another model."
 
 
@@ -76,7 +76,7 @@ def read_vectors(text: str, count: int) -> EmbeddingAnswer:
     raise_error_inside(data)
     entries = dictionaries(data.get("data"))
     if len(entries) != count:
-        shown = "" if entries else f": it says {text[:_MOST_SHOWN_CHARS]!r}"
+        shown = "" if entries else f": it says {text[:_MAX_SHOWN_CHARS]!r}"
         raise BadResponse(f"The server received {count} texts and returned {len(entries)} vectors{shown}. {_TRY}")
     vectors = [_vector(entry.get("embedding")) for entry in _in_order(entries)]
     return EmbeddingAnswer(vectors, word(data.get("model")), _usage(dictionary(data.get("usage"))))
@@ -114,7 +114,7 @@ def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any
 
 def _place(index: object) -> object:
     """The index of a vector, which some servers send as text or float; 0 if missing."""
-    if isinstance(index, str) and index.isdecimal() and len(index) < _MOST_DIGITS:
+    if isinstance(index, str) and index.isdecimal() and len(index) < _MAX_DIGITS:
         return int(index)
     if isinstance(index, float) and index.is_integer():
         return int(index)
@@ -171,10 +171,10 @@ def embedder(provider: Provider, name: str = "") -> EmbeddingProvider:
     return cast("EmbeddingProvider", provider)
 
 
-MOST_TEXTS = 96
+MAX_TEXTS = 96
 """Initial number of texts per request: accepted by nearly all servers, with responses of a few megabytes."""
 
-MOST_TOKENS = 100_000
+MAX_TOKENS = 100_000
 """Approximate number of tokens per request."""
 
 _BYTES_A_TOKEN = 2.0
@@ -206,7 +206,7 @@ SendTexts = Callable[[Body, int], Steps[tuple[EmbeddingAnswer, int]]]
 class BatchLimits:
     """Limits of one server, learnt from its rejections."""
 
-    most_texts: int = MOST_TEXTS
+    max_texts: int = MAX_TEXTS
     takes_packed: bool = True
 
 
@@ -235,9 +235,9 @@ def embedding_steps(
     texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, limits: BatchLimits, send: SendTexts
 ) -> Steps[Embeddings]:
     """The steps that request vectors for all texts in batches, in order. Raise ModelError."""
-    made, most_texts = Embeddings(), limits.most_texts
+    made, max_texts = Embeddings(), limits.max_texts
     while len(made) < len(texts):
-        batch = _batch(texts, len(made), most_texts)
+        batch = _batch(texts, len(made), max_texts)
         packed = {_PACKING: _BASE64} if limits.takes_packed else {}
         body = body_of(batch, tariff.model, {**packed, **settings})
         try:
@@ -248,25 +248,25 @@ def embedding_steps(
             if len(batch) == 1 or not _is_too_much(error):
                 _explain(error, batch, len(made), tariff.model)
                 raise
-            most_texts = (len(batch) + 1) // 2
+            max_texts = (len(batch) + 1) // 2
             continue
         made += answer.vectors
         check_lengths(made, settings.get("dimensions"))
         made.model = answer.model or made.model
         charged = tariff.of_request(answer.model, answer.usage.input_tokens)
-        made.usage += answer.usage.under(charged) + unreported(unanswered, charged)
-    limits.most_texts = most_texts
+        made.usage += answer.usage.with_tariff(charged) + unreported(unanswered, charged)
+    limits.max_texts = max_texts
     return made
 
 
-def _batch(texts: Sequence[str], first: int, most_texts: int) -> Sequence[str]:
+def _batch(texts: Sequence[str], first: int, max_texts: int) -> Sequence[str]:
     """The next texts within the limits, at least one."""
     tokens = 0.0
-    for number in range(first, min(first + most_texts, len(texts))):
+    for number in range(first, min(first + max_texts, len(texts))):
         tokens += len(texts[number].encode("utf-8", "surrogatepass")) / _BYTES_A_TOKEN
-        if tokens > MOST_TOKENS and number > first:
+        if tokens > MAX_TOKENS and number > first:
             return texts[first:number]
-    return texts[first : first + most_texts]
+    return texts[first : first + max_texts]
 
 
 def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], limits: BatchLimits) -> bool:

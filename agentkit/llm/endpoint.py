@@ -59,7 +59,7 @@ _OWN_HEADERS = frozenset(
 )
 _QUOTES = "\"'`\u2018\u2019\u201c\u201d"
 _DIGEST_CHARS = 8
-_LEAST_KEY_CHARS = 8
+_MIN_KEY_CHARS = 8
 """Shorter words of a header are not treated as keys: scrubbing them would change unrelated words."""
 
 
@@ -153,7 +153,7 @@ class Endpoint:
             yield self.api_key.reveal()
         yield from self.query.values()
         last_words = (value.split()[-1] for value in self.headers.values())
-        yield from (word for word in last_words if len(word) >= _LEAST_KEY_CHARS)
+        yield from (word for word in last_words if len(word) >= _MIN_KEY_CHARS)
         yield self.authorization.removeprefix("Basic ")
         user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         yield from (password or user, unquote(password or user))

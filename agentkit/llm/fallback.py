@@ -10,12 +10,12 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.llm import pipeline
 from agentkit.llm.pipeline import Provider, Stage, Steps, is_cancelled, steps_of
 from agentkit.llm.protocols.error_mapping import is_spent
 from agentkit.llm.request_settings import merged
-from agentkit.messages import Missed, Request, Response, usage_of
+from agentkit.messages import FailedModel, Request, Response, usage_of
 from agentkit.usage import NO_USAGE, Tariff, unreported
 
 _NOT_SERVED = frozenset({402, 404, 410})
@@ -34,7 +34,7 @@ _NO_MODEL = frozenset(
 )
 """Error codes for an unavailable model, whatever the status."""
 
-_MOST_CHARS = 600
+_MAX_CHARS = 600
 
 
 def goes_on(error: ModelError) -> bool:
@@ -56,9 +56,9 @@ def is_lasting(error: ModelError) -> bool:
     return isinstance(error, Unauthorized | Rejected) or is_spent(f"{error.code} {error}")
 
 
-def missed(name: str, error: ModelError, tariff: Tariff | None) -> Missed:
+def missed(name: str, error: ModelError, tariff: Tariff | None) -> FailedModel:
     """Record a failed call to a model, including the requests that its server could charge for."""
-    return Missed(name, type(error).__name__, str(error), unreported(requests_lost(error), tariff))
+    return FailedModel(name, type(error).__name__, str(error), unreported(requests_lost(error), tariff))
 
 
 def requests_lost(error: ModelError) -> int:
@@ -67,7 +67,7 @@ def requests_lost(error: ModelError) -> int:
     return max(error.unanswered, int(has_begun))
 
 
-def all_failed(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
+def all_failed(last: ModelError, all_missed: Sequence[FailedModel]) -> ModelError:
     """Build the error raised when every model failed: the type of the last error, with the message of each failure."""
     # The caller can raise `last` again, so it is not modified; copy() would share attributes with Dask's tblib patch.
     error = type(last).__new__(type(last))
@@ -80,13 +80,13 @@ def all_failed(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
     return error
 
 
-def missed_text(each: Missed) -> str:
+def missed_text(each: FailedModel) -> str:
     """Format a failed call as one text: the model and the reason."""
     asked = each.model if each.was_asked else f"{each.model}, skipped after a recent failure"
-    return f"[{asked}] {cut(each.error, _MOST_CHARS)}"
+    return f"[{asked}] {truncate(each.error, _MAX_CHARS)}"
 
 
-FIRST_SECONDS, LONGEST_SECONDS = 30.0, 600.0
+FIRST_SECONDS, MAX_SECONDS = 30.0, 600.0
 """The pause in seconds after the first failure, and the maximum; the pause doubles with each failure."""
 
 
@@ -100,16 +100,16 @@ class CircuitBreaker:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._lock = now, threading.Lock()
-        self._missed: Missed | None = None
+        self._missed: FailedModel | None = None
         self._pause_seconds = self._until = self._failed_at = 0.0
 
     @property
-    def missed(self) -> Missed | None:
+    def missed(self) -> FailedModel | None:
         """The failure for which the model is currently skipped; None if it can be called."""
         missed = self._missed
         return missed if missed is not None and self._now() < self._until else None
 
-    def claim(self) -> Missed | None:
+    def claim(self) -> FailedModel | None:
         """None if the caller should call the model (or probe it after a pause), otherwise the failure to report."""
         if self._missed is None:
             return None
@@ -126,7 +126,7 @@ class CircuitBreaker:
             with self._lock:
                 self._missed, self._pause_seconds = None, 0.0
 
-    def has_failed(self, error: ModelError, missed: Missed, asked_at: float) -> None:
+    def has_failed(self, error: ModelError, missed: FailedModel, asked_at: float) -> None:
         """Record a failure of a call that began at `asked_at`."""
         with self._lock:
             now = self._now()
@@ -134,8 +134,8 @@ class CircuitBreaker:
             is_same = self._missed is not None and asked_at < self._failed_at
             pause = self._pause_seconds if is_same else max(FIRST_SECONDS, 2 * self._pause_seconds)
             wish = error.retry_after_seconds if isinstance(error, RateLimited) else None
-            pause = max(pause, now - asked_at, wish or 0.0, LONGEST_SECONDS if is_lasting(error) else 0.0)
-            self._pause_seconds = min(pause, LONGEST_SECONDS)
+            pause = max(pause, now - asked_at, wish or 0.0, MAX_SECONDS if is_lasting(error) else 0.0)
+            self._pause_seconds = min(pause, MAX_SECONDS)
             self._until, self._failed_at = now + self._pause_seconds, now
             self._missed = replace(missed, usage=NO_USAGE, was_asked=False)
 
@@ -210,7 +210,7 @@ class FallbackProvider(Stage):
 
     def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
         """The steps that answer a request: those of each model in turn, until one answers."""
-        all_missed: list[Missed] = []
+        all_missed: list[FailedModel] = []
         before: ModelError | None = None
         for member, has_next in self._candidates(all_missed):
             missed_before, began = tuple(all_missed), self._now()
@@ -237,9 +237,9 @@ class FallbackProvider(Stage):
             raise failed
         raise all_failed(failed, all_missed) from failed
 
-    def _candidates(self, all_missed: list[Missed]) -> Iterator[tuple[FallbackMember, bool]]:
+    def _candidates(self, all_missed: list[FailedModel]) -> Iterator[tuple[FallbackMember, bool]]:
         """The models in order, each with `is_hasty`. Models with an open circuit come last, if all others failed."""
-        away: list[tuple[FallbackMember, Missed]] = []
+        away: list[tuple[FallbackMember, FailedModel]] = []
         for place, member in enumerate(self.members):
             known = member.absence.claim()
             if known is None:
@@ -252,7 +252,7 @@ class FallbackProvider(Stage):
             yield member, True
 
 
-def _with_missed(response: Response, all_missed: tuple[Missed, ...]) -> Response:
+def _with_missed(response: Response, all_missed: tuple[FailedModel, ...]) -> Response:
     """The response with the earlier failed attempts and their usage added."""
     if not all_missed:
         return response

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, Rejected
-from agentkit.events import Event, TextDelta, deltas_of
+from agentkit.events import Event, TextDelta, response_deltas
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
 from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_adjustments
@@ -213,7 +213,7 @@ class RemoteModel(Stage):
                 count = LEFT_USAGE.get()
                 if count is not None:
                     known = NO_USAGE if reading is None else reading.usage
-                    count(replace(known + unreported(retries.unanswered), unreported=1).under(self._tariff))
+                    count(replace(known + unreported(retries.unanswered), unreported=1).with_tariff(self._tariff))
                 raise
             except ModelError as error:
                 error.partial = reading and partial_answer(reading.emitted)
@@ -271,7 +271,7 @@ class RemoteModel(Stage):
             message = replace(
                 message, reasoning="\n\n".join(filter(None, (message.reasoning, parts[0]))), text=parts[1]
             )
-        return replace(response, message=message, usage=response.usage.under(tariff))
+        return replace(response, message=message, usage=response.usage.with_tariff(tariff))
 
     def _vectors(self, body: dict[str, Any], count: int) -> Steps[tuple[EmbeddingAnswer, int]]:
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
@@ -357,7 +357,7 @@ class _StreamedAnswer:
             yield from self._feed(self._stream.flush())
             response = self._own(self._reader.finish(closed=self._stream.closed))
         kinds = set(map(type, self.emitted))
-        yield from (event for event in deltas_of(response) if type(event) not in kinds)
+        yield from (event for event in response_deltas(response) if type(event) not in kinds)
         return response
 
     def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:

@@ -44,7 +44,7 @@ from agentkit.usage import Limits, Price
 HARMLESS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"})
 """Environment variables that every tool server can see; none of them holds a secret."""
 
-_MOST_LOOKED_AT = 10_000
+_MAX_LOOKED_AT = 10_000
 _HOLD_NOTHING = (str, bytes, int, float, type(None), types.ModuleType, types.BuiltinFunctionType)
 _LOGIN = "login"
 _SEARCH = ("AGENTKIT_SEARXNG_URL", "duckduckgo.com")
@@ -75,7 +75,7 @@ def agents_in(held: Any) -> list[Agent[Any]]:
     """The agents held by a tool, a function or an object: in its closure, by global names, or in what it calls."""
     found: list[Agent[Any]] = []
     waiting, seen = [held], set[int]()
-    while waiting and len(seen) < _MOST_LOOKED_AT:
+    while waiting and len(seen) < _MAX_LOOKED_AT:
         value = waiting.pop(0)
         if id(value) in seen or isinstance(value, _HOLD_NOTHING):
             continue

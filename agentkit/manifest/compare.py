@@ -8,7 +8,7 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Verdict
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.manifest.file import Manifest
 from agentkit.manifest.schema import SUBJECTS, ChangeDirection, Path
 from agentkit.safety.paths import inside
@@ -120,7 +120,7 @@ _HOLDS_BACK = {"guardrails"}
 
 _REVIEW = "its effect cannot be compared: review it"
 _DIGEST_CHARS = 8
-_MOST_SHOWN_CHARS = 200
+_MAX_SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,4 +271,4 @@ def _shown(value: Any) -> str:
     """A value as text of limited length."""
     if value is None:
         return "none"
-    return cut(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _MOST_SHOWN_CHARS)
+    return truncate(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _MAX_SHOWN_CHARS)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, NoReturn
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import cut, suggestion
+from agentkit.event_rendering import suggestion, truncate
 from agentkit.manifest.schema import FORMAT, SUBJECTS, Path, kind_of
 from agentkit.safety.rules import Rule
 
-_MOST_SHOWN_CHARS = 80
-_MOST_BRACKETS = 200
+_MAX_SHOWN_CHARS = 80
+_MAX_BRACKETS = 200
 """Maximum number of brackets in one fact: deeper nesting would exceed Python's limits for JSON and patterns."""
 
 
@@ -24,7 +24,7 @@ class Manifest:
     `str` renders the file. `lines` maps each fact to its line in the file.
     """
 
-    MOST_BYTES: ClassVar[int] = 4_000_000
+    MAX_BYTES: ClassVar[int] = 4_000_000
     """Maximum size of a manifest file."""
 
     facts: Mapping[Path, Any]
@@ -91,7 +91,7 @@ _ANEW = "Write it again with: agentkit manifest FILE --write MANIFEST"
 
 def _entries(text: str, place: str) -> Iterator[tuple[int, str, Any]]:
     """The facts of a text with their line numbers. Raises ConfigError for an invalid line."""
-    if len(text) > Manifest.MOST_BYTES:
+    if len(text) > Manifest.MAX_BYTES:
         raise ConfigError(f"{place} is too long for a manifest: {len(text):,} characters. {_ANEW}")
     texts = [line.strip() for line in text.split("\n")]
     while texts and not texts[-1]:
@@ -109,7 +109,7 @@ def _entries(text: str, place: str) -> Iterator[tuple[int, str, Any]]:
 
 def _entry(line: str, place: str, number: int) -> tuple[str, Any]:
     try:
-        is_flat = sum(map(line.count, "[{(")) <= _MOST_BRACKETS
+        is_flat = sum(map(line.count, "[{(")) <= _MAX_BRACKETS
         pairs = json.loads(f"{{{line}}}", object_pairs_hook=_pairs, parse_constant=_refuse) if is_flat else {}
     except ValueError:
         pairs = {}
@@ -178,7 +178,7 @@ def _json(value: Any) -> str:
 
 
 def _shown(text: str) -> str:
-    return cut(text, _MOST_SHOWN_CHARS)
+    return truncate(text, _MAX_SHOWN_CHARS)
 
 
 def _fail(place: str, number: int, what: str) -> NoReturn:

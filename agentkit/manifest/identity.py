@@ -29,7 +29,7 @@ from agentkit.llm.detection import PROVIDERS, detect, wishes_for, wishes_there
 from agentkit.llm.endpoint import Endpoint, LLMArguments, shown_url
 from agentkit.llm.providers.openai import SERVICES, provider_of
 from agentkit.manifest.schema import ALWAYS_YES, ENVIRONMENT, HERE, IN_MEMORY, KEPT, THEN
-from agentkit.redaction import is_secret_name, redact, written_redactor
+from agentkit.redaction import is_secret_name, redact, stored_text_redactor
 from agentkit.sessions.session import Session
 from agentkit.settings import Secret
 from agentkit.text_encoding import split_lines
@@ -37,7 +37,7 @@ from agentkit.usage import Price
 
 COLLECTIONS = (list, tuple, set, frozenset, dict)
 
-_MOST_VALUES, _DEEPEST = 10_000, 10
+_MAX_VALUES, _MAX_DEPTH = 10_000, 10
 _FOLDERS = "a folder of this machine"
 
 
@@ -47,7 +47,7 @@ def described(name: str, value: Any, *, texts: bool = True) -> str:
     Texts are replaced by their type without `texts`, and if the name or the text is that of a secret. A leading folder
     of this machine is left out.
     """
-    leaves = islice(_leaves(name, value, texts=texts, depth=0), _MOST_VALUES)
+    leaves = islice(_leaves(name, value, texts=texts, depth=0), _MAX_VALUES)
     return f"{name} = {' '.join(leaves)}"
 
 
@@ -56,7 +56,7 @@ def _leaves(name: str, value: Any, *, texts: bool, depth: int) -> Iterator[str]:
         yield repr(value)
     elif isinstance(value, str):
         yield repr(_portable(value)) if texts and not _is_secret(name, value) else "str"
-    elif not isinstance(value, COLLECTIONS) or depth > _DEEPEST:
+    elif not isinstance(value, COLLECTIONS) or depth > _MAX_DEPTH:
         yield type(value).__name__
     elif isinstance(value, Mapping):
         yield "{"
@@ -67,7 +67,7 @@ def _leaves(name: str, value: Any, *, texts: bool, depth: int) -> Iterator[str]:
         yield "}"
     else:
         yield "("
-        found = [" ".join(_leaves(name, each, texts=texts, depth=depth + 1)) for each in islice(value, _MOST_VALUES)]
+        found = [" ".join(_leaves(name, each, texts=texts, depth=depth + 1)) for each in islice(value, _MAX_VALUES)]
         yield from sorted(found) if isinstance(value, Set) else found
         yield ")"
 
@@ -93,7 +93,7 @@ _FOLDER = Path(__file__).parents[1]
 _FOREIGN = frozenset({*sys.stdlib_module_names, "agentkit"})
 """Modules whose values are not included, as they can differ between machines."""
 
-_MOST_FUNCTIONS = 100
+_MAX_FUNCTIONS = 100
 
 _YES = frozenset({"Approval.ONCE", "Approval.RUN", "Approval.ALWAYS", "Approval.PATTERN"})
 _Written = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
@@ -227,7 +227,7 @@ def read(thing: Any) -> Iterator[str]:
     included; of any other object its type.
     """
     waiting, known = list(_functions_of(thing)), set[int]()
-    while waiting and len(known) < _MOST_FUNCTIONS:
+    while waiting and len(known) < _MAX_FUNCTIONS:
         function = waiting.pop(0)
         if id(function) in known:
             continue
@@ -347,7 +347,7 @@ def command_told(words: Iterable[str], home: Path) -> str:
     """A command without secrets, with its file paths relative to `home`."""
     import shlex
 
-    hidden = written_redactor()
+    hidden = stored_text_redactor()
     return shlex.join(hidden(_word_told(word, home)) for word in words)
 
 
@@ -360,7 +360,7 @@ def _word_told(word: str, home: Path) -> str:
 
 def url_told(url: str) -> str:
     """A URL without secrets."""
-    return written_redactor()(shown_url(url))
+    return stored_text_redactor()(shown_url(url))
 
 
 def session_told(session: Session | str | None) -> str:

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from agentkit.errors import ConfigError, ToolError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 
 _HOST, _PATH = "127.0.0.1", "/callback"
-_MOST_BYTES, _MOST_CHARS = 16_384, 200
+_MAX_BYTES, _MAX_CHARS = 16_384, 200
 _READ_SECONDS = 10.0
-_MOST_CALLERS = 16
+_MAX_CALLERS = 16
 """Maximum number of simultaneous connections: the oldest is dropped for a new one, so that idle ones cannot block it.
 """
 
@@ -37,7 +37,7 @@ class CallbackServer:
         self._answer = asyncio.get_running_loop().create_future()
         try:
             self._server = await asyncio.start_server(
-                self._meet, _HOST, self._port, limit=_MOST_BYTES, backlog=_MOST_CALLERS
+                self._handle, _HOST, self._port, limit=_MAX_BYTES, backlog=_MAX_CALLERS
             )
         except OSError as error:
             raise ConfigError(f"Nothing can listen on {_HOST}, port {self._port}: {error.strerror}.") from None
@@ -62,46 +62,46 @@ class CallbackServer:
         """Wait for the parameters of the redirect from the authorization server."""
         return await self._answer
 
-    async def _meet(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+    async def _handle(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
         self._callers.append(writing)
-        if len(self._callers) > _MOST_CALLERS:
+        if len(self._callers) > _MAX_CALLERS:
             self._callers[0].transport.abort()
         try:
             with contextlib.suppress(OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):  # not the browser
                 async with asyncio.timeout(_READ_SECONDS):
                     head = await reading.readuntil(b"\r\n\r\n")
-                    writing.write(self._taken(head.decode("latin-1")))
+                    writing.write(self._respond(head.decode("latin-1")))
                     await writing.drain()
         finally:
             self._callers.remove(writing)
             writing.close()
 
-    def _taken(self, head: str) -> bytes:
+    def _respond(self, head: str) -> bytes:
         """Handle a request and return the page; only the first valid redirect is accepted."""
         request, *lines = head.split("\r\n")
         method, _, target = request.partition(" ")
         target = target.partition(" ")[0]
         hosts = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("host:")]
-        is_ours = hosts == [f"{_HOST}:{self._port}"] and target.partition("?")[0] == _PATH
-        answer = answer_in(target, self._state) if is_ours and method == "GET" else None
+        is_callback = hosts == [f"{_HOST}:{self._port}"] and target.partition("?")[0] == _PATH
+        answer = parse_redirect(target, self._state) if is_callback and method == "GET" else None
         if answer is None or self._answer.done():
             return _page("404 Not Found", _UNKNOWN)
         self._answer.set_result(answer)
         return _page("200 OK", _REFUSED if "error" in answer else _DONE)
 
 
-def answer_in(address: str, state: str) -> dict[str, str] | None:
+def parse_redirect(address: str, state: str) -> dict[str, str] | None:
     """Parse the parameters of a redirect address, if its state matches; otherwise None."""
     try:
-        given = parse_qs(urlsplit(address.strip()).query, max_num_fields=50)
+        parameters = parse_qs(urlsplit(address.strip()).query, max_num_fields=50)
     except ValueError:
         return None
-    answer = {name: values[0] for name, values in given.items() if len(values) == 1}
-    is_meant = bool(state) and hmac.compare_digest(answer.get("state", "").encode(), state.encode())
-    return answer if is_meant and ("code" in answer or "error" in answer) else None
+    answer = {name: values[0] for name, values in parameters.items() if len(values) == 1}
+    has_state = bool(state) and hmac.compare_digest(answer.get("state", "").encode(), state.encode())
+    return answer if has_state and ("code" in answer or "error" in answer) else None
 
 
-def code_of(answer: Mapping[str, str]) -> str:
+def authorization_code(answer: Mapping[str, str]) -> str:
     """Return the authorization code. Raises ToolError if the login was refused."""
     if "error" in answer:
         raise ToolError(f"The login was refused: {refusal_reason(answer)}.")
@@ -110,9 +110,9 @@ def code_of(answer: Mapping[str, str]) -> str:
 
 def refusal_reason(answer: Mapping[str, object]) -> str:
     """Format an OAuth error in one line: `error`, and `error_description` if present."""
-    said = (answer.get("error"), answer.get("error_description"))
-    words = [" ".join(each.split()) for each in said if isinstance(each, str) and each.strip()]
-    return visible(": ".join(words)[:_MOST_CHARS].rstrip(".")) or "no reason was given"
+    values = (answer.get("error"), answer.get("error_description"))
+    words = [" ".join(each.split()) for each in values if isinstance(each, str) and each.strip()]
+    return escape_invisible(": ".join(words)[:_MAX_CHARS].rstrip(".")) or "no reason was given"
 
 
 def _page(status: str, text: str) -> bytes:

@@ -21,16 +21,16 @@ from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
-from agentkit.event_rendering import suggestion, visible
+from agentkit.event_rendering import escape_invisible, suggestion
 from agentkit.mcp.connection import Question, ServerConnection
 from agentkit.mcp.connection_target import Target, advice, target_of, variables
-from agentkit.mcp.content import Answer, Prompt, Resource, listing, written
+from agentkit.mcp.content import Answer, Prompt, Resource, argument_texts, format_resources
 from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes, clashing, local_names
 from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_login
 from agentkit.mcp.sdk.session import Caller
 from agentkit.messages import READ_MORE
-from agentkit.suggestions import refuse_made
-from agentkit.tooling.results import BAD_ARGUMENTS, objection
+from agentkit.suggestions import check_unknown_arguments
+from agentkit.tooling.results import BAD_ARGUMENTS, denial_text
 from agentkit.tooling.schema import GivenParameters
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -49,53 +49,53 @@ class ServerResources:
     Each access sends a request; every call raises ToolError and ToolTimeout.
     """
 
-    _link: ServerConnection
+    _connection: ServerConnection
     _target: Target
     _timeout_seconds: float | None
 
     def resources(self) -> tuple[Resource, ...]:
         """List the resources that the server offers, templates last."""
-        return self._link.ask(lambda server: server.resources(), self._timeout_seconds)
+        return self._connection.ask(lambda server: server.resources(), self._timeout_seconds)
 
     async def aresources(self) -> tuple[Resource, ...]:
         """Like `resources`, asynchronously."""
-        return await self._link.aask(lambda server: server.resources(), self._timeout_seconds)
+        return await self._connection.aask(lambda server: server.resources(), self._timeout_seconds)
 
     def read(self, uri: str) -> Answer:
         """Read a resource: a text, or a list of texts, Images and Files."""
-        return self._link.ask(lambda server: server.read(uri), self._timeout_seconds)
+        return self._connection.ask(lambda server: server.read(uri), self._timeout_seconds)
 
     async def aread(self, uri: str) -> Answer:
         """Like `read`, asynchronously; cancelling it cancels the request at the server."""
-        return await self._link.aask(lambda server: server.read(uri), self._timeout_seconds)
+        return await self._connection.aask(lambda server: server.read(uri), self._timeout_seconds)
 
     def prompts(self) -> tuple[Prompt, ...]:
         """List the prompts that the server offers."""
-        return self._link.ask(lambda server: server.prompts(), self._timeout_seconds)
+        return self._connection.ask(lambda server: server.prompts(), self._timeout_seconds)
 
     async def aprompts(self) -> tuple[Prompt, ...]:
         """Like `prompts`, asynchronously."""
-        return await self._link.aask(lambda server: server.prompts(), self._timeout_seconds)
+        return await self._connection.aask(lambda server: server.prompts(), self._timeout_seconds)
 
     def prompt(self, name: str, /, **arguments: Any) -> Answer:
         """Get a prompt for `agent.run`, rendered by the server: a text, or a list of texts, Images and Files.
 
         Values other than texts are serialised to JSON. In a run the prompt counts as user input: review it first.
         """
-        texts = written(arguments)
-        return self._link.ask(lambda server: server.prompt(name, texts), self._timeout_seconds)
+        texts = argument_texts(arguments)
+        return self._connection.ask(lambda server: server.prompt(name, texts), self._timeout_seconds)
 
-    def subscribe(self, uri: str, when_changed: Callable[[str], object] | None) -> None:
-        """Call `when_changed` with the URI when the resource has changed; None ends that.
+    def subscribe(self, uri: str, on_change: Callable[[str], object] | None) -> None:
+        """Call `on_change` with the URI when the resource has changed; None ends that.
 
         The function is called on the thread of the connection, and must return soon.
         """
-        self._link.subscribe(uri, when_changed, self._timeout_seconds)
+        self._connection.subscribe(uri, on_change, self._timeout_seconds)
 
     async def aprompt(self, name: str, /, **arguments: Any) -> Answer:
         """Like `prompt`, asynchronously."""
-        texts = written(arguments)
-        return await self._link.aask(lambda server: server.prompt(name, texts), self._timeout_seconds)
+        texts = argument_texts(arguments)
+        return await self._connection.aask(lambda server: server.prompt(name, texts), self._timeout_seconds)
 
     def login(self) -> None:
         """Log in now through the `login=` function, and store the login. Raises ConfigError."""
@@ -105,19 +105,19 @@ class ServerResources:
                 f"No login function is set. Pass login= to MCPServer, or log in with: {command(self._target)}"
             )
         try:
-            self._link.log_in(terms, terms.ask)
+            self._connection.log_in(terms, terms.ask)
         except ToolError as error:
             raise ConfigError(f"The login failed at {urlsplit(self._target.url).netloc}. {error}") from None
 
     def _list(self) -> None:
         """List the tools, logging in first if the server requires it and a `login=` function is set."""
         try:
-            self._link.definitions()
+            self._connection.definitions()
         except LoginNeeded:
             if getattr(self._target.login, "ask", None) is None:
                 raise
             self.login()
-            self._link.definitions()
+            self._connection.definitions()
 
     def logout(self) -> Logout:
         """Delete the stored login, disconnect, and revoke the login at the authorization server.
@@ -125,22 +125,22 @@ class ServerResources:
         Takes at most half a minute, unless another process is renewing the login. Raises ConfigError.
         """
         terms = self._target.login
-        done = self._link.log_out(terms) if isinstance(terms, Login) else Logout(was_kept=False)
-        self._link.close()
-        return done
+        result = self._connection.log_out(terms) if isinstance(terms, Login) else Logout(was_stored=False)
+        self._connection.close()
+        return result
 
 
-CHANGED, GONE = "mcp-changed", "mcp-gone"
+CHANGED, REMOVED = "mcp-changed", "mcp-gone"
 """The rules of decisions on tools that differ from the accepted definitions."""
 
 Levels = Mapping[str, SafetyLevel] | SafetyLevel
 """The level of each tool by its remote name, or one level for all."""
 
-_MOST_DESCRIPTION_CHARS = 8_000
-_MOST_SCHEMA_CHARS = 100_000
-_READ = frozenset(("description", "title", "$comment"))
+_MAX_DESCRIPTION_CHARS = 8_000
+_MAX_SCHEMA_CHARS = 100_000
+_TEXT_KEYS = frozenset(("description", "title", "$comment"))
 _ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
-_UNREAD = (
+_NEW_TOOL = (
     "This tool is new at the MCP server {server!r} since its definitions were accepted; a person must review "
     "its "
     "description first."
@@ -165,22 +165,22 @@ def labels_of(level: SafetyLevel, labels: Iterable[Label | str] | None) -> froze
 
 
 class RemoteTool(Tool[..., Any]):
-    """A tool of an MCP server, called `name` locally. `shown` is its accepted definition, or None without one.
+    """A tool of an MCP server, called `name` locally. `token_used` is its accepted definition, or None without one.
 
     Calls block in synchronous code; use `ainvoke` in asynchronous code. Raises ConfigError if the definition is
     invalid.
     """
 
     def __init__(
-        self, server: MCPServer, remote_name: str, name: str, shown: Definition | None, bounds: Bounds
+        self, server: MCPServer, remote_name: str, name: str, accepted: Definition | None, bounds: Bounds
     ) -> None:
-        schema = _ANYTHING if shown is None else _checked_schema(shown.schema, name)
-        described = _UNREAD.format(server=server.name) if shown is None else shown.description
+        schema = _ANYTHING if accepted is None else _clean_schema(accepted.schema, name)
+        description = _NEW_TOOL.format(server=server.name) if accepted is None else accepted.description
         self.__dict__.update(server=server, remote_name=remote_name, _parameters=GivenParameters(schema, name))
         super().__init__(
             self._acall,
             name,
-            visible(described[:_MOST_DESCRIPTION_CHARS]),
+            escape_invisible(description[:_MAX_DESCRIPTION_CHARS]),
             level=bounds.level,
             timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
             max_chars=bounds.max_chars,
@@ -196,7 +196,7 @@ class RemoteTool(Tool[..., Any]):
         """Call the server and wait for the answer. Raises BadArguments, Blocked, ToolTimeout and ToolError."""
         checked, decision = self.decide(self._parameters.bind(args, arguments))
         if decision.denied:
-            raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
+            raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(denial_text(decision))
         return self._call(**checked)
 
     def _call(self, **arguments: Any) -> Answer:
@@ -207,23 +207,23 @@ class RemoteTool(Tool[..., Any]):
 
     def _judge_call(self, _arguments: Mapping[str, Any]) -> Decision:
         """Allow the call if the tool matches its accepted definition; ask if it has changed."""
-        return judged(self.server.name, self.name, self.server.change_of(self.remote_name), self.level)
+        return judge_definition(self.server.name, self.name, self.server.change_of(self.remote_name), self.level)
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
-        return MCPServer.again, (self.server, self.remote_name)  # another process has its own connection
+        return MCPServer.tool_named, (self.server, self.remote_name)  # another process has its own connection
 
 
 class ResourceTool(RemoteTool):
     """A built-in tool that reads a server's resources. Its definition cannot change, so it is judged by level."""
 
     def _call(self, **arguments: Any) -> Answer:
-        return self.server.read(**arguments) if arguments else listing(self.server.resources())
+        return self.server.read(**arguments) if arguments else format_resources(self.server.resources())
 
     async def _acall(self, **arguments: Any) -> Answer:
-        return await self.server.aread(**arguments) if arguments else listing(await self.server.aresources())
+        return await self.server.aread(**arguments) if arguments else format_resources(await self.server.aresources())
 
     def _judge_call(self, _arguments: Mapping[str, Any]) -> Decision:
-        return judged(self.server.name, self.name, None, self.level)
+        return judge_definition(self.server.name, self.name, None, self.level)
 
 
 def resource_tools(server: str) -> dict[str, Definition]:
@@ -239,24 +239,24 @@ def resource_tools(server: str) -> dict[str, Definition]:
     }
 
 
-def judged(server: str, name: str, change: DefinitionChange | None, level: SafetyLevel) -> Decision:
+def judge_definition(server: str, name: str, change: DefinitionChange | None, level: SafetyLevel) -> Decision:
     """Return the decision on a tool, given how its definition has changed since it was accepted."""
-    leaves = level >= SafetyLevel.NETWORK
+    egress = level >= SafetyLevel.NETWORK
     if change is None:
-        return Decision(Verdict.ALLOW, "no-rule", f"{name} is as it was accepted of {server!r}.", egress=leaves)
+        return Decision(Verdict.ALLOW, "no-rule", f"{name} is as it was accepted of {server!r}.", egress=egress)
     if change.after is None:
-        return Decision(Verdict.DENY, GONE, f"The MCP server {server!r} no longer offers {name}.")
+        return Decision(Verdict.DENY, REMOVED, f"The MCP server {server!r} no longer offers {name}.")
     return Decision(
         Verdict.ASK,
         CHANGED,
         f"The MCP server {server!r} has been changed since it was accepted: {change}",
         evidence=str(change),
         remedy="Review the change and accept it: `agentkit mcp tools SERVER --accept`, or accept() in Python.",
-        egress=leaves,
+        egress=egress,
     )
 
 
-def checked_levels(levels: Mapping[str, SafetyLevel | str] | SafetyLevel | str) -> Levels:
+def parse_levels(levels: Mapping[str, SafetyLevel | str] | SafetyLevel | str) -> Levels:
     """Validate the level of all tools, or the level of each. Raises ConfigError."""
     if isinstance(levels, Mapping):
         return {name: SafetyLevel.of(level) for name, level in levels.items()}
@@ -285,29 +285,31 @@ def refuse_unknown(levels: Levels, names: Mapping[str, str], others: Iterable[st
             )
 
 
-def _checked_schema(schema: Mapping[str, Any], name: str) -> Any:
+def _clean_schema(schema: Mapping[str, Any], name: str) -> Any:
     """Make hidden characters in a schema visible. Raises ConfigError for a schema that is unsuitable for models."""
     try:
         length = len(json.dumps(schema))
-        if length > _MOST_SCHEMA_CHARS:
+        if length > _MAX_SCHEMA_CHARS:
             raise ConfigError(
-                f"Tool {name!r}: its schema has {length:,} characters; the limit is {_MOST_SCHEMA_CHARS:,}."
+                f"Tool {name!r}: its schema has {length:,} characters; the limit is {_MAX_SCHEMA_CHARS:,}."
             )
-        return _plain(schema)
+        return _visible_texts(schema)
     except (RecursionError, TypeError, ValueError) as error:
         raise ConfigError(f"Tool {name!r}: its schema is not a valid JSON schema ({type(error).__name__}).") from None
 
 
-def _plain(part: Any) -> Any:
+def _visible_texts(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {
-            name: visible(each) if name in _READ and isinstance(each, str) else _plain(each)
+            name: escape_invisible(each) if name in _TEXT_KEYS and isinstance(each, str) else _visible_texts(each)
             for name, each in part.items()
         }
-    return [_plain(each) for each in part] if isinstance(part, list) else part
+    return [_visible_texts(each) for each in part] if isinstance(part, list) else part
 
 
-_TAKEN = frozenset({*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "ask_user", "tell_user", "run_program"})
+_RESERVED_NAMES = frozenset(
+    {*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "ask_user", "tell_user", "run_program"}
+)
 """Names of built-in tools: a server's tool must not impersonate one of them, or match a rule written for one."""
 
 
@@ -332,9 +334,9 @@ class MCPServer(ServerResources):
         max_chars: The maximum length of a result sent to the model.
         labels: The labels of results in addition to untrusted; by default, private for a SYSTEM tool.
         on_progress: A callback for progress notifications: tool name, progress, total and message.
-        approve: The approver of what the server asks for during a call: answers of a person (the tool `ask_user`) and
-            of a model (`ask_model`). By default that of the run that makes the call; without one, all is refused.
-        llm: The model for what the server asks of one; by default that of the run, and charged to it in any case.
+        approve: The approver of the server's requests during a call: for answers of a person (the tool `ask_user`) and
+         of a model (`ask_model`). By default that of the run that makes the call; without one, all are refused.
+        llm: The model that answers the server's requests; by default that of the run, and always charged to the run.
         pins: The folder for accepted definitions; by default in the state folder. An in-process server is part of the
             program, and has no pins unless this is given.
         resources: Whether to add the tools `list_resources` and `read_resource`, with which a model reads the server's
@@ -368,34 +370,38 @@ class MCPServer(ServerResources):
         resources: bool = False,
         **unknown: Never,
     ) -> None:
-        refuse_made(MCPServer, unknown)
-        given = variables(environment, settings.environment())
-        where = None if folder is None else str(folder)
-        found = target_of(server, name, folder=where, environment=given, token=token, headers=headers)
+        check_unknown_arguments(MCPServer, unknown)
+        variables_for_server = variables(environment, settings.environment())
+        working_folder = None if folder is None else str(folder)
+        found = target_of(
+            server, name, folder=working_folder, environment=variables_for_server, token=token, headers=headers
+        )
         self._target = with_login(found, login)
-        self._levels = checked_levels(level)
+        self._levels = parse_levels(level)
         self._labels = None if labels is None else frozenset(map(Label, labels))
         self._prefix, self._on_progress, self._approve, self._llm = prefix, on_progress, approve, llm
-        self._own = resource_tools(self._target.name) if resources else {}
+        self._resource_tools = resource_tools(self._target.name) if resources else {}
         self._timeout_seconds, self._connect_seconds, self._max_chars = timeout_seconds, connect_seconds, max_chars
-        is_ours = pins is None and found.program is not None
-        folder_of_pins = settings.state_folder() / "mcp" if pins is None else Path(pins)
-        self._pins = None if is_ours else Pins(folder_of_pins, found.identity)
-        self._taken: frozenset[str] = _TAKEN
-        self._begin()
+        needs_no_pins = pins is None and found.program is not None
+        pins_folder = settings.state_folder() / "mcp" if pins is None else Path(pins)
+        self._pins = None if needs_no_pins else Pins(pins_folder, found.identity)
+        self._taken_names: frozenset[str] = _RESERVED_NAMES
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         """Initialise the unconnected state."""
         self._lock = threading.RLock()
-        self._seen: dict[str, Definition] | None = None
-        self._pinned: dict[str, Definition] | None = None
+        self._current: dict[str, Definition] | None = None
+        self._accepted: dict[str, Definition] | None = None
         self._tools: tuple[RemoteTool, ...] | None = None
         self._changes: dict[str, DefinitionChange] = {}
         self._invalid: Mapping[str, str] = {}
         self._unusable: dict[str, str] = {}
-        saw = weakref.WeakMethod(self._saw)  # the connection's thread must not keep its server alive
-        self._link = ServerConnection(self._target, self._connect_seconds, lambda listing: _notify(saw(), listing))
-        self._finalizer = weakref.finalize(self, self._link.close)
+        saw = weakref.WeakMethod(self._store_listing)  # the connection's thread must not keep its server alive
+        self._connection = ServerConnection(
+            self._target, self._connect_seconds, lambda listing: _notify(saw(), listing)
+        )
+        self._finalizer = weakref.finalize(self, self._connection.close)
 
     @property
     def name(self) -> str:
@@ -427,15 +433,15 @@ class MCPServer(ServerResources):
     def definitions(self) -> tuple[Definition, ...]:
         """The tools as the server describes them now, accepted or not."""
         self._connect()
-        return tuple((self._seen or {}).values())
+        return tuple((self._current or {}).values())
 
     def accept(self) -> None:
         """Accept the current definitions. Tools obtained from `tools` earlier keep their descriptions."""
         self._connect()
         with self._lock:
-            self._pinned, self._changes = dict(self._seen or {}), {}
+            self._accepted, self._changes = dict(self._current or {}), {}
             if self._pins is not None:
-                self._pins.write(self._pinned)
+                self._pins.write(self._accepted)
             self._tools = None
 
     def change_of(self, name: str) -> DefinitionChange | None:
@@ -446,104 +452,106 @@ class MCPServer(ServerResources):
     @property
     def unusable(self) -> Mapping[str, str]:
         """The tools excluded from `tools`, by remote name, with the reason."""
-        self._listed()
+        self._tools_listed()
         return dict(self._unusable)
 
     def call(self, tool: str, /, **arguments: Any) -> Answer:
         """Call a tool by its remote name, without judging the call. Raises ToolError and ToolTimeout."""
-        return _answer_of(self._link.ask(self._calling(tool, arguments), self._timeout_seconds, tool))
+        return _answer_value(self._connection.ask(self._request(tool, arguments), self._timeout_seconds, tool))
 
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """Like `call`, asynchronously; cancelling it cancels the request at the server."""
-        question = self._calling(tool, arguments, asyncio.get_running_loop())
-        return _answer_of(await self._link.aask(question, self._timeout_seconds, tool))
+        question = self._request(tool, arguments, asyncio.get_running_loop())
+        return _answer_value(await self._connection.aask(question, self._timeout_seconds, tool))
 
-    def again(self, name: str) -> RemoteTool:
+    def tool_named(self, name: str) -> RemoteTool:
         """Return the tool with this remote name from `tools`. Raises ConfigError if it does not exist."""
         found = {tool.remote_name: tool for tool in self}
         if name not in found:
-            why = self._unusable.get(name)
-            raise ConfigError(why or f"The MCP server {self.name!r} has no tool {name!r}.")
+            reason = self._unusable.get(name)
+            raise ConfigError(reason or f"The MCP server {self.name!r} has no tool {name!r}.")
         return found[name]
 
     def close(self) -> None:
         """Close the connection, and end the process of a command with its descendants."""
-        self._link.close()
+        self._connection.close()
 
     def _connect(self) -> None:
         with self._lock:
-            if self._seen is not None:
+            if self._current is not None:
                 return
             try:
                 self._list()
             except ToolError as error:
                 place = self._target.url.partition("?")[0]  # the query could contain a key
                 where = f" at {place}" if place else ""
-                told = (
+                text = (
                     f"The MCP server {self.name!r}{where} cannot be used. {error}\n{advice(self._target, str(error))}"
                 )
-                raise ConfigError(told.rstrip()) from error
-            names = local_names((*(self._seen or {}), *self._own), self.name, self._taken, prefixed=self._prefix)
+                raise ConfigError(text.rstrip()) from error
+            names = local_names(
+                (*(self._current or {}), *self._resource_tools), self.name, self._taken_names, prefixed=self._prefix
+            )
             refuse_unknown(self._levels, names, self._invalid, self.name)
 
-    def _made(self) -> Iterator[RemoteTool]:
+    def _make_tools(self) -> Iterator[RemoteTool]:
         """Yield the tools with their accepted definitions, and the resource tools; record invalid ones as unusable."""
-        pinned, seen = self._pinned or {}, self._seen or {}
-        named = local_names(seen, self.name, self._taken, prefixed=self._prefix)
+        accepted, current = self._accepted or {}, self._current or {}
+        named = local_names(current, self.name, self._taken_names, prefixed=self._prefix)
         self._unusable = dict(self._invalid)
-        for name, given in named.items():
+        for name, local_name in named.items():
             try:
-                yield RemoteTool(self, name, given, pinned.get(name), self._bounds(name, given))
+                yield RemoteTool(self, name, local_name, accepted.get(name), self._bounds(name, local_name))
             except ConfigError as error:
                 self._unusable[name] = str(error)
-        taken = {*self._taken, *named.values()}
-        for name, given in local_names(self._own, self.name, taken, prefixed=self._prefix).items():
-            own = self._own[name]
-            yield ResourceTool(self, own.name, given, own, self._bounds(name, given))
+        taken = {*self._taken_names, *named.values()}
+        for name, local_name in local_names(self._resource_tools, self.name, taken, prefixed=self._prefix).items():
+            own = self._resource_tools[name]
+            yield ResourceTool(self, own.name, local_name, own, self._bounds(name, local_name))
 
     def _bounds(self, name: str, local_name: str) -> Bounds:
         level = level_of((name, local_name), self._levels)
         return Bounds(level, self._max_chars, labels_of(level, self._labels))
 
-    def _saw(self, listing: ToolListing) -> None:
+    def _store_listing(self, listing: ToolListing) -> None:
         """Store the listed definitions; without pins, the first listing is accepted."""
-        seen = {each.name: each for each in listing.definitions}
-        if self._pinned is None:
-            kept = None if self._pins is None else self._pins.read()
-            if kept is None and self._pins is not None:
-                self._pins.write(seen)
-            self._pinned = seen if kept is None else kept
-        self._changes = {change.name: change for change in changes(self._pinned, seen)}
-        self._seen, self._invalid = seen, listing.invalid
+        current = {each.name: each for each in listing.definitions}
+        if self._accepted is None:
+            stored = None if self._pins is None else self._pins.read()
+            if stored is None and self._pins is not None:
+                self._pins.write(current)
+            self._accepted = current if stored is None else stored
+        self._changes = {change.name: change for change in changes(self._accepted, current)}
+        self._current, self._invalid = current, listing.invalid
 
-    def _calling(
+    def _request(
         self, tool: str, arguments: Mapping[str, Any], loop: asyncio.AbstractEventLoop | None = None
     ) -> Question[ToolOutput]:
-        above, given = LINEAGE.get(), self._llm
-        model = None if above.plan is None else above.plan.llm
-        model, approve = model if given is None else lambda: given, self._approve or above.approve
-        caller = Caller(self.name, approve, model, copy_context(), loop, above.context.run)
-        heard = None if self._on_progress is None else partial(self._on_progress, tool)
-        return lambda server: server.call(tool, arguments, heard, caller)
+        lineage, configured = LINEAGE.get(), self._llm
+        model = None if lineage.plan is None else lineage.plan.llm
+        model, approve = model if configured is None else lambda: configured, self._approve or lineage.approve
+        caller = Caller(self.name, approve, model, copy_context(), loop, lineage.context.run)
+        progress = None if self._on_progress is None else partial(self._on_progress, tool)
+        return lambda server: server.call(tool, arguments, progress, caller)
 
-    def beside(self, taken: Iterable[str]) -> Toolset:
+    def with_distinct_names(self, taken: Iterable[str]) -> Toolset:
         """Return the tools, with the prefix `NAME_` on those whose names clash with other servers' tools."""
         with self._lock:
-            self._taken, self._tools = self._taken | frozenset(taken), None
+            self._taken_names, self._tools = self._taken_names | frozenset(taken), None
             return self.tools
 
-    def _listed(self) -> tuple[RemoteTool, ...]:
+    def _tools_listed(self) -> tuple[RemoteTool, ...]:
         with self._lock:
             if self._tools is None:
                 self._connect()
-                self._tools = tuple(self._made())
+                self._tools = tuple(self._make_tools())
             return self._tools
 
     def __iter__(self) -> Iterator[RemoteTool]:
-        tools = self._listed()
+        tools = self._tools_listed()
         if self._unusable and not tools:
-            why = next(iter(self._unusable.values()))
-            raise ConfigError(f"The MCP server {self.name!r} has no usable tool. {why}")
+            reason = next(iter(self._unusable.values()))
+            raise ConfigError(f"The MCP server {self.name!r} has no usable tool. {reason}")
         return iter(tools)
 
     def __len__(self) -> int:
@@ -568,7 +576,7 @@ class MCPServer(ServerResources):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        self._begin()
+        self._reset()
 
     def __repr__(self) -> str:
         return f"MCPServer({self.name!r})"
@@ -580,12 +588,12 @@ def _notify(saw: Callable[[ToolListing], None] | None, listing: ToolListing) -> 
         saw(listing)
 
 
-def _answer_of(said: ToolOutput) -> Answer:
+def _answer_value(output: ToolOutput) -> Answer:
     """Return the value of an answer. Raises ToolError if the server marks it as an error."""
-    if said.failed:
-        text = said.value if isinstance(said.value, str) else "\n".join(map(str, said.value))
+    if output.failed:
+        text = output.value if isinstance(output.value, str) else "\n".join(map(str, output.value))
         raise ToolError(text or "The server reports a failure without a reason.")
-    return said.value
+    return output.value
 
 
 def connect(*servers: Any) -> Toolset:
@@ -593,8 +601,8 @@ def connect(*servers: Any) -> Toolset:
 
     Each is an MCPServer, or the first argument of one. Raises ConfigError like MCPServer.
     """
-    made = [each if isinstance(each, MCPServer) else MCPServer(each) for each in servers]
-    with ThreadPoolExecutor(max(len(made), 1), "agentkit-mcp-connect") as pool:
-        list(pool.map(len, made))
-    taken = clashing([{each.name for each in server} for server in made])
-    return Toolset(server.beside(taken) for server in made)
+    connected = [each if isinstance(each, MCPServer) else MCPServer(each) for each in servers]
+    with ThreadPoolExecutor(max(len(connected), 1), "agentkit-mcp-connect") as pool:
+        list(pool.map(len, connected))
+    taken = clashing([{each.name for each in server} for server in connected])
+    return Toolset(server.with_distinct_names(taken) for server in connected)

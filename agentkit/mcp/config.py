@@ -10,21 +10,21 @@ from typing import Any
 
 from agentkit import settings as config
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import is_shallow, suggestion
 from agentkit.mcp.client import MCPServer, connect
-from agentkit.mcp.connection_target import is_sealed
+from agentkit.mcp.connection_target import is_encrypted
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.toolset import Toolset
 
 _LISTS = ("mcpServers", "servers")
-_PLACE = re.compile(r"\$\{([^{}]*)\}")
+_PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
-_REMARK = r"(?>//[^\n]*|/\*.*?\*/)"
+_COMMENT = r"(?>//[^\n]*|/\*.*?\*/)"
 _NO_JSON = re.compile(
-    rf'"(?:[^"\\\n]|\\.)*+"?|{_REMARK}|(?P<unended>/\*.*)|,(?=(?:\s|{_REMARK})*+[}}\]])',
+    rf'"(?:[^"\\\n]|\\.)*+"?|{_COMMENT}|(?P<unended>/\*.*)|,(?=(?:\s|{_COMMENT})*+[}}\]])',
     re.DOTALL,
 )
 """Possessive and atomic matching prevents catastrophic backtracking, e.g. on a long line of slashes."""
@@ -39,7 +39,7 @@ def entries(text: str) -> dict[str, Mapping[str, Any]]:
     Raises ConfigError; the message quotes nothing from the file, which can contain keys.
     """
     try:
-        data = json.loads(_NO_JSON.sub(_plain, text.removeprefix("\ufeff")), object_pairs_hook=_once)
+        data = json.loads(_NO_JSON.sub(_strip, text.removeprefix("\ufeff")), object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
         raise ConfigError(f"it is not JSON, line {error.lineno}: {error.msg}.") from None
     except RecursionError:
@@ -70,15 +70,15 @@ class ConfigVariables:
             "/": "/",
         }
 
-    def filled(self, value: Any) -> Any:
+    def substitute(self, value: Any) -> Any:
         """Substitute the placeholders in all texts of a value. Raises ConfigError for an unknown one."""
         if isinstance(value, str):
-            return _PLACE.sub(lambda found: self._filled(found[1]), value)
+            return _PLACEHOLDER.sub(lambda found: self._value(found[1]), value)
         if isinstance(value, list):
-            return [self.filled(each) for each in value]
-        return {name: self.filled(each) for name, each in value.items()} if isinstance(value, dict) else value
+            return [self.substitute(each) for each in value]
+        return {name: self.substitute(each) for name, each in value.items()} if isinstance(value, dict) else value
 
-    def _filled(self, place: str) -> str:
+    def _value(self, place: str) -> str:
         if place in self._folders:
             return self._folders[place]
         found = _VARIABLE.fullmatch(place)
@@ -105,35 +105,35 @@ def settings(text: str) -> dict[str, str]:
     return found
 
 
-def _plain(found: re.Match[str]) -> str:
+def _strip(found: re.Match[str]) -> str:
     """Keep strings and unterminated comments; replace comments and trailing commas by a blank."""
     return found[0] if found[0].startswith('"') or found["unended"] else " "
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"the key {twice!r} occurs twice.")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise ConfigError(f"the key {duplicate!r} occurs twice.")
     return dict(pairs)
 
 
 Level = SafetyLevel | str
-_OfTools = Level | Mapping[str, Level]
+_LevelOrLevels = Level | Mapping[str, Level]
 
-_COMMAND = frozenset(("args", "command", "cwd", "env", "envFile"))
+_COMMAND_KEYS = frozenset(("args", "command", "cwd", "env", "envFile"))
 _URLS = ("url", "serverUrl", "httpUrl")
-_URL = frozenset(("headers", *_URLS))
-_BOTH = frozenset(("disabled", "type"))
-_ABOUT = frozenset(("description", "dev", "gallery", "icon", "name", "version"))
-_LEFT_OUT = _ABOUT | frozenset(("alwaysAllow", "autoApprove", "oauth", "timeout", "trust"))
+_URL_KEYS = frozenset(("headers", *_URLS))
+_COMMON_KEYS = frozenset(("disabled", "type"))
+_DESCRIPTIVE_KEYS = frozenset(("description", "dev", "gallery", "icon", "name", "version"))
+_IGNORED_KEYS = _DESCRIPTIVE_KEYS | frozenset(("alwaysAllow", "autoApprove", "oauth", "timeout", "trust"))
 """Keys of other programs that can be ignored: they describe a server, or reduce the number of approvals."""
 
-_TYPES = {"stdio": _COMMAND, "http": _URL, "streamable-http": _URL, "streamableHttp": _URL}
+_TYPES = {"stdio": _COMMAND_KEYS, "http": _URL_KEYS, "streamable-http": _URL_KEYS, "streamableHttp": _URL_KEYS}
 _SSE = 'the older HTTP transport "sse" is not supported. Use "http"; the address then usually ends in /mcp.'
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
-_MOST_NAME_CHARS = 24
+_MAX_NAME_CHARS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class ListedServers:
 def read_servers(
     file: str | Path,
     *,
-    level: Level | Mapping[str, _OfTools] = SafetyLevel.SYSTEM,
+    level: Level | Mapping[str, _LevelOrLevels] = SafetyLevel.SYSTEM,
     only: Iterable[str] | None = None,
 ) -> ListedServers:
     """Read the servers listed in a file in the format of Claude, Cursor and VS Code, without connecting.
@@ -166,30 +166,33 @@ def read_servers(
         names = [*listed] if only is None else [only] if isinstance(only, str) else [*only]
         _refuse_unknown(names, listed)
         _refuse_unknown(level if isinstance(level, Mapping) else (), listed)
-        places = ConfigVariables(path, config.environment())
-        left_out = [text for name in names for text in _left_out(name, listed[name])]
-        older = [name for name in names if listed[name].get("type") == "sse"]
-        meant = [name for name in names if not listed[name].get("disabled") and name not in older]
-        _refuse_older(older if only is not None and not meant else ())
-        levels = level if isinstance(level, Mapping) else dict.fromkeys(meant, level)
-        made = {name: _made(name, listed[name], places, levels.get(name, SafetyLevel.SYSTEM)) for name in meant}
+        config_variables = ConfigVariables(path, config.environment())
+        notes = [text for name in names for text in _ignored_notes(name, listed[name])]
+        sse_names = [name for name in names if listed[name].get("type") == "sse"]
+        selected = [name for name in names if not listed[name].get("disabled") and name not in sse_names]
+        _refuse_sse(sse_names if only is not None and not selected else ())
+        levels = level if isinstance(level, Mapping) else dict.fromkeys(selected, level)
+        servers = {
+            name: _make_server(name, listed[name], config_variables, levels.get(name, SafetyLevel.SYSTEM))
+            for name in selected
+        }
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    _refuse_alike(path, made)
-    return ListedServers(made, tuple(left_out))
+    _refuse_same_names(path, servers)
+    return ListedServers(servers, tuple(notes))
 
 
-def connect_file(file: str | Path, *, level: Level | Mapping[str, _OfTools] = SafetyLevel.SYSTEM) -> Toolset:
+def connect_file(file: str | Path, *, level: Level | Mapping[str, _LevelOrLevels] = SafetyLevel.SYSTEM) -> Toolset:
     """Connect to all servers listed in a file and return their tools. Raises like `read_servers`."""
     return read_servers(file, level=level).connect()
 
 
 def _text(path: Path) -> str:
     try:
-        with usable(path).open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise ConfigError(f"it has more than {_MOST_BYTES:,} bytes.")
+        with validate_path(path).open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise ConfigError(f"it has more than {_MAX_BYTES:,} bytes.")
         return content.decode("utf-8")
     except OSError as error:
         raise ConfigError(f"it cannot be read: {error.strerror}.") from None
@@ -197,81 +200,85 @@ def _text(path: Path) -> str:
         raise ConfigError("it is not UTF-8 text.") from None
 
 
-def _made(name: str, entry: Mapping[str, Any], places: ConfigVariables, level: _OfTools) -> MCPServer:
+def _make_server(
+    name: str, entry: Mapping[str, Any], config_variables: ConfigVariables, level: _LevelOrLevels
+) -> MCPServer:
     """Create the server of an entry. Raises ConfigError."""
     try:
-        said = {key: places.filled(entry[key]) for key in _understood(entry) if key in entry}
-        known_as = _UNNAMEABLE.sub("_", name)[:_MOST_NAME_CHARS].strip("_") or "mcp"
-        if "command" not in said:
-            url = _address(_of_type(said, next((key for key in _URLS if key in said), _URLS[0]), str))
-            return MCPServer(url, known_as, level=level, headers=_of_type(said, "headers", dict) or None)
-        words = [_of_type(said, "command", str), *_texts(said)]
-        folder = _of_type(said, "cwd", str) or None
-        return MCPServer(words, known_as, level=level, folder=folder, environment=_environment(said))
+        entry_values = {key: config_variables.substitute(entry[key]) for key in _known_keys(entry) if key in entry}
+        known_as = _UNNAMEABLE.sub("_", name)[:_MAX_NAME_CHARS].strip("_") or "mcp"
+        if "command" not in entry_values:
+            url = _address(
+                _typed_value(entry_values, next((key for key in _URLS if key in entry_values), _URLS[0]), str)
+            )
+            return MCPServer(url, known_as, level=level, headers=_typed_value(entry_values, "headers", dict) or None)
+        words = [_typed_value(entry_values, "command", str), *_arguments(entry_values)]
+        folder = _typed_value(entry_values, "cwd", str) or None
+        return MCPServer(words, known_as, level=level, folder=folder, environment=_environment(entry_values))
     except ConfigError as error:
         raise ConfigError(f"the server {name!r}: {error}") from None
 
 
 def _address(url: str) -> str:
     """Return the address. Raises ConfigError if it would send a known secret unencrypted."""
-    if not is_sealed(url) and any(secret in url for secret in config.secret_values()):
+    if not is_encrypted(url) and any(secret in url for secret in config.secret_values()):
         raise ConfigError("its address contains a secret, which would be sent unencrypted. Use https://.")
     return url
 
 
-def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
+def _known_keys(entry: Mapping[str, Any]) -> frozenset[str]:
     """Return the keys allowed for the type of server. Raises ConfigError for an unknown type or key."""
     kind = entry.get("type", "http" if "command" not in entry and any(key in entry for key in _URLS) else "stdio")
     known = _TYPES.get(kind) if isinstance(kind, str) else None
     if known is None:
         raise ConfigError(f"its type is unknown. Known types: {', '.join(_TYPES)}.")
-    unknown = [key for key in entry if key not in known | _BOTH | _LEFT_OUT]
+    unknown = [key for key in entry if key not in known | _COMMON_KEYS | _IGNORED_KEYS]
     if unknown:
-        names, meant = ", ".join(sorted(known | _BOTH)), suggestion(unknown[0], sorted(known), 0.75)
+        names, meant = ", ".join(sorted(known | _COMMON_KEYS)), suggestion(unknown[0], sorted(known), 0.75)
         raise ConfigError(f"{unknown[0]!r} is unknown, and could be a restriction.{meant} Known keys: {names}.")
     if not any(key in entry for key in ("command", *_URLS)):
         raise ConfigError("it has neither a command nor a url.")
     return known
 
 
-def _left_out(name: str, entry: Mapping[str, Any]) -> list[str]:
+def _ignored_notes(name: str, entry: Mapping[str, Any]) -> list[str]:
     """Describe the ignored settings of an entry."""
     if entry.get("disabled"):
         return [f"{name} is disabled."]
     if entry.get("type") == "sse":
         return [f"{name}: {_SSE}"]
-    keys = [key for key in entry if key in _LEFT_OUT]
+    keys = [key for key in entry if key in _IGNORED_KEYS]
     return [f"{name}: {', '.join(keys)} {'is' if len(keys) == 1 else 'are'} ignored."] if keys else []
 
 
-def _refuse_older(names: Sequence[str]) -> None:
+def _refuse_sse(names: Sequence[str]) -> None:
     """Raise ConfigError if only servers over SSE were selected by name."""
     if names:
         raise ConfigError(" ".join(f"{name}: {_SSE}" for name in names))
 
 
-def _of_type(said: Mapping[str, Any], key: str, kind: Any) -> Any:
-    value = said.get(key, kind())
+def _typed_value(entry_values: Mapping[str, Any], key: str, kind: Any) -> Any:
+    value = entry_values.get(key, kind())
     if not isinstance(value, kind):
         raise ConfigError(f"{key!r} must be {'a string' if kind is str else 'an object'}.")
     return value
 
 
-def _texts(said: Mapping[str, Any]) -> list[str]:
-    words = said.get("args", [])
+def _arguments(entry_values: Mapping[str, Any]) -> list[str]:
+    words = entry_values.get("args", [])
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise ConfigError("'args' must be a list of strings.")
     return words
 
 
-def _environment(said: Mapping[str, Any]) -> dict[str, str]:
+def _environment(entry_values: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables of an entry, which override those of its `envFile`."""
-    given = _of_type(said, "env", dict)
-    if not all(isinstance(value, str | int | float) for value in given.values()):
+    env = _typed_value(entry_values, "env", dict)
+    if not all(isinstance(value, str | int | float) for value in env.values()):
         raise ConfigError("the values of 'env' must be strings or numbers.")
-    own = {name: value if isinstance(value, str) else f"{value}" for name, value in given.items()}
-    file = _of_type(said, "envFile", str)
-    return {**(settings(_text(Path(file))) if file else {}), **own}
+    values = {name: value if isinstance(value, str) else f"{value}" for name, value in env.items()}
+    file = _typed_value(entry_values, "envFile", str)
+    return {**(settings(_text(Path(file))) if file else {}), **values}
 
 
 def _refuse_unknown(names: Iterable[str], listed: Mapping[str, Any]) -> None:
@@ -280,9 +287,9 @@ def _refuse_unknown(names: Iterable[str], listed: Mapping[str, Any]) -> None:
         raise ConfigError(f"it lists no server {unknown!r}. Its servers: {', '.join(listed) or 'none'}.")
 
 
-def _refuse_alike(path: Path, made: Mapping[str, MCPServer]) -> None:
+def _refuse_same_names(path: Path, servers: Mapping[str, MCPServer]) -> None:
     """Raise ConfigError if two servers would use the same name."""
-    names = [server.name for server in made.values()]
+    names = [server.name for server in servers.values()]
     if len(set(names)) < len(names):
         raise ConfigError(
             f"{path}: two servers would get the same short name, because their names differ only in signs or "

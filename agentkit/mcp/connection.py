@@ -28,55 +28,55 @@ _CLOSING_SECONDS = 10.0
 class ServerConnection:
     """A connection to one server, opened on first use and reopened when lost.
 
-    `when_seen` is called with the server's tools after each listing. A call is sent once: if the connection is lost
+    `on_listing` is called with the server's tools after each listing. A call is sent once: if the connection is lost
     during a call, the call fails and is not retried, because the server could have executed it.
     """
 
-    def __init__(self, target: Target, connect_seconds: float, when_seen: Callable[[ToolListing], None]) -> None:
-        self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
+    def __init__(self, target: Target, connect_seconds: float, on_listing: Callable[[ToolListing], None]) -> None:
+        self._target, self._connect_seconds, self._on_listing = target, connect_seconds, on_listing
         self._starting = threading.Lock()
         self._known: dict[str, Definition] = {}
-        self._watched: dict[str, Callable[[str], object]] = {}
+        self._subscriptions: dict[str, Callable[[str], object]] = {}
         self._work: _EventLoopThread | None = None
 
     def definitions(self) -> None:
         """Connect if necessary, and list the tools. Raises ConfigError, MissingExtra and ToolError."""
-        work = self._working()
+        work = self._event_loop_thread()
         self._wait(work, work.ready())
 
     def ask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
         """Send a request and wait for the answer; fails if the definition of `tool` has changed. Raises ToolError."""
-        work = self._working()
-        return self._wait(work, work.ask(question, seconds, self._unchanged(tool)))
+        work = self._event_loop_thread()
+        return self._wait(work, work.ask(question, seconds, self._definition_check(tool)))
 
     async def aask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
         """Like `ask`, asynchronously; cancelling it cancels the request."""
-        work = self._working()
-        return await asyncio.wrap_future(work.submit(work.ask(question, seconds, self._unchanged(tool))))
+        work = self._event_loop_thread()
+        return await asyncio.wrap_future(work.submit(work.ask(question, seconds, self._definition_check(tool))))
 
-    def subscribe(self, uri: str, when_changed: Callable[[str], object] | None, seconds: float | None) -> None:
+    def subscribe(self, uri: str, on_change: Callable[[str], object] | None, seconds: float | None) -> None:
         """Call back when a resource has changed, also after a reconnection; None ends that. Raises ToolError."""
-        self._watched.pop(uri, None)
-        if when_changed is not None:
-            self._watched[uri] = when_changed
-        self.ask(lambda server: server.subscribe(uri, when_changed), seconds)
+        self._subscriptions.pop(uri, None)
+        if on_change is not None:
+            self._subscriptions[uri] = on_change
+        self.ask(lambda server: server.subscribe(uri, on_change), seconds)
 
     def log_in(self, login: Any, ask: Any) -> None:
         """Log a person in; the next use reconnects. Raises ConfigError, MissingExtra and ToolError."""
-        work = self._working()
+        work = self._event_loop_thread()
         self._wait(work, work.log_in(login, ask))
 
     def log_out(self, login: Login) -> Logout:
         """Delete the login; the next use reconnects. Raises ConfigError and MissingExtra."""
-        work = self._working()
+        work = self._event_loop_thread()
         return self._wait(work, work.log_out(login))
 
-    def _unchanged(self, name: str | None) -> Callable[[], None]:
+    def _definition_check(self, name: str | None) -> Callable[[], None]:
         """Return a check that raises ToolError if the tool's definition changes after the call was judged."""
-        judged = None if name is None else self._known.get(name)
+        definition = None if name is None else self._known.get(name)
 
         def check() -> None:
-            if judged is not None and self._known.get(judged.name) != judged:
+            if definition is not None and self._known.get(definition.name) != definition:
                 raise ToolError(
                     f"The MCP server {self._target.name!r} changed the definition of {name} after the call was judged, "
                     "so it was not called. Call it again."
@@ -91,16 +91,18 @@ class ServerConnection:
         if work is not None and work.process == os.getpid():
             work.close()
 
-    def _working(self) -> _EventLoopThread:
+    def _event_loop_thread(self) -> _EventLoopThread:
         """Return the thread, starting a new one in a forked child."""
         with self._starting:
             if self._work is None or self._work.process != os.getpid():
-                self._work = _EventLoopThread(self._target, self._connect_seconds, self._note, self._watched)
+                self._work = _EventLoopThread(
+                    self._target, self._connect_seconds, self._store_definitions, self._subscriptions
+                )
             return self._work
 
-    def _note(self, listing: ToolListing) -> None:
+    def _store_definitions(self, listing: ToolListing) -> None:
         self._known = {each.name: each for each in listing.definitions}
-        self._when_seen(listing)
+        self._on_listing(listing)
 
     def _wait(self, work: _EventLoopThread, question: Coroutine[Any, Any, T]) -> T:
         future = work.submit(question)
@@ -117,16 +119,16 @@ class _EventLoopThread:
         self,
         target: Target,
         connect_seconds: float,
-        when_seen: Callable[[ToolListing], None],
-        watched: Mapping[str, Callable[[str], object]],
+        on_listing: Callable[[ToolListing], None],
+        subscriptions: Mapping[str, Callable[[str], object]],
     ) -> None:
         self.process = os.getpid()
-        self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
-        self._watched = watched
+        self._target, self._connect_seconds, self._on_listing = target, connect_seconds, on_listing
+        self._subscriptions = subscriptions
         self._loop = asyncio.new_event_loop()
         self._connecting = asyncio.Lock()
         self._connection: MCPConnection | None = None
-        self._holding: asyncio.Task[None] | None = None
+        self._connection_task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._serve, name=f"agentkit-mcp-{target.name}", daemon=True)
         self._thread.start()
 
@@ -137,9 +139,9 @@ class _EventLoopThread:
     def close(self) -> None:
         """Disconnect and stop the thread; called on the thread itself, it only schedules this."""
         if threading.current_thread() is self._thread:
-            self._loop.create_task(self._let_go()).add_done_callback(lambda _: self._loop.stop())
+            self._loop.create_task(self._disconnect()).add_done_callback(lambda _: self._loop.stop())
             return
-        future = self.submit(self._let_go())
+        future = self.submit(self._disconnect())
         with contextlib.suppress(Exception):  # errors while closing are ignored
             future.result(_CLOSING_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -168,27 +170,27 @@ class _EventLoopThread:
         from agentkit.mcp.sdk.oauth import log_in
 
         async with self._connecting:
-            await self._let_go()
+            await self._disconnect()
             await log_in(self._target, login, ask)
 
     async def log_out(self, login: Login) -> Logout:
         """Delete the login, with no connection open meanwhile."""
         async with self._connecting:
-            await self._let_go()
+            await self._disconnect()
             return await log_out(self._target, login)
 
     async def ready(self) -> MCPConnection:
         """Return the connection, reconnecting if it was lost. Raises ConfigError, MissingExtra and ToolError."""
         async with self._connecting:
-            is_over = self._holding is None or self._holding.done()
+            is_over = self._connection_task is None or self._connection_task.done()
             if self._connection is None or self._connection.lost or is_over:
-                await self._let_go()
+                await self._disconnect()
                 self._connection = await self._connect()
             return self._connection
 
     async def _connect(self) -> MCPConnection:
         ready: asyncio.Future[MCPConnection] = self._loop.create_future()
-        self._holding = asyncio.create_task(self._hold(ready))
+        self._connection_task = asyncio.create_task(self._keep_open(ready))
         try:
             async with asyncio.timeout(self._connect_seconds):
                 return await asyncio.shield(ready)
@@ -197,35 +199,35 @@ class _EventLoopThread:
             raise ToolError(f"The MCP server {self._target.name!r} was not ready within {seconds}.") from None
         finally:
             if not ready.done() or ready.cancelled() or ready.exception() is not None:
-                await self._let_go()
+                await self._disconnect()
 
-    async def _hold(self, ready: asyncio.Future[MCPConnection]) -> None:
+    async def _keep_open(self, ready: asyncio.Future[MCPConnection]) -> None:
         """Hold the connection open until cancelled: it must be closed by the task that opened it."""
-        from agentkit.mcp.sdk.session import connected
+        from agentkit.mcp.sdk.session import open_connection
 
         try:
-            async with connected(self._target) as connection:
+            async with open_connection(self._target) as connection:
                 try:
-                    await self._look(connection)
+                    await self._list_tools(connection)
                 except Exception as error:  # outside the connection, to avoid an exception group
                     ready.set_exception(error)
                     return
-                for uri, when_changed in self._watched.items():
+                for uri, on_change in self._subscriptions.items():
                     with contextlib.suppress(ToolError):  # the resource is gone
-                        await connection.subscribe(uri, when_changed)
+                        await connection.subscribe(uri, on_change)
                 ready.set_result(connection)
-                await connection.watch(lambda: self._look(connection))
+                await connection.watch(lambda: self._list_tools(connection))
         except BaseException as error:
             if not ready.done():
                 ready.set_exception(error) if isinstance(error, Exception) else ready.cancel()
             if isinstance(error, asyncio.CancelledError):
                 raise
 
-    async def _look(self, connection: MCPConnection) -> None:
-        self._when_seen(await connection.definitions())
+    async def _list_tools(self, connection: MCPConnection) -> None:
+        self._on_listing(await connection.definitions())
 
-    async def _let_go(self) -> None:
-        holding, self._holding, self._connection = self._holding, None, None
+    async def _disconnect(self) -> None:
+        holding, self._connection_task, self._connection = self._connection_task, None, None
         if holding is not None:
             holding.cancel()
             await asyncio.wait({holding}, timeout=_CLOSING_SECONDS)
@@ -244,15 +246,15 @@ async def log_out(target: Target, login: Login) -> Logout:
     It is deleted regardless of the server's answer. Raises ConfigError, and MissingExtra after the deletion.
     """
     kept = StoredLogin(target.url, login.folder)
-    if kept.edition is None:
-        return Logout(was_kept=False)
-    async with kept.alone():
+    if kept.version is None:
+        return Logout(was_stored=False)
+    async with kept.locked():
         try:
             from agentkit.mcp.sdk import check_package
 
             check_package()
-            from agentkit.mcp.sdk.oauth import revoked
+            from agentkit.mcp.sdk.oauth import revoke_login
 
-            return Logout(was_kept=True, trouble=await revoked(target, login))
+            return Logout(was_stored=True, problem=await revoke_login(target, login))
         finally:
             kept.forget()

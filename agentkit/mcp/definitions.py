@@ -14,13 +14,13 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import write_whole
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.messages import digest_of
-from agentkit.redaction import written_redactor
+from agentkit.redaction import stored_text_redactor
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
-_MOST_NAME_CHARS = 64
-_MOST_SHOWN_CHARS = 300
+_MAX_NAME_CHARS = 64
+_MAX_SHOWN_CHARS = 300
 _SHOWN_BEFORE_CHARS = 60
 _LOOKALIKE = str.maketrans("10i", "lol", "_-")
 _DIGEST_CHARS = 8
@@ -43,7 +43,7 @@ class Definition:
 
     @property
     def digest(self) -> str:
-        """A hash of everything that a model or a judge could rely on."""
+        """A hash of all data that a model or a judge uses."""
         return digest_of(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Definition:
         """Restore a definition from `to_dict`. Raises KeyError, TypeError and ValueError for invalid data."""
         return cls(str(data["name"]), str(data["description"]), dict(data["schema"]), dict(data["hints"]))
 
-    def said_of_itself(self) -> str:
+    def hints_text(self) -> str:
         """Describe the server's hints in words; empty without hints."""
         return ", ".join(
             words[not self.hints[hint]] for hint, words in _HINTS.items() if self.hints.get(hint) is not None
@@ -65,29 +65,29 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """A difference from the accepted definition. `before` is None for a new tool, `after` for a removed one."""
+    """A difference from the accepted definition. `protect` is None for a new tool, `after` for a removed one."""
 
     name: str
-    before: Definition | None
+    protect: Definition | None
     after: Definition | None
 
     def __str__(self) -> str:
         """Describe the difference in one or two lines."""
-        if self.before is None or self.after is None:
+        if self.protect is None or self.after is None:
             return (
                 f"{self.name} is gone."
                 if self.after is None
-                else f"{self.name} is new: {_shown(self.after.description)}."
+                else f"{self.name} is new: {_excerpt(self.after.description)}."
             )
-        old, new = self.before.to_dict(), self.after.to_dict()
+        old, new = self.protect.to_dict(), self.after.to_dict()
         parts = [_difference(key, old[key], new[key]) for key in old if old[key] != new[key]]
         return f"{self.name} has changed. {' '.join(parts)}"
 
 
-def changes(pinned: Mapping[str, Definition], seen: Mapping[str, Definition]) -> tuple[DefinitionChange, ...]:
+def changes(accepted: Mapping[str, Definition], current: Mapping[str, Definition]) -> tuple[DefinitionChange, ...]:
     """Compare the definitions that a server offers with the accepted ones, by tool name."""
-    names = dict.fromkeys((*pinned, *seen))
-    both = ((name, pinned.get(name), seen.get(name)) for name in names)
+    names = dict.fromkeys((*accepted, *current))
+    both = ((name, accepted.get(name), current.get(name)) for name in names)
     return tuple(
         DefinitionChange(name, old, new) for name, old, new in both if (old and old.digest) != (new and new.digest)
     )
@@ -102,34 +102,34 @@ def local_names(
     normalised.
     """
     named: dict[str, str] = {}
-    looks = set(map(_look, taken))
+    taken_keys = set(map(_lookalike_key, taken))
     for name in names:
         plain = _UNNAMEABLE.sub("_", name) or "tool"
-        given = f"{server}_{plain}" if prefixed or _passes_for_ours(plain, looks) else plain
-        if len(given) > _MOST_NAME_CHARS or given in named.values() or given in taken:
+        local_name = f"{server}_{plain}" if prefixed or _is_lookalike(plain, taken_keys) else plain
+        if len(local_name) > _MAX_NAME_CHARS or local_name in named.values() or local_name in taken:
             mark = hashlib.sha256(f"{server}\0{name}".encode("utf-8", "backslashreplace")).hexdigest()[:_DIGEST_CHARS]
-            given = f"{given[: _MOST_NAME_CHARS - _DIGEST_CHARS - 1]}_{mark}"
-        named[name] = given
+            local_name = f"{local_name[: _MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{mark}"
+        named[name] = local_name
     return named
 
 
 def clashing(servers: Sequence[Collection[str]]) -> set[str]:
     """Return the tool names that look like a name of another server's tool."""
-    looks = [set(map(_look, names)) for names in servers]
+    keys = [set(map(_lookalike_key, names)) for names in servers]
     return {
         name
-        for own, names in zip(looks, servers, strict=True)
+        for own, names in zip(keys, servers, strict=True)
         for name in names
-        if any(_look(name) in other for other in looks if other is not own)
+        if any(_lookalike_key(name) in other for other in keys if other is not own)
     }
 
 
-def _passes_for_ours(name: str, looks: Collection[str]) -> bool:
+def _is_lookalike(name: str, taken_keys: Collection[str]) -> bool:
     """Whether a name looks like a taken name or a handoff tool."""
-    return _look(name) in looks or _look(name).startswith(_look("hand_off_to_"))
+    return _lookalike_key(name) in taken_keys or _lookalike_key(name).startswith(_lookalike_key("hand_off_to_"))
 
 
-def _look(name: str) -> str:
+def _lookalike_key(name: str) -> str:
     """Normalise a name so that lookalikes become equal."""
     return name.lower().translate(_LOOKALIKE)
 
@@ -142,18 +142,18 @@ def _difference(key: str, old: Any, new: Any) -> str:
         - _SHOWN_BEFORE_CHARS,
         0,
     )
-    return f"Its {key} was {_shown(before, start)} and is {_shown(after, start)}."
+    return f"Its {key} was {_excerpt(before, start)} and is {_excerpt(after, start)}."
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _shown(text: str, start: int = 0) -> str:
+def _excerpt(text: str, start: int = 0) -> str:
     """Quote a part of a text, with hidden characters made visible."""
-    end = start + _MOST_SHOWN_CHARS
+    end = start + _MAX_SHOWN_CHARS
     part = f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
-    return visible(json.dumps(part, ensure_ascii=False))
+    return escape_invisible(json.dumps(part, ensure_ascii=False))
 
 
 _VERSION = 1
@@ -170,19 +170,19 @@ class Pins:
         """Return the accepted definitions by name; None for a new server. Raises ConfigError for an invalid file."""
         try:
             data = json.loads(self.path.read_text("utf-8"))
-            pinned = [(each["sha256"], Definition.from_dict(each["definition"])) for each in data["tools"]]
+            accepted = [(each["sha256"], Definition.from_dict(each["definition"])) for each in data["tools"]]
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConfigError(f"{self._cannot_be_believed()} ({type(error).__name__}: {error}).") from error
-        if data.get("version") != _VERSION or any(digest != each.digest for digest, each in pinned):
+        if data.get("version") != _VERSION or any(digest != each.digest for digest, each in accepted):
             raise ConfigError(f"{self._cannot_be_believed()}: the hashes do not match the definitions.")
-        return {each.name: each for _, each in pinned}
+        return {each.name: each for _, each in accepted}
 
     def write(self, accepted: Mapping[str, Definition]) -> None:
         """Replace the accepted definitions. Raises ConfigError if they cannot be stored."""
         tools = [{"sha256": each.digest, "definition": each.to_dict()} for each in accepted.values()]
-        document = {"version": _VERSION, "server": written_redactor()(self._identity), "tools": tools}
+        document = {"version": _VERSION, "server": stored_text_redactor()(self._identity), "tools": tools}
         try:
             replace_file(self.path, document)
         except OSError as error:

@@ -19,16 +19,16 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import is_local
-from agentkit.mcp.connection_target import Target, is_sealed
+from agentkit.mcp.connection_target import Target, is_encrypted
 from agentkit.mcp.definitions import replace_file
 from agentkit.portable_files import is_own, lock
 from agentkit.safety.urls import AddressRules, Url, read_url
 
 _VERSION = 1
 _WAIT_SECONDS = 0.05
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_MOST_BYTES = 1_000_000
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
+_MAX_BYTES = 1_000_000
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """Flags to refuse symbolic links and not to block on a pipe."""
 
 
@@ -36,9 +36,9 @@ class StoredLogin:
     """The stored login for one server, valid for its exact address only."""
 
     def __init__(self, url: str, folder: str | Path | None = None) -> None:
-        self._mark = hashlib.sha256(_one_spelling(url).encode("utf-8", "backslashreplace")).hexdigest()
-        place = settings.state_folder() / "mcp" / "logins" if folder is None else Path(folder)
-        self.path = place / f"{self._mark[:32]}.json"
+        self._url_digest = hashlib.sha256(_normalise_url(url).encode("utf-8", "backslashreplace")).hexdigest()
+        logins_folder = settings.state_folder() / "mcp" / "logins" if folder is None else Path(folder)
+        self.path = logins_folder / f"{self._url_digest[:32]}.json"
 
     def read(self) -> dict[str, Any] | None:
         """Return the stored document, or None. Raises ConfigError if the file is invalid or readable by others."""
@@ -48,7 +48,11 @@ class StoredLogin:
             return None
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{self._cannot_be_used()}: {type(error).__name__}.") from None
-        if not isinstance(data, dict) or data.get("version") != _VERSION or data.get("server_sha256") != self._mark:
+        if (
+            not isinstance(data, dict)
+            or data.get("version") != _VERSION
+            or data.get("server_sha256") != self._url_digest
+        ):
             raise ConfigError(
                 f"{self._cannot_be_used()}: it belongs to another server, or to another version of agentkit."
             )
@@ -57,12 +61,12 @@ class StoredLogin:
     def write(self, document: Mapping[str, Any]) -> None:
         """Replace the stored document. Raises ConfigError if it cannot be stored."""
         try:
-            replace_file(self.path, {"version": _VERSION, "server_sha256": self._mark, **document})
+            replace_file(self.path, {"version": _VERSION, "server_sha256": self._url_digest, **document})
         except OSError as error:
             raise ConfigError(f"The login cannot be stored in {self.path}: {error.strerror}.") from None
 
     @contextlib.asynccontextmanager
-    async def alone(self, most_waits: int = 600) -> AsyncIterator[None]:
+    async def locked(self, most_waits: int = 600) -> AsyncIterator[None]:
         """Hold the renewal lock across processes: a refresh token can often be used only once.
 
         After `most_waits` attempts the block runs without the lock; the authorization server then decides.
@@ -82,12 +86,12 @@ class StoredLogin:
         """Open the lock file shared by all processes; it stays empty."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(self.path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | _NO_LINK, 0o600)
+            return os.open(self.path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | _NO_FOLLOW, 0o600)
         except OSError as error:
             raise ConfigError(f"The login in {self.path} cannot be renewed: {error.strerror}.") from None
 
     @property
-    def edition(self) -> tuple[int, int] | None:
+    def version(self) -> tuple[int, int] | None:
         """A value that changes when another login is stored; None without one."""
         try:
             found = self.path.lstat()
@@ -97,20 +101,20 @@ class StoredLogin:
 
     def forget(self) -> bool:
         """Delete the login; return whether there was one."""
-        is_there = self.edition is not None
+        existed = self.version is not None
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
-        return is_there
+        return existed
 
     def _text(self) -> bytes:
-        descriptor = os.open(self.path, os.O_RDONLY | _NO_LINK)
+        descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW)
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
                 raise ConfigError(f"{self._cannot_be_used()}: it is not a regular file, or too long.")
             if not is_own(found):
                 raise ConfigError(f"{self._cannot_be_used()}: it belongs to another user.")
-            if os.name == "posix" and found.st_mode & _OTHERS:
+            if os.name == "posix" and found.st_mode & _OTHERS_MODE:
                 raise ConfigError(f"{self._cannot_be_used()}: other users can read it.")
             return file.read()
 
@@ -118,13 +122,13 @@ class StoredLogin:
         return f"The login in {self.path} cannot be used; delete it and log in again"
 
 
-def _one_spelling(url: str) -> str:
+def _normalise_url(url: str) -> str:
     """Normalise scheme and host of an address to lower case."""
     parts = urlsplit(url)
     return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl()
 
 
-_SHOWN = "authorization"
+_AUTHORIZATION = "authorization"
 
 Ask = Callable[[str], object]
 """Has a person open an address. If it returns a text, that is the redirect address called by their browser."""
@@ -212,13 +216,13 @@ Terms = Login | ClientCredentials
 
 @dataclass(frozen=True, slots=True)
 class Logout:
-    """The result of a logout; true if a login was stored. `trouble` explains why its tokens could remain valid."""
+    """The result of a logout; true if a login was stored. `problem` explains why its tokens could remain valid."""
 
-    was_kept: bool
-    trouble: str = ""
+    was_stored: bool
+    problem: str = ""
 
     def __bool__(self) -> bool:
-        return self.was_kept
+        return self.was_stored
 
 
 def with_login(target: Target, login: Any) -> Target:
@@ -228,13 +232,13 @@ def with_login(target: Target, login: Any) -> Target:
     not support logins.
     """
     if login is None:
-        may_be = target.url and _SHOWN not in target.headers and is_sealed(target.url)
-        return replace(target, login=Login()) if may_be else target
+        can_log_in = target.url and _AUTHORIZATION not in target.headers and is_encrypted(target.url)
+        return replace(target, login=Login()) if can_log_in else target
     if not target.url:
         raise ConfigError("login= requires a server with a URL.")
-    if _SHOWN in target.headers:
+    if _AUTHORIZATION in target.headers:
         raise ConfigError("Both login= and a token are given. Pass one of them.")
-    if not is_sealed(target.url):
+    if not is_encrypted(target.url):
         raise ConfigError("A login would be sent unencrypted. Use https://.")
     return replace(target, login=login if isinstance(login, Login | ClientCredentials) else Login(login))
 
@@ -244,7 +248,7 @@ def command(target: Target) -> str:
     return f"agentkit mcp login {target.url.partition('?')[0]}"
 
 
-_CAN_BE_NAMED = frozenset(("url.private-address", "url.local-name", "url.port"))
+_ALLOWABLE_RULES = frozenset(("url.private-address", "url.local-name", "url.port"))
 _THIS_MACHINE = ("localhost", "127.0.0.0/8", "::1/128")
 
 
@@ -261,16 +265,16 @@ class AllowedHosts:
         self.hosts = tuple(dict.fromkeys(hosts))
         self._is_local = is_local(host)
         self.server = parts.netloc
-        own = f"[{host}]" if ":" in host else host
-        self._rules = AddressRules((own, *self.hosts, *(_THIS_MACHINE if self._is_local else ())))
+        server_host = f"[{host}]" if ":" in host else host
+        self._rules = AddressRules((server_host, *self.hosts, *(_THIS_MACHINE if self._is_local else ())))
 
-    def admitted(self, url: str) -> Url:
+    def parse_allowed(self, url: str) -> Url:
         """Parse the address. Raises ToolError if it is not allowed, judged by its name."""
         decision = self._rules.judge(url)
         parsed = read_url(url)
         if decision.denied or isinstance(parsed, Decision):
             raise self._refusal(decision)
-        if not is_sealed(str(parsed)) or (parsed.scheme == "http" and not self._is_local):
+        if not is_encrypted(str(parsed)) or (parsed.scheme == "http" and not self._is_local):
             raise ToolError(f"The login to {self.server} would contact {parsed.host} unencrypted, so it was not tried.")
         return parsed
 
@@ -284,5 +288,5 @@ class AllowedHosts:
         remedy = " If you trust that host, allow it: Login(hosts=[...]), or --allow-host."
         return ToolError(
             f"The login to {self.server} was not tried, because it leads to another host: {decision.reason}"
-            f"{remedy if decision.rule in _CAN_BE_NAMED else ''}"
+            f"{remedy if decision.rule in _ALLOWABLE_RULES else ''}"
         )

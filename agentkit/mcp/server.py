@@ -13,24 +13,32 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import check_rules
-from agentkit.agents.run_config import HandoffTarget, hearing
+from agentkit.agents.run_config import HandoffTarget, collect_labels
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, ToolError
-from agentkit.http_security import listening, origin_of
-from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach, over_http, over_stdio, protocol_server
+from agentkit.http_security import open_listener, origin_of
+from agentkit.mcp.sdk.server import (
+    PATH,
+    MCPAuth,
+    ServedResource,
+    check_public_address,
+    over_http,
+    over_stdio,
+    protocol_server,
+)
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
 from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sessions.session import Session
 from agentkit.tooling import execution
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copy_arguments
 from agentkit.tooling.run_context import can_be_called
 from agentkit.tooling.signature import is_asynchronous
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.files import hiding, read_file_in
+from agentkit.tools.files import read_file_in, secret_rule
 from agentkit.workspace.change_detection import SKIPPED
 from agentkit.workspace.root import Root
 from agentkit.workspace.workspace import Workspace
@@ -44,9 +52,9 @@ if TYPE_CHECKING:
 CLIENT: Literal["client"] = "client"
 """The approver that asks the person at the client."""
 
-_WHO = "An MCP client"
-_MOST_LISTED = 1_000
-_PUT_OFF = ApproverAnswer(Approval.NO, "The decision was postponed, and a call over MCP cannot wait.")
+_CLIENT_NAME = "An MCP client"
+_MAX_LISTED = 1_000
+_POSTPONED = ApproverAnswer(Approval.NO, "The decision was postponed, and a call over MCP cannot wait.")
 _REFUSED = ApproverAnswer(Approval.NO, "The user of the client refused it.")
 
 
@@ -65,7 +73,7 @@ class Address:
     when_ready: Callable[[str, str], object] | None = None
 
     def __post_init__(self) -> None:
-        check_reach(self.host, self.token)
+        check_public_address(self.host, self.token)
 
 
 class ToolServerOptions(TypedDict, total=False):
@@ -121,16 +129,18 @@ class ToolServer:
         files: bool = False,
         sessions: Place | bool = False,
     ) -> None:
-        place = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
-        self.tools = Toolset(tools).within(place)
+        tool_workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.tools = Toolset(tools).within(tool_workspace)
         if hosted := next((tool.name for tool in self.tools if tool.spec.hosted is not None), ""):
             raise ConfigError(f"The tool {hosted!r} is run by a model's provider, so it cannot be served.")
         if conditional := next((tool.name for tool in self.tools if tool.conditions), ""):
             raise ConfigError(f"The tool {conditional!r} has a condition on the run, and MCP clients have no run.")
-        judged_by = Policy(SafetyLevel.of(safety)) if policy is None else policy
-        check_rules(judged_by, self.tools)
-        known = self.tools if not files or "read_file" in self.tools.names else self.tools + read_file_in(place)
-        self._bench = ToolPolicyContext(known, (judged_by,), Grants(), place)
+        tool_policy = Policy(SafetyLevel.of(safety)) if policy is None else policy
+        check_rules(tool_policy, self.tools)
+        servable = (
+            self.tools if not files or "read_file" in self.tools.names else self.tools + read_file_in(tool_workspace)
+        )
+        self._policy_context = ToolPolicyContext(servable, (tool_policy,), Grants(), tool_workspace)
         if isinstance(approve, str) and approve != CLIENT:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
         if callable(approve) and not can_be_called(approve, object()):
@@ -142,7 +152,7 @@ class ToolServer:
             self.resources.append(self._files())
         if sessions is not None and sessions is not False:
             self.resources.append(self._sessions(None if sessions is True else sessions))
-        self._room = asyncio.Semaphore(most_calls)
+        self._call_slots = asyncio.Semaphore(most_calls)
         self._read: list[Message] = []  # the first call per label; clients cannot remove entries
         self._numbers = itertools.count(1)
 
@@ -152,11 +162,11 @@ class ToolServer:
 
     def _files(self) -> ServedResource:
         """Return the files of the workspace that are not secret, as a template."""
-        workspace = self._bench.workspace
+        workspace = self._policy_context.workspace
 
         def names() -> list[str]:
-            hidden, files = hiding(workspace), Root(workspace.folder).files(".", SKIPPED)
-            return list(itertools.islice((path for path, _ in files if not hidden(path)), _MOST_LISTED))
+            hidden, files = secret_rule(workspace), Root(workspace.folder).files(".", SKIPPED)
+            return list(itertools.islice((path for path, _ in files if not hidden(path)), _MAX_LISTED))
 
         async def read(path: str) -> str:
             result = await self.answer("read_file", {"path": path})
@@ -170,12 +180,12 @@ class ToolServer:
         """Return the transcripts of the stored sessions, as a template."""
 
         def names() -> list[str]:
-            return [each.name for each in Session.summaries(place)][:_MOST_LISTED]
+            return [each.name for each in Session.summaries(place)][:_MAX_LISTED]
 
         async def read(name: str) -> str:
             if name not in await execution.acall(names, None):
                 raise ToolError("No session has that name.")
-            self._note("read_session", frozenset({Label.PRIVATE, Label.UNTRUSTED}))
+            self._record_read("read_session", frozenset({Label.PRIVATE, Label.UNTRUSTED}))
             return str(await execution.acall(lambda: Session.open(place, name).show(), None))
 
         return ServedResource("session:///{+name}", "sessions", "The transcript of a session.", read, names)
@@ -183,42 +193,48 @@ class ToolServer:
     async def answer(self, name: str, arguments: Mapping[str, Any], ask: Ask | None = None) -> ToolResult:
         """Judge and execute a call. Errors are reported in the result; `ask` asks the person at the client."""
         call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
-        judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
-        async with self._room:  # calls waiting for approval do not take up capacity
-            with hearing(**self._above()) as found:
-                result = await judged.arun()
+        judged_call = await self._ask_approver(judge_call(call, self._policy_context, [*self._read]), ask)
+        async with self._call_slots:  # calls waiting for approval do not take up capacity
+            with collect_labels(**self._nested_call_context()) as found:
+                result = await judged_call.arun()
         result = replace(result, labels=result.labels | found)
-        self._note(name, result.labels)
+        self._record_read(name, result.labels)
         return result
 
-    def _note(self, name: str, labels: frozenset[Label]) -> None:
+    def _record_read(self, name: str, labels: frozenset[Label]) -> None:
         """Record what a client has read."""
         if not labels <= labels_of(self._read):
             self._read.append(ToolMessage(f"mcp-{next(self._numbers)}", name, "", labels))
 
-    def _above(self) -> dict[str, Any]:
+    def _nested_call_context(self) -> dict[str, Any]:
         """Return how nested calls of programs and agents are judged: by the server's policies and approver."""
-        bench, read = self._bench, labels_of([*self._read])
-        approve = partial(self._said, ask=None) if callable(self._approve) else None
-        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run, "approve": approve}
+        context, read = self._policy_context, labels_of([*self._read])
+        approve = partial(self._approver_answer, ask=None) if callable(self._approve) else None
+        return {"policies": context.policies, "read": read, "dry_run": context.workspace.dry_run, "approve": approve}
 
-    async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
+    async def _ask_approver(self, judged_call: JudgedCall, ask: Ask | None) -> JudgedCall:
         """Return the call with the approver's answer applied, if it needs approval."""
-        decision = judged.decision
+        decision = judged_call.decision
         if decision.verdict is not Verdict.ASK:
-            return judged
-        folder = self._bench.workspace.folder
-        shown = copied(judged.arguments)  # a copy: the arguments executed are those that were judged
-        request = ApprovalRequest(_WHO, judged.call.name, shown, decision, folder, judged.call.id)
-        said = await self._said(request, ask)
-        if said.arguments is not None:  # the approver's changed call is judged like any other
-            call = ToolCall(judged.call.id, judged.call.name, json.dumps(dict(said.arguments)))
-            judged = judge_call(call, self._bench, [*self._read])
-            if judged.decision.verdict is not Verdict.ASK:
-                return judged
-        return JudgedCall(judged.call, answered(judged.decision, said), judged.tool, judged.arguments, by_person=True)
+            return judged_call
+        folder = self._policy_context.workspace.folder
+        arguments = copy_arguments(judged_call.arguments)  # a copy: the arguments executed are those that were judged
+        request = ApprovalRequest(_CLIENT_NAME, judged_call.call.name, arguments, decision, folder, judged_call.call.id)
+        answer = await self._approver_answer(request, ask)
+        if answer.arguments is not None:  # the approver's changed call is judged like any other
+            call = ToolCall(judged_call.call.id, judged_call.call.name, json.dumps(dict(answer.arguments)))
+            judged_call = judge_call(call, self._policy_context, [*self._read])
+            if judged_call.decision.verdict is not Verdict.ASK:
+                return judged_call
+        return JudgedCall(
+            judged_call.call,
+            answered(judged_call.decision, answer),
+            judged_call.tool,
+            judged_call.arguments,
+            by_person=True,
+        )
 
-    async def _said(self, request: ApprovalRequest, ask: Ask | None) -> ApproverAnswer:
+    async def _approver_answer(self, request: ApprovalRequest, ask: Ask | None) -> ApproverAnswer:
         """Return the approver's answer; an exception counts as one."""
         if self._approve == CLIENT:
             if ask is None:
@@ -228,24 +244,24 @@ class ToolServer:
             return NOBODY
         is_async = is_asynchronous(self._approve)
         try:
-            said = ApproverAnswer.of(await execution.acall(partial(self._approve, request), None, is_async=is_async))
+            answer = ApproverAnswer.of(await execution.acall(partial(self._approve, request), None, is_async=is_async))
         except Exception as error:
-            said = ApproverAnswer.of(error)
-        return _PUT_OFF if said.approval is Approval.LATER else said
+            answer = ApproverAnswer.of(error)
+        return _POSTPONED if answer.approval is Approval.LATER else answer
 
 
-def _prompt(given: Any) -> Tool[..., Any]:
+def _prompt(source: Any) -> Tool[..., Any]:
     """Return a prompt as a tool, whose parameters are its arguments. Raises ConfigError."""
-    if not isinstance(given, HandoffTarget):
-        return given if isinstance(given, Tool) else Tool(given)
-    if not isinstance(given.instruction, str):
-        raise ConfigError(f"The instruction of {given.name!r} is a function, so it cannot be an MCP prompt.")
-    instruction = given.instruction
+    if not isinstance(source, HandoffTarget):
+        return source if isinstance(source, Tool) else Tool(source)
+    if not isinstance(source.instruction, str):
+        raise ConfigError(f"The instruction of {source.name!r} is a function, so it cannot be an MCP prompt.")
+    instruction = source.instruction
 
     def with_message(message: str = "") -> str:
         return f"{instruction}\n\n{message}".rstrip()
 
-    return Tool(with_message, given.name, given.description or f"The instruction of the agent {given.name}.")
+    return Tool(with_message, source.name, source.description or f"The instruction of the agent {source.name}.")
 
 
 def _resource(uri: str, read: Callable[..., Any]) -> ServedResource:
@@ -278,9 +294,9 @@ def serve(
 
 async def _over_http(server: Any, address: Address) -> None:
     host = address.host
-    named = () if ":" in host or not host.strip("0.") else (host,)  # neither a wildcard nor an IPv6 address
-    gate = MCPAuth(address.token, (*named, *address.hosts))
-    with listening(host, address.port) as listener:
+    host_names = () if ":" in host or not host.strip("0.") else (host,)  # neither a wildcard nor an IPv6 address
+    auth = MCPAuth(address.token, (*host_names, *address.hosts))
+    with open_listener(host, address.port) as listener:
         if address.when_ready is not None:
-            address.when_ready(f"{origin_of(listener)}{PATH}", gate.token)
-        await over_http(server, listener, gate)
+            address.when_ready(f"{origin_of(listener)}{PATH}", auth.token)
+        await over_http(server, listener, auth)

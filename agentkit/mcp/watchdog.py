@@ -21,7 +21,7 @@ from agentkit.sandbox.process_tree import kill_descendants
 GRACE_SECONDS = 1.0
 """Seconds that a server has to exit on its own after its input has ended."""
 
-MOST_LINE_BYTES = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 """Maximum size of one message of a server: the reader has to hold it in memory."""
 
 NOT_STARTED, TOO_LONG = 127, 126
@@ -45,64 +45,64 @@ _SET_CHILD_SUBREAPER = 36
 _STDIN, _STDOUT, _STDERR = range(3)
 
 
-def kept(words: Sequence[str]) -> list[str]:
+def watchdog_command(words: Sequence[str]) -> list[str]:
     """Return the command that runs a server under the watchdog."""
     interpreter = getattr(sys, "_base_executable", None) or sys.executable
     return [interpreter, "-I", "-S", "-c", _BOOTSTRAP, _HOME, *words]
 
 
-def main(command: Sequence[str], most_line_bytes: int = MOST_LINE_BYTES, grace_seconds: float = GRACE_SECONDS) -> int:
+def main(command: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES, grace_seconds: float = GRACE_SECONDS) -> int:
     """Run the command until it exits or the input ends; return its exit code. No descendants are left."""
     # Become the parent of orphaned descendants of the server, where the system supports it
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    (its_input, into), (out, its_output) = os.pipe(), os.pipe()
+    (child_input, input_writer), (output_reader, child_output) = os.pipe(), os.pipe()
     try:
-        program = subprocess.Popen(command, stdin=its_input, stdout=its_output)
+        program = subprocess.Popen(command, stdin=child_input, stdout=child_output)
     except (OSError, ValueError) as error:
         os.write(_STDERR, f"{error}\n".encode("utf-8", "backslashreplace"))
         return NOT_STARTED
-    for descriptor in (its_input, its_output):
+    for descriptor in (child_input, child_output):
         os.close(descriptor)
-    threading.Thread(target=_feed, args=(program, into, grace_seconds), daemon=True).start()
-    threading.Thread(target=_bury, args=(program,), daemon=True).start()
-    if _tell(out, most_line_bytes):
+    threading.Thread(target=_forward_input, args=(program, input_writer, grace_seconds), daemon=True).start()
+    threading.Thread(target=_kill_leftovers, args=(program,), daemon=True).start()
+    if _forward_output(output_reader, max_line_bytes):
         return program.wait()
-    _end(program)
-    os.write(_STDERR, f"The server was ended: it sent a message longer than {most_line_bytes:,} bytes.\n".encode())
+    _kill(program)
+    os.write(_STDERR, f"The server was ended: it sent a message longer than {max_line_bytes:,} bytes.\n".encode())
     return TOO_LONG
 
 
-def _feed(program: subprocess.Popen[bytes], into: int, grace_seconds: float) -> None:
+def _forward_input(program: subprocess.Popen[bytes], descriptor: int, grace_seconds: float) -> None:
     """Forward the input. When it ends, close the server's input and kill the server after the grace period."""
     while data := os.read(_STDIN, _READ_BYTES):
         with contextlib.suppress(OSError):  # the program has stopped reading; its output is still forwarded
-            _write(into, data)
-    os.close(into)
+            _write(descriptor, data)
+    os.close(descriptor)
     with contextlib.suppress(subprocess.TimeoutExpired):
         program.wait(grace_seconds)
-    _end(program)
+    _kill(program)
 
 
-def _bury(program: subprocess.Popen[bytes]) -> None:
+def _kill_leftovers(program: subprocess.Popen[bytes]) -> None:
     """Kill what the program leaves behind, including processes that hold its output open."""
     program.wait()
-    _end(program)
+    _kill(program)
 
 
-def _end(program: subprocess.Popen[bytes]) -> None:
+def _kill(program: subprocess.Popen[bytes]) -> None:
     """Kill the program and its descendants; the program itself even if the descendants cannot be determined."""
     kill_descendants(os.getpid())
     program.kill()
 
 
-def _tell(out: int, most_line_bytes: int) -> bool:
+def _forward_output(descriptor: int, max_line_bytes: int) -> bool:
     """Forward the program's output to its end; return False if a line is too long."""
     length = 0
-    while data := os.read(out, _READ_BYTES):
+    while data := os.read(descriptor, _READ_BYTES):
         _, newline, after = data.rpartition(b"\n")
         length = len(after) if newline else length + len(data)
-        if length > most_line_bytes:
+        if length > max_line_bytes:
             return False
         with contextlib.suppress(OSError):  # the reader is gone; the end of the input will follow
             _write(_STDOUT, data)

@@ -12,11 +12,11 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
-from agentkit.event_rendering import value_text, visible
+from agentkit.event_rendering import escape_invisible, value_text
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
 from agentkit.safety.rules import Rule, origin
-from agentkit.text_encoding import sentence
+from agentkit.text_encoding import as_sentence
 
 _MAX_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MAX_SHOWN_LINES, _TAIL_LINES = 40, 10
@@ -359,7 +359,9 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"{APPROVED}. {decision.reason}", remedy="")
     why = answer.text or "Approval was refused."
     remedy = decision.remedy if answer == NOBODY else "Continue without it, or ask what to do instead."
-    return replace(decision, verdict=Verdict.DENY, reason=f"{sentence(decision.reason)} {sentence(why)}", remedy=remedy)
+    return replace(
+        decision, verdict=Verdict.DENY, reason=f"{as_sentence(decision.reason)} {as_sentence(why)}", remedy=remedy
+    )
 
 
 def _shown(arguments: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:
@@ -379,7 +381,7 @@ def _argument(name: str, value: Any, shown: Callable[[str], str]) -> str:
 
 def _whole(text: str) -> str:
     """Render a text completely, with a mark before each further line."""
-    return visible(text).replace("\n", "\n  │ ")
+    return escape_invisible(text).replace("\n", "\n  │ ")
 
 
 def _quoted(text: str) -> str:
@@ -406,7 +408,7 @@ def _hosts_in(text: str) -> list[str]:
     from agentkit.safety.urls import read_url  # most questions do not need it
 
     hosts = [*found][:_MAX_HOSTS]
-    parsed = [(visible(host), read_url(f"https://{host}/")) for host in hosts]
+    parsed = [(escape_invisible(host), read_url(f"https://{host}/")) for host in hosts]
     return [f"  ! {host}: {url.reason if isinstance(url, Decision) else url.host}" for host, url in parsed]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 
 _VOID: Final = frozenset({"meta", "rect", "line", "circle"})
 
@@ -67,4 +67,4 @@ def _joined(children: Child) -> str:
 
 
 def _escaped(text: str) -> str:
-    return escape(visible(text.replace("\r\n", "\n")))
+    return escape(escape_invisible(text.replace("\r\n", "\n")))

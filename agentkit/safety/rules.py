@@ -21,7 +21,7 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import value_text
 from agentkit.safety.paths import NO_FACTS, CallFacts, Located, folded, is_below, normal
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 
 _TEXTUAL = ("urn", "unicode_string")
 """Types such as UUID and pydantic URLs, whose text is the original input."""
@@ -158,7 +158,7 @@ class Rule:
     not_match: Sequence[Arguments] = ()
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(Rule, given)
+        check_unknown_arguments(Rule, given)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", _checked_verdict(self.verdict))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from textwrap import wrap
 from typing import Any, Protocol, TextIO
 
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
 from agentkit.settings import has_colour
 
@@ -286,10 +286,10 @@ def _alike(request: ApprovalRequest) -> str:
 def _pattern(request: ApprovalRequest) -> str:
     """Description of the calls that `a` approves."""
     if request.is_confined and request.preview.covers:
-        return f"for {request.tool} of {visible(str(request.arguments.get('path', '')))[:_MAX_ORIGIN_CHARS]!r}"
+        return f"for {request.tool} of {escape_invisible(str(request.arguments.get('path', '')))[:_MAX_ORIGIN_CHARS]!r}"
     return f"for {_alike(request)}"
 
 
 def _origin(request: ApprovalRequest) -> str:
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
-    return f"to any address at {visible(origins[0])[:_MAX_ORIGIN_CHARS]}" if origins else ""
+    return f"to any address at {escape_invisible(origins[0])[:_MAX_ORIGIN_CHARS]}" if origins else ""

@@ -17,23 +17,23 @@ from urllib.parse import urlsplit
 from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.agents.agent import PARAGRAPH, Agent, AgentTool
-from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, final_result, pending_calls
 from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
-from agentkit.content import File, Image, part_of
+from agentkit.content import File, Image, read_part
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, RunError
-from agentkit.events import Event, Milestone, ResponseReceived, RunEnded, RunStarted, TextDelta, ToolCallPostponed
+from agentkit.events import Event, ResponseReceived, RunEnded, RunStarted, StoredEvent, TextDelta, ToolCallPostponed
 from agentkit.messages import AssistantMessage, Content, Response, ToolCall, arguments_of, well_formed
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverAnswer, is_mistaken
-from agentkit.server.conversations import Conversations, answer_of, front_end_events
+from agentkit.server.conversations import Conversations, front_end_events, parse_client_answer
 from agentkit.server.http_types import (
     ConcurrencyLimit,
     HTTPError,
     HTTPRequest,
     HTTPResponse,
-    cancelled,
+    cancel_tasks,
     invalid_value,
-    reply_of,
+    json_response,
 )
 from agentkit.sessions.state import RunState
 from agentkit.tooling.tool import Tool
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 CARD_PATH = "/.well-known/agent-card.json"
 RPC_PATH = "/a2a"
-_MOST_TASKS = 1_000
+_MAX_TASKS = 1_000
 _IDLE_SECONDS = 600.0
 _PENDING = ("id", "tool", "arguments", "question")
 """The fields of each waiting call in a status message, in addition to `needsAnswer`."""
@@ -66,34 +66,36 @@ class A2AEndpoint:
 
     agent: Agent[Any]
     conversations: Conversations
-    room: ConcurrencyLimit
+    limit: ConcurrencyLimit
     _dispatcher: Any = None
     _executor: A2AExecutor | None = None
 
-    async def card(self, asked: HTTPRequest) -> HTTPResponse:
+    async def card(self, http_request: HTTPRequest) -> HTTPResponse:
         """Describe the agent to other agents: its name and description, not its tools. Raises MissingExtra."""
         _check_extra()
         from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 
-        return reply_of(agent_card_to_dict(self._card(asked.origin)))
+        return json_response(agent_card_to_dict(self._card(http_request.origin)))
 
-    async def rpc(self, asked: HTTPRequest) -> HTTPResponse:
+    async def rpc(self, http_request: HTTPRequest) -> HTTPResponse:
         """Let the SDK answer a JSON-RPC request. Raises HTTPError and MissingExtra."""
         from starlette.requests import Request
 
-        body = json.dumps(await asked.document()).encode()
+        body = json.dumps(await http_request.document()).encode()
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        return HTTPResponse(made=await self._dispatched().handle_requests(Request(dict(asked.scope), receive)))
+        return HTTPResponse(
+            asgi_response=await self._get_dispatcher().handle_requests(Request(dict(http_request.scope), receive))
+        )
 
     async def close(self) -> None:
         """Stop all runs."""
         if self._executor is not None:
             await self._executor.close()
 
-    def _dispatched(self) -> Any:
+    def _get_dispatcher(self) -> Any:
         """The dispatcher of the official SDK, created for the first request. Raises MissingExtra."""
         if self._dispatcher is None:
             _check_extra()
@@ -101,7 +103,7 @@ class A2AEndpoint:
             from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
             from a2a.server.tasks import InMemoryTaskStore
 
-            self._executor = A2AExecutor(self.conversations, self.room)
+            self._executor = A2AExecutor(self.conversations, self.limit)
             tasks: Any = BoundedTasks(InMemoryTaskStore())
             executor: Any = self._executor
             handler = DefaultRequestHandler(executor, tasks, self._card(""), interrupted_task_timeout=_IDLE_SECONDS)
@@ -134,8 +136,8 @@ class A2AEndpoint:
 class BoundedTasks:
     """A task store that forgets the oldest ended tasks beyond a maximum; others are never forgotten."""
 
-    def __init__(self, store: Any, most: int = _MOST_TASKS) -> None:
-        self._store, self._most = store, most
+    def __init__(self, store: Any, maximum: int = _MAX_TASKS) -> None:
+        self._store, self._maximum = store, maximum
         self._ended: dict[str, None] = {}
         self.get, self.list, self.delete = store.get, store.list, store.delete
 
@@ -146,7 +148,7 @@ class BoundedTasks:
         await self._store.save(task, context)
         if task.status.state in TERMINAL_TASK_STATES:
             self._ended[task.id] = None
-        while len(self._ended) > self._most:
+        while len(self._ended) > self._maximum:
             oldest = next(iter(self._ended))
             del self._ended[oldest]
             await self._store.delete(oldest, context)
@@ -155,8 +157,8 @@ class BoundedTasks:
 class A2AExecutor:
     """Runs the agent for the tasks of other agents, as the AgentExecutor of the SDK."""
 
-    def __init__(self, conversations: Conversations, room: ConcurrencyLimit) -> None:
-        self._conversations, self._room = conversations, room
+    def __init__(self, conversations: Conversations, limit: ConcurrencyLimit) -> None:
+        self._conversations, self._limit = conversations, limit
         self._paused: dict[str, str] = {}
         self._active: set[asyncio.Task[Any]] = set()
 
@@ -172,7 +174,7 @@ class A2AExecutor:
         active = asyncio.current_task()
         self._active |= {active} if active is not None else set()
         try:
-            with self._room.one():
+            with self._limit.header():
                 await self._run(message, updater)
         except (HTTPError, AgentKitError) as error:
             self._paused.pop(task_id, None)
@@ -189,7 +191,7 @@ class A2AExecutor:
 
     async def close(self) -> None:
         """Stop all runs."""
-        await cancelled(*self._active)
+        await cancel_tasks(*self._active)
 
     async def _run(self, message: Message, updater: TaskUpdater) -> None:
         """Run or resume, and report the text and the end. Raises HTTPError and AgentKitError."""
@@ -211,7 +213,7 @@ class A2AExecutor:
                 work = Resumption(run, answers)
             await updater.start_work()
             async with aclosing(front_end_events(conversation.agent, work)) as events:
-                result = await _streamed(events, updater)
+                result = await _stream_answer(events, updater)
             self._paused.pop(updater.task_id, None)
         if result.status == "paused":
             self._paused[updater.task_id] = result.run_id
@@ -222,7 +224,7 @@ class A2AExecutor:
             await updater.failed(updater.new_agent_message([_text_part(str(result.error or result.status))]))
 
 
-async def _streamed(events: AsyncGenerator[Event, None], updater: TaskUpdater) -> RunResult[Any]:
+async def _stream_answer(events: AsyncGenerator[Event, None], updater: TaskUpdater) -> RunResult[Any]:
     """Send the answer as an artifact, and return the result of the run.
 
     Chunks are sent as they arrive, and at the end the whole text in their place: clients that read the finished task
@@ -264,7 +266,7 @@ def _part(part: Part) -> str | Image | File:
     kind = part.WhichOneof("content")
     try:
         if kind == "raw":
-            return part_of(part.raw)
+            return read_part(part.raw)
         if kind == "url" and part.url.lower().startswith(("https://", "http://")):
             return Image(part.url) if part.media_type.startswith("image/") else File(part.url)
     except (ValueError, OSError) as error:
@@ -277,7 +279,7 @@ def _part(part: Part) -> str | Image | File:
 
 
 def _questions(waiting: Sequence[Pending], note: str = "") -> list[Part]:
-    """What a task waits for: the questions as text, and as data for clients that answer each call."""
+    """The questions of a waiting task: as text, and as data for clients that answer each call."""
     from a2a.helpers import new_data_part
 
     calls = [{**{name: getattr(each, name) for name in _PENDING}, "needsAnswer": each.needs_answer} for each in waiting]
@@ -296,7 +298,7 @@ def _answers(parts: Sequence[Part], waiting: Sequence[Pending]) -> dict[str, Any
         by_id = {pending.id: pending for pending in waiting}
         if unknown := [name for name in given[0] if name not in by_id]:
             raise HTTPError(409, f"These calls do not wait for an answer: {unknown}.", code="not_waiting")
-        return {name: answer_of(payload, by_id[name]) for name, payload in given[0].items()}
+        return {name: parse_client_answer(payload, by_id[name]) for name, payload in given[0].items()}
     text = "\n".join(part.text for part in parts if part.HasField("text")).strip()
     if not text or (len(waiting) > 1 and any(pending.needs_answer for pending in waiting)):
         return None
@@ -304,8 +306,8 @@ def _answers(parts: Sequence[Part], waiting: Sequence[Pending]) -> dict[str, Any
         return {waiting[0].id: text}
     if text.strip(" .!").casefold() in (Approval.LATER, Approval.IMPOSSIBLE):
         return None
-    said: Any = True if is_mistaken(text) else False if text.strip(" .!").casefold() == "no" else text
-    return {pending.id: said for pending in waiting}
+    answer: Any = True if is_mistaken(text) else False if text.strip(" .!").casefold() == "no" else text
+    return {pending.id: answer for pending in waiting}
 
 
 _POLL_SECONDS = 1.0
@@ -330,12 +332,12 @@ class A2AAgent:
         headers: Mapping[str, str] | None = None,
         timeout_seconds: float = 600.0,
     ) -> None:
-        place = urlsplit(url) if isinstance(url, str) else urlsplit("")
-        if place.scheme not in ("http", "https") or not place.hostname:
+        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
                 f"url= takes the address of an A2A server, such as https://example.com. Got {url!r:.200}."
             )
-        self.name, self.description = name or place.hostname, description
+        self.name, self.description = name or parts.hostname, description
         self._url, self._timeout_seconds = url, timeout_seconds
         self._headers = {**(headers or {}), **({} if token is None else {"Authorization": f"Bearer {token}"})}
         self._context_id = ""
@@ -345,16 +347,16 @@ class A2AAgent:
         return self.run(prompt).raise_for_status().text
 
     def run(self, prompt: str | Resumption) -> RunResult[str]:
-        """Let the agent work on a prompt, or on the answers to what a task waits for, blocking.
+        """Let the agent work on a prompt, or on the answers to a task that waits, blocking.
 
         A failure, also of the connection, is reported in the result. A task that needs input is a paused run:
         `result.pending` has its questions, and `result.resume(answers)` answers them.
         """
-        return result_in(list(self.events(prompt)))
+        return final_result(list(self.events(prompt)))
 
     async def arun(self, prompt: str | Resumption) -> RunResult[str]:
         """Async version of `run`."""
-        return result_in([event async for event in self.aevents(prompt)])
+        return final_result([event async for event in self.aevents(prompt)])
 
     def reset(self) -> None:
         """Forget the conversation."""
@@ -363,7 +365,7 @@ class A2AAgent:
     def as_tool(self, name: str | None = None, description: str | None = None) -> Tool[[str], Any]:
         """This agent as a tool. Each call is a separate conversation.
 
-        What its tasks wait for, a person answers: the run of your agent asks its approver, or pauses. The tool counts
+        A person answers the questions of its tasks: the run of your agent asks its approver, or pauses. The tool counts
         as NETWORK, and its results as untrusted.
         """
         worker = AgentTool(cast("Any", self))
@@ -381,11 +383,11 @@ class A2AAgent:
     def events(self, work: str | Resumption, session: object = None) -> Iterator[Event]:
         """The events of a run, after its end."""
 
-        async def collected() -> list[Event]:
+        async def collect() -> list[Event]:
             return [event async for event in self.aevents(work, session)]
 
         with ThreadPoolExecutor(1) as pool:  # there can be an event loop in this thread
-            yield from pool.submit(copy_context().run, asyncio.run, collected()).result()
+            yield from pool.submit(copy_context().run, asyncio.run, collect()).result()
 
     async def aevents(self, work: str | Resumption, session: object = None) -> AsyncGenerator[Event, None]:
         """Yield the text as it arrives, then RunFinished.
@@ -397,7 +399,7 @@ class A2AAgent:
         while result is None or answers is not None:
             task = _RemoteTask(self.name, work, self._context_id if session is None else "")
             try:
-                async with aclosing(self._exchanged(task)) as texts:
+                async with aclosing(self._exchange(task)) as texts:
                     async for text in texts:
                         yield TextDelta(text)
             except AgentKitError as error:
@@ -415,20 +417,20 @@ class A2AAgent:
         Without an approver no call is approved, and questions pause the run.
         """
         approve, answers = LINEAGE.get().approve, dict[str, Any]()
-        for step in RunState.of(result.milestones).waiting:
+        for step in RunState.of(result.events).waiting:
             call, words = step.asked, Decision(Verdict.ASK, WORDS, step.question)
             arguments = {} if step.needs_words else arguments_of(call)
             decision = words if step.postponed is None or step.postponed.decision is None else step.postponed.decision
             given = arguments if isinstance(arguments, dict) else {"arguments": arguments}
             request = ApprovalRequest(self.name, call.name, given, decision, call_id=call.id)
-            said: Any = None if approve is None else await asyncio.to_thread(approve, request)
-            said = await said if isawaitable(said) else said
-            if ApproverAnswer.of(said).approval is Approval.LATER or (step.needs_words and approve is None):
+            answer: Any = None if approve is None else await asyncio.to_thread(approve, request)
+            answer = await answer if isawaitable(answer) else answer
+            if ApproverAnswer.of(answer).approval is Approval.LATER or (step.needs_words and approve is None):
                 return None
-            answers[call.id] = _words(said) if step.needs_words else ApproverAnswer.of(said)
+            answers[call.id] = _answer_text(answer) if step.needs_words else ApproverAnswer.of(answer)
         return answers
 
-    async def _exchanged(self, task: _RemoteTask) -> AsyncGenerator[str, None]:
+    async def _exchange(self, task: _RemoteTask) -> AsyncGenerator[str, None]:
         """Send the message, and yield the text of the responses until the task ends or waits. Raises AgentKitError."""
         _check_extra()
         import httpx
@@ -440,18 +442,18 @@ class A2AAgent:
         try:
             async with (
                 httpx.AsyncClient(headers=self._headers, timeout=self._timeout_seconds) as connection,
-                await self._connected(connection) as client,
+                await self._connect(connection) as client,
             ):
                 async for response in client.send_message(task.request(), context=context):
-                    if text := task.take(response):
+                    if text := task.apply_response(response):
                         yield text
                 while task.state in ("submitted", "working"):
                     await asyncio.sleep(_POLL_SECONDS)
-                    task.enter(await client.get_task(GetTaskRequest(id=task.task_id), context=context))
+                    task.apply_task(await client.get_task(GetTaskRequest(id=task.task_id), context=context))
         except (A2AError, httpx.HTTPError, ValueError) as error:
             raise RunError(f"The A2A agent at {self._url} failed: {error or type(error).__name__}") from error
 
-    async def _connected(self, connection: Any) -> Client:
+    async def _connect(self, connection: Any) -> Client:
         """A client for the interfaces that the card names on this server. Raises RunError if it names none here."""
         from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 
@@ -470,8 +472,8 @@ class A2AAgent:
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    place = urlsplit(url)
-    return place.scheme, place.hostname, place.port
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
 
 
 class _RemoteTask:
@@ -497,62 +499,62 @@ class _RemoteTask:
         from a2a.types import Message, Role, SendMessageRequest
 
         parts = [_text_part(self._work)] if isinstance(self._work, str) else self._answer_parts(self._work)
-        place: Any = {"context_id": self.context_id, "task_id": self.task_id}
-        message = Message(role=Role.ROLE_USER, message_id=secrets.token_hex(16), parts=parts, **place)
+        ids: Any = {"context_id": self.context_id, "task_id": self.task_id}
+        message = Message(role=Role.ROLE_USER, message_id=secrets.token_hex(16), parts=parts, **ids)
         return SendMessageRequest(message=message)
 
-    def take(self, response: StreamResponse) -> str:
+    def apply_response(self, response: StreamResponse) -> str:
         """Apply a response, and return the new text in it."""
         kind = response.WhichOneof("payload")
         if kind == "task":
-            return self.enter(response.task)
+            return self.apply_task(response.task)
         if kind == "message":
             self.state, self.context_id = "completed", response.message.context_id or self.context_id
-            return self._entered("message", response.message.parts, append=False)
+            return self._store_text("message", response.message.parts, append=False)
         update: Any = response.artifact_update if kind == "artifact_update" else response.status_update
         self.task_id, self.context_id = update.task_id, update.context_id
         if kind == "artifact_update":
-            return self._entered(update.artifact.artifact_id, update.artifact.parts, append=update.append)
-        self._enter_status(update.status)
+            return self._store_text(update.artifact.artifact_id, update.artifact.parts, append=update.append)
+        self._apply_status(update.status)
         return ""
 
-    def enter(self, task: Any) -> str:
+    def apply_task(self, task: Any) -> str:
         """Apply a whole task, and return the new text in it."""
         self.task_id, self.context_id = task.id, task.context_id
-        self._enter_status(task.status)
-        return "".join(self._entered(each.artifact_id, each.parts, append=False) for each in task.artifacts)
+        self._apply_status(task.status)
+        return "".join(self._store_text(each.artifact_id, each.parts, append=False) for each in task.artifacts)
 
     def result(self, agent: A2AAgent) -> RunResult[str]:
-        """The run that the task amounts to."""
-        said = "" if self._status is None else _text_of(self._status.parts, "\n")
+        """The task as the result of a run."""
+        answer = "" if self._status is None else _text_of(self._status.parts, "\n")
         text = PARAGRAPH.join(filter(None, self._texts.values()))
         status: Any = {"completed": "done", "input_required": "paused"}.get(self.state, "failed")
         if status == "done":
-            text = text or said
+            text = text or answer
         elif status == "failed" and self.error is None:
-            self.error = RunError(f"The task of {self._agent} ended as {self.state or 'unknown'}. {said}".rstrip())
-        postponed = list(self._postponed(said)) if status == "paused" else []
+            self.error = RunError(f"The task of {self._agent} ended as {self.state or 'unknown'}. {answer}".rstrip())
+        postponed = list(self._postponed(answer)) if status == "paused" else []
         message = AssistantMessage(text, tuple(each.call for each in postponed), agent=self._agent)
         prompt = self._work if isinstance(self._work, str) else ""
-        milestones: tuple[Milestone, ...] = (
+        events: tuple[StoredEvent, ...] = (
             RunStarted(self._agent, prompt),
             ResponseReceived(Response(message, "tool_calls" if postponed else "stop")),
             *postponed,
             RunEnded(status, text, str(self.error or "")),
         )
-        progress = RunState.of(milestones)
+        progress = RunState.of(events)
         value = text if text or status == "done" else None
         run_id = json.dumps([self.context_id, self.task_id])
-        return RunResult[str].of(progress, run_id, (), self.error, value=value, lead=agent)
+        return RunResult[str].of(progress, run_id, (), self.error, value=value, last_agent=agent)
 
-    def _enter_status(self, status: Any) -> None:
+    def _apply_status(self, status: Any) -> None:
         from a2a.types import TaskState
 
         self.state = TaskState.Name(status.state).removeprefix("TASK_STATE_").lower()
         self._status = status.message if status.HasField("message") else None
 
-    def _entered(self, key: str, parts: Sequence[Part], *, append: bool) -> str:
-        """Store the text of an artifact, and return what is new in it."""
+    def _store_text(self, key: str, parts: Sequence[Part], *, append: bool) -> str:
+        """Store the text of an artifact, and return its new part."""
         known, text = self._texts.get(key, ""), _text_of(parts)
         self._texts[key] = known + text if append else text
         if append:
@@ -560,12 +562,12 @@ class _RemoteTask:
         before = PARAGRAPH if text and not known and any(each for each in self._texts if each != key) else ""
         return before + text[len(known) :] if text.startswith(known) else ""
 
-    def _postponed(self, said: str) -> Iterator[ToolCallPostponed]:
+    def _postponed(self, answer: str) -> Iterator[ToolCallPostponed]:
         """The calls for which the task waits; for a server that does not list them, one call that needs a text."""
         parts = () if self._status is None else self._status.parts
         listed = [data["pending"] for part in parts if part.HasField("data") and "pending" in (data := _data(part))]
         calls = [each for each in listed[0] if isinstance(each, Mapping)] if listed and listed[0] else []
-        for each in calls or [{"id": _REPLY, "tool": _REPLY, "question": said, "needsAnswer": True}]:
+        for each in calls or [{"id": _REPLY, "tool": _REPLY, "question": answer, "needsAnswer": True}]:
             call_id, name, arguments, question = (str(each.get(key, "")) for key in _PENDING)
             call = ToolCall(call_id, name, arguments)
             decision = None if each.get("needsAnswer") else Decision(Verdict.ASK, "a2a", f"{self._agent} asks.")
@@ -575,11 +577,11 @@ class _RemoteTask:
         """The answers in the format of the server. Raises ConfigError for answers of another kind."""
         from a2a.helpers import new_data_part
 
-        given, waiting = work.answers, pending_of(self._progress)
+        given, waiting = work.answers, pending_calls(self._progress)
         if not isinstance(given, Mapping):
             given = {each.id: cast("Any", given) for each in waiting}
         if [each.id for each in waiting] == [_REPLY]:
-            return [_text_part(_words(given.get(_REPLY)))]
+            return [_text_part(_answer_text(given.get(_REPLY)))]
         answers = {each.id: _payload(given[each.id], each) for each in waiting if each.id in given}
         return [new_data_part({"answers": answers})]
 
@@ -589,19 +591,19 @@ def _text_of(parts: Sequence[Part], delimiter: str = "") -> str:
     return delimiter.join(texts)
 
 
-def _words(said: Any) -> str:
-    if isinstance(said, bool):
-        return "yes" if said else "no"
-    if isinstance(said, str):
-        return str(said)
-    raise ConfigError(f"This task waits for a string. Got {said!r:.200}.")
+def _answer_text(answer: Any) -> str:
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
+    if isinstance(answer, str):
+        return str(answer)
+    raise ConfigError(f"This task waits for a string. Got {answer!r:.200}.")
 
 
-def _payload(said: Any, pending: Pending) -> dict[str, Any]:
-    """An answer in the format that `answer_of` reads."""
+def _payload(answer: Any, pending: Pending) -> dict[str, Any]:
+    """An answer in the format that `parse_client_answer` reads."""
     if pending.needs_answer:
-        return {"answer": _words(said)}
-    answer = ApproverAnswer.of(said)
+        return {"answer": _answer_text(answer)}
+    answer = ApproverAnswer.of(answer)
     if answer.approval in (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS):
         edited = {} if answer.arguments is None else {"editedArgs": dict(answer.arguments)}
         return {"approved": True, **edited}

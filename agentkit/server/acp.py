@@ -16,10 +16,10 @@ from agentkit._version import __version__
 from agentkit.agents.agent import Agent
 from agentkit.agents.options import workspace_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult
-from agentkit.content import Image, part_of
+from agentkit.content import Image, read_part
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, BadArguments, MissingExtra, UnknownTool
-from agentkit.event_rendering import arguments_text, content_text, one_line, visible
+from agentkit.event_rendering import arguments_text, content_text, escape_invisible, one_line
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -40,15 +40,15 @@ from agentkit.messages import (
 )
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
 from agentkit.server.conversations import ClientConversation, front_end_events
-from agentkit.server.event_stream import bounded
-from agentkit.server.http_types import cancelled
+from agentkit.server.event_stream import truncate
+from agentkit.server.http_types import cancel_tasks
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
 
 if TYPE_CHECKING:
     from acp import Client
 
-_KINDS = {
+_TOOL_KINDS = {
     **dict.fromkeys(("read_file", "read_more", "parse_json"), "read"),
     **dict.fromkeys(("list_directory", "search_files", "web_search", "wikipedia"), "search"),
     **dict.fromkeys(("write_file", "edit_file"), "edit"),
@@ -57,15 +57,15 @@ _KINDS = {
 }
 """Tools by the kind of icon that an editor shows for their calls."""
 
-_OPTIONS: tuple[tuple[Approval, str, Any], ...] = (
+_APPROVAL_OPTIONS: tuple[tuple[Approval, str, Any], ...] = (
     (Approval.ONCE, "Allow", "allow_once"),
     (Approval.RUN, "Allow such calls for this prompt", "allow_always"),
     (Approval.WORKSPACE, "Allow all changes in this folder", "allow_always"),
     (Approval.ALWAYS, "Always allow such calls", "allow_always"),
     (Approval.NO, "Reject", "reject_once"),
 )
-_STOPS: Mapping[str | None, Any] = {"iterations": "max_turn_requests", "tool_calls": "max_turn_requests"}
-_MOST_TITLE_CHARS = 100
+_STOP_REASONS: Mapping[str | None, Any] = {"iterations": "max_turn_requests", "tool_calls": "max_turn_requests"}
+_MAX_TITLE_CHARS = 100
 _HUNK, _LINE = re.compile(r"^@@ .*\n", re.MULTILINE), re.compile(r"^([ +-])([^\n]*\n?)", re.MULTILINE)
 
 
@@ -111,7 +111,7 @@ class EditorAgent:
         self._editor = editor
 
     async def initialize(self, protocol_version: int, **_: Any) -> Any:
-        """Agree on the version, and tell what the agent can do."""
+        """Negotiate the protocol version, and return the capabilities of the agent."""
         from acp import PROTOCOL_VERSION
         from acp.schema import AgentCapabilities, Implementation, InitializeResponse, PromptCapabilities
 
@@ -152,8 +152,8 @@ class EditorAgent:
 
         thread = self._threads.get(session_id)
         if thread is None or thread.task is not None:
-            what = {"session": session_id, "reason": "unknown" if thread is None else "A prompt is being answered."}
-            raise RequestError.invalid_params(what)
+            details = {"session": session_id, "reason": "unknown" if thread is None else "A prompt is being answered."}
+            raise RequestError.invalid_params(details)
         try:
             thread.task = asyncio.create_task(self._run(session_id, thread, _content(prompt)))
             await asyncio.wait({thread.task})
@@ -166,7 +166,7 @@ class EditorAgent:
             thread.task = None
         if result.status == "failed":
             raise RequestError(-32603, str(result.error))
-        reason: Any = _STOPS.get(result.limit, "max_tokens") if result.status == "limit" else "end_turn"
+        reason: Any = _STOP_REASONS.get(result.limit, "max_tokens") if result.status == "limit" else "end_turn"
         used = result.usage
         named: Any = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
         return PromptResponse(stop_reason=reason, usage=EditorUsage(**named, total_tokens=used.total_tokens))
@@ -179,7 +179,7 @@ class EditorAgent:
 
     async def close(self) -> None:
         """Stop all runs."""
-        await cancelled(*(thread.task for thread in self._threads.values() if thread.task is not None))
+        await cancel_tasks(*(thread.task for thread in self._threads.values() if thread.task is not None))
 
     def _open(self, session_id: str, folder: str) -> EditorThread:
         agent = self._agent.within(Session.open(self._store, f"acp/{session_id}"))
@@ -219,13 +219,13 @@ class EditorAgent:
         arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
         call = ToolCall(request.call_id, request.tool, arguments)
         agent = thread.agent
-        for update in _started(call, agent, thread.shown):
+        for update in _start_call(call, agent, thread.shown):
             await self._send(session_id, update)
         thread.shown[call.id] = _diffs(request.preview.diff, call, agent)
         content = [*thread.shown[call.id], _text(request.question)]
         options = [
             PermissionOption(option_id=str(approval), name=name, kind=kind)
-            for approval, name, kind in _OPTIONS
+            for approval, name, kind in _APPROVAL_OPTIONS
             if is_offered(approval, request)
         ]
         described = ToolCallUpdate(tool_call_id=call.id, title=_title(call), status="pending", content=content)
@@ -235,7 +235,7 @@ class EditorAgent:
 
 
 def _updates(event: Event, agent: Agent[Any], shown: dict[str, list[Any]]) -> Iterator[Any]:
-    """Yield what the editor shows of an event; `shown` has the diffs of the calls that it knows."""
+    """Yield the updates that an editor shows for an event; `shown` has the diffs of the calls that it knows."""
     from acp import update_agent_message_text, update_agent_thought_text, update_tool_call
 
     match event:
@@ -244,20 +244,20 @@ def _updates(event: Event, agent: Agent[Any], shown: dict[str, list[Any]]) -> It
         case ReasoningDelta(text):
             yield update_agent_thought_text(well_formed(text))
         case ToolCallStarted(call, decision):
-            yield from _started(call, agent, shown)
+            yield from _start_call(call, agent, shown)
             if decision.verdict is Verdict.ALLOW:
                 shown[call.id] = shown[call.id] or _diffs(_preview(call, agent), call, agent)
                 yield update_tool_call(call.id, status="in_progress", content=shown[call.id] or None)
         case ToolCallPostponed(call, question):
-            yield from _started(call, agent, shown)
-            yield update_agent_message_text(visible(well_formed(question)))
+            yield from _start_call(call, agent, shown)
+            yield update_agent_message_text(escape_invisible(well_formed(question)))
         case ToolCallFinished(call, result):
-            yield from _started(call, agent, shown)
+            yield from _start_call(call, agent, shown)
             content = [*(shown[call.id] if result.ok else ()), _text(result.error or result.content)]
             yield update_tool_call(call.id, status="completed" if result.ok else "failed", content=content)
 
 
-def _started(call: ToolCall, agent: Agent[Any], shown: dict[str, list[Any]]) -> Iterator[Any]:
+def _start_call(call: ToolCall, agent: Agent[Any], shown: dict[str, list[Any]]) -> Iterator[Any]:
     """Yield the start of a call that the editor does not know."""
     from acp import start_tool_call
     from acp.schema import ToolCallLocation
@@ -267,12 +267,12 @@ def _started(call: ToolCall, agent: Agent[Any], shown: dict[str, list[Any]]) -> 
     shown[call.id] = []
     path, given = _path(call, agent), arguments_of(call)
     places = None if path is None else [ToolCallLocation(path=path)]
-    kind: Any = _KINDS.get(call.name, "other")
+    kind: Any = _TOOL_KINDS.get(call.name, "other")
     yield start_tool_call(call.id, _title(call), kind=kind, status="pending", locations=places, raw_input=given or None)
 
 
 def _title(call: ToolCall) -> str:
-    return one_line(f"{call.name}({arguments_text(call.arguments)})", _MOST_TITLE_CHARS)
+    return one_line(f"{call.name}({arguments_text(call.arguments)})", _MAX_TITLE_CHARS)
 
 
 def _path(call: ToolCall, agent: Agent[Any]) -> str | None:
@@ -285,7 +285,7 @@ def _path(call: ToolCall, agent: Agent[Any]) -> str | None:
 def _text(text: str) -> Any:
     from acp import text_block, tool_content
 
-    return tool_content(text_block(bounded(visible(well_formed(text)))))
+    return tool_content(text_block(truncate(escape_invisible(well_formed(text)))))
 
 
 def _preview(call: ToolCall, agent: Agent[Any]) -> str:
@@ -308,7 +308,7 @@ def _diffs(diff: str, call: ToolCall, agent: Agent[Any]) -> list[Any]:
     texts = []
     for head, hunk in zip(heads, hunks, strict=True):
         lines = _LINE.findall(hunk)
-        old, new = ("".join(text for mark, text in lines if mark in kept) for kept in (" -", " +"))
+        old, new = ("".join(text for mark, text in lines if mark in marks) for marks in (" -", " +"))
         texts.append(tool_diff_content(path, new, None if head.startswith("@@ -0,0 ") else old))
     return texts
 
@@ -325,7 +325,7 @@ def _history(messages: Sequence[Message], agent: Agent[Any], shown: dict[str, li
                 if text:
                     yield update_agent_message_text(well_formed(text))
                 for call in calls:
-                    yield from _started(call, agent, shown)
+                    yield from _start_call(call, agent, shown)
             case ToolMessage(call_id, _, content):
                 yield update_tool_call(call_id, status="completed", content=[_text(content)])
 
@@ -347,5 +347,5 @@ def _part(block: Any) -> Any:
         case "resource":
             resource = block.resource
             text = getattr(resource, "text", None)
-            return part_of(b64decode(resource.blob)) if text is None else f"{resource.uri}:\n{text}"
+            return read_part(b64decode(resource.blob)) if text is None else f"{resource.uri}:\n{text}"
     raise ValueError(f"A prompt can have text, images and resources; this one has a block of type {block.type!r}.")

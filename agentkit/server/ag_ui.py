@@ -17,7 +17,7 @@ from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult
 from agentkit.agents.runner import spent_in
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, Postponed
-from agentkit.event_rendering import content_text, visible
+from agentkit.event_rendering import content_text, escape_invisible
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -30,7 +30,7 @@ from agentkit.events import (
 )
 from agentkit.llm.protocols.chat_format import typed
 from agentkit.messages import Content, ToolCall, parts_of, well_formed
-from agentkit.server.conversations import ClientConversation, Conversations, answer_of, front_end_events
+from agentkit.server.conversations import ClientConversation, Conversations, front_end_events, parse_client_answer
 from agentkit.server.http_types import (
     SSE_BEAT,
     ConcurrencyLimit,
@@ -38,9 +38,9 @@ from agentkit.server.http_types import (
     HTTPRequest,
     HTTPResponse,
     invalid_value,
-    stream_of,
+    stream_response,
 )
-from agentkit.server.openai_endpoint import check_entry, refusal_of
+from agentkit.server.openai_endpoint import check_entry, http_error
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Usage
@@ -69,31 +69,33 @@ class AGUIEndpoint:
     """The endpoint of one agent. Each thread of a page is a conversation that the server stores."""
 
     conversations: Conversations
-    room: ConcurrencyLimit
+    limit: ConcurrencyLimit
 
-    async def run(self, asked: HTTPRequest) -> HTTPResponse:
+    async def run(self, request: HTTPRequest) -> HTTPResponse:
         """Run the agent and stream its events. A disconnect ends the run. Raises HTTPError and MissingExtra."""
-        document = await asked.document()
+        document = await request.document()
         try:
             from ag_ui.core import RunAgentInput
         except ModuleNotFoundError as error:
             raise MissingExtra("ag-ui", "AG-UI") from error
         try:
-            given = RunAgentInput.model_validate(document)
+            run_input = RunAgentInput.model_validate(document)
         except ValueError as error:
             raise invalid_value(f"The body is not a RunAgentInput: {error}") from None
-        conversation = self.conversations.find(given.thread_id)
-        return stream_of(_AGUIRun(conversation, given).pieces(), "text/event-stream", self.room, beat=SSE_BEAT)
+        conversation = self.conversations.find(run_input.thread_id)
+        return stream_response(
+            _AGUIRun(conversation, run_input).chunks(), "text/event-stream", self.limit, beat=SSE_BEAT
+        )
 
 
 class _AGUIRun:
     """One run for a page: the request read into the work of the agent, and the events of the run in AG-UI's format."""
 
-    def __init__(self, conversation: ClientConversation, given: RunAgentInput) -> None:
-        self._conversation, self._given = conversation, given
-        self._page_tools = {tool.name for tool in given.tools or ()}
+    def __init__(self, conversation: ClientConversation, run_input: RunAgentInput) -> None:
+        self._conversation, self._input = conversation, run_input
+        self._page_tools = {tool.name for tool in run_input.tools or ()}
 
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the events as server-sent events; a failure is the last one."""
         from ag_ui.core import RunErrorEvent
         from ag_ui.encoder import EventEncoder
@@ -104,83 +106,87 @@ class _AGUIRun:
                 async for event in events:
                     yield encoder.encode(event).encode()
         except (HTTPError, AgentKitError) as error:
-            refusal = error if isinstance(error, HTTPError) else refusal_of(error)
+            refusal = error if isinstance(error, HTTPError) else http_error(error)
             yield encoder.encode(RunErrorEvent(message=well_formed(str(refusal)), code=refusal.code)).encode()
 
     async def _events(self) -> AsyncGenerator[BaseEvent, None]:
         """Yield the events. Raises HTTPError for a request that does not fit the thread, and the error of the run."""
         from ag_ui.core import RunStartedEvent, StateSnapshotEvent
 
-        given, conversation = self._given, self._conversation
-        yield RunStartedEvent(thread_id=given.thread_id, run_id=given.run_id, protocol_version=_VERSION)
+        run_input, conversation = self._input, self._conversation
+        yield RunStartedEvent(thread_id=run_input.thread_id, run_id=run_input.run_id, protocol_version=_VERSION)
         with conversation.exclusive():
             run, waiting = conversation.waiting()
             translation = AGUITranslation({pending.id for pending in waiting})
             work, sent = self._work(run, waiting)
-            state, told = self._prepared(), None if given.state is None else _json(given.state)
+            state, sent_state = self._prepare(), None if run_input.state is None else _json(run_input.state)
             events = front_end_events(conversation.agent, work, sent)
             async with aclosing(events):
                 async for event in events:
                     for each in translation.events(event):
                         yield each
                     is_settled = isinstance(event, RequestStarted | ToolCallFinished)
-                    if state is not None and is_settled and _json(state.data) != told:
-                        told = _json(state.data)
-                        yield StateSnapshotEvent(snapshot=json.loads(told))
+                    if state is not None and is_settled and _json(state.data) != sent_state:
+                        sent_state = _json(state.data)
+                        yield StateSnapshotEvent(snapshot=json.loads(sent_state))
                     if isinstance(event, RunFinished):
-                        yield self._finished(event.result, translation)
+                        yield self._final_event(event.result, translation)
 
-    def _prepared(self) -> SharedState | None:
+    def _prepare(self) -> SharedState | None:
         """Give the agent the tools of the page and, if it shares state, that of the page. Raises HTTPError."""
-        agent, given, own = self._conversation.agent, self._given, self._conversation.own_tools
+        agent, run_input, own = self._conversation.agent, self._input, self._conversation.own_tools
         try:
-            agent.tools = own + Toolset(map(page_tool, given.tools)) if given.tools else own
+            agent.tools = own + Toolset(map(page_tool, run_input.tools)) if run_input.tools else own
         except ConfigError as error:
             raise invalid_value(f"A tool of the page cannot be used: {error}") from None
         if not isinstance(agent.context, SharedState):
             return None
-        agent.context = state = SharedState(deepcopy(agent.context.data) if given.state is None else given.state)
+        agent.context = state = SharedState(
+            deepcopy(agent.context.data) if run_input.state is None else run_input.state
+        )
         return state
 
     def _work(self, run: str, waiting: Sequence[Pending]) -> tuple[Prompt | Resumption, list[Content]]:
         """The prompt, or the run to resume, and messages to send into it. Raises HTTPError and AgentKitError."""
-        conversation, given = self._conversation, self._given
-        users = [place for place, message in enumerate(given.messages) if message.role == "user"]
+        conversation, run_input = self._conversation, self._input
+        users = [index for index, message in enumerate(run_input.messages) if message.role == "user"]
         if waiting:
-            new = [self._content(place) for place in users[conversation.prompts :]]
-            return Resumption(run, self._answers(waiting, is_left=bool(new))), new
-        if given.resume:
+            new = [self._content(index) for index in users[conversation.prompts :]]
+            return Resumption(run, self._answers(waiting, is_skipped=bool(new))), new
+        if run_input.resume:
             raise HTTPError(409, "No interrupt of this thread waits for an answer.", code="not_waiting")
         if not users:
             raise invalid_value("messages has no message of the user to answer.")
         while (known := conversation.prompts) >= len(users):  # the page asks again, or has changed its last messages
             conversation.forget_last_run()
-        earlier = given.messages[: users[-1]] if not known else [given.messages[place] for place in users[known:-1]]
+        earlier = (
+            run_input.messages[: users[-1]] if not known else [run_input.messages[index] for index in users[known:-1]]
+        )
         entries = [_entry(each) for each in earlier if each.role in ("user", "assistant", "tool")]
         conversation.agent.session.append(conversation_from(entries, conversation.own_tools))
         return self._content(users[-1], with_context=True), []
 
-    def _content(self, place: int, *, with_context: bool = False) -> Content:
-        """The content of a user message, with what the page says about its surroundings."""
-        content = typed(_entry(self._given.messages[place])).content
-        described = [f"- {each.description}: {each.value}" for each in self._given.context or () if with_context]
+    def _content(self, index: int, *, with_context: bool = False) -> Content:
+        """The content of a user message, with the context that the page sends."""
+        content = typed(_entry(self._input.messages[index])).content
+        described = [f"- {each.description}: {each.value}" for each in self._input.context or () if with_context]
         return (*parts_of(content), "\n".join(["Context from the page:", *described])) if described else content
 
-    def _answers(self, waiting: Sequence[Pending], *, is_left: bool) -> dict[str, Any]:
+    def _answers(self, waiting: Sequence[Pending], *, is_skipped: bool) -> dict[str, Any]:
         """The answers to all waiting calls. Raises HTTPError unless the request has one for each.
 
-        The page answers its own calls with tool messages, and interrupts with `resume`. With `is_left` the user has
+        The page answers its own calls with tool messages, and interrupts with `resume`. With `is_skipped` the user has
         written a message instead of waiting for the page.
         """
-        results = {each.tool_call_id: each for each in self._given.messages if each.role == "tool"}
-        entries = {each.interrupt_id: each for each in self._given.resume or ()}
+        results = {each.tool_call_id: each for each in self._input.messages if each.role == "tool"}
+        entries = {each.interrupt_id: each for each in self._input.resume or ()}
         answers: dict[str, Any] = {}
         for pending in waiting:
             if pending.needs_answer and pending.tool in self._page_tools:
-                if pending.id in results or is_left:
+                if pending.id in results or is_skipped:
                     answers[pending.id] = _page_result(results.get(pending.id))
             elif pending.id in entries:
-                answers[pending.id] = _resumed(entries.pop(pending.id), pending)
+                answers[pending.id] = _parse_resume(entries.pop(pending.id), pending)
         missing = [pending.id for pending in waiting if pending.id not in answers]
         unknown = [*entries]
         if missing or unknown:
@@ -188,7 +194,7 @@ class _AGUIRun:
             raise HTTPError(409, f"resume must answer every open interrupt of the thread. {which}", code="not_answered")
         return answers
 
-    def _finished(self, result: RunResult[Any], translation: AGUITranslation) -> BaseEvent:
+    def _final_event(self, result: RunResult[Any], translation: AGUITranslation) -> BaseEvent:
         """The last event of the run. Raises the error of a run that failed or reached a limit."""
         from ag_ui.core import RunFinishedEvent, RunFinishedInterruptOutcome, RunFinishedSuccessOutcome, TokenUsage
 
@@ -209,8 +215,8 @@ class _AGUIRun:
             cached_input_tokens=used.cached_tokens,
         )
         return RunFinishedEvent(
-            thread_id=self._given.thread_id,
-            run_id=self._given.run_id,
+            thread_id=self._input.thread_id,
+            run_id=self._input.run_id,
             outcome=outcome,
             usage=[usage] if used.total_tokens else None,
         )
@@ -232,7 +238,7 @@ class AGUITranslation:
         self.usage += spent_in(event) or NO_USAGE
         match event:
             case RequestStarted() | ResponseReceived() | RunFinished():
-                yield from self._closed()
+                yield from self._close_open()
                 self._response = _new_id() if isinstance(event, RequestStarted) else self._response
             case TextDelta(text):
                 yield from self._text(text)
@@ -254,7 +260,7 @@ class AGUITranslation:
         return self._core.Interrupt(
             id=pending.id,
             reason="input_required" if pending.needs_answer else "tool_call",
-            message=visible(well_formed(pending.question)),
+            message=escape_invisible(well_formed(pending.question)),
             tool_call_id=call_id,
             response_schema=_ANSWER if pending.needs_answer else _DECISION,
             metadata={"agentkit": {"tool": pending.tool, "within": pending.within, "decision": decision}},
@@ -262,7 +268,7 @@ class AGUITranslation:
 
     def _text(self, text: str) -> Iterator[BaseEvent]:
         if not self._open_text:
-            yield from self._closed()
+            yield from self._close_open()
             text = text.removeprefix(PARAGRAPH)  # each response is a message
             self._open_text = self._response = self._response or _new_id()
             yield self._core.TextMessageStartEvent(message_id=self._open_text, role="assistant")
@@ -271,13 +277,13 @@ class AGUITranslation:
 
     def _reasoning(self, text: str) -> Iterator[BaseEvent]:
         if not self._open_reasoning:
-            yield from self._closed()
+            yield from self._close_open()
             self._open_reasoning = _new_id()
             yield self._core.ReasoningStartEvent(message_id=self._open_reasoning)
             yield self._core.ReasoningMessageStartEvent(message_id=self._open_reasoning)
         yield self._core.ReasoningMessageContentEvent(message_id=self._open_reasoning, delta=well_formed(text))
 
-    def _closed(self) -> Iterator[BaseEvent]:
+    def _close_open(self) -> Iterator[BaseEvent]:
         """End the open text and reasoning."""
         if self._open_text:
             yield self._core.TextMessageEndEvent(message_id=self._open_text)
@@ -291,7 +297,7 @@ class AGUITranslation:
         if call.id in self._known:
             return
         self._known.add(call.id)
-        yield from self._closed()
+        yield from self._close_open()
         yield self._core.ToolCallStartEvent(
             tool_call_id=call.id, tool_call_name=well_formed(call.name), parent_message_id=self._response or None
         )
@@ -325,7 +331,7 @@ _DECISION = {
 }
 
 
-def page_tool(given: Any) -> Tool[..., Any]:
+def page_tool(definition: Any) -> Tool[..., Any]:
     """A tool that runs in the page: its call pauses the run, which the page resumes with the result.
 
     The tool counts as NETWORK, because its effect is unknown here, and its results as untrusted. Raises ConfigError for
@@ -333,11 +339,11 @@ def page_tool(given: Any) -> Tool[..., Any]:
     """
 
     def run_in_page(**_arguments: Any) -> None:
-        raise Postponed(f"The page runs {given.name}.")
+        raise Postponed(f"The page runs {definition.name}.")
 
-    schema = given.parameters or {"type": "object", "properties": {}}
+    schema = definition.parameters or {"type": "object", "properties": {}}
     return Tool.from_schema(
-        given.name, given.description, schema, run_in_page, level=SafetyLevel.NETWORK, timeout_seconds=None
+        definition.name, definition.description, schema, run_in_page, level=SafetyLevel.NETWORK, timeout_seconds=None
     )
 
 
@@ -350,11 +356,11 @@ def _page_result(message: Any) -> str:
     )
 
 
-def _resumed(entry: ResumeEntry, pending: Pending) -> Any:
+def _parse_resume(entry: ResumeEntry, pending: Pending) -> Any:
     """The answer in an entry of `resume`. Raises HTTPError if it does not fit the interrupt."""
     if entry.status == "cancelled":
         return "The user did not answer." if pending.needs_answer else False
-    return answer_of(entry.payload, pending)
+    return parse_client_answer(entry.payload, pending)
 
 
 def _entry(message: Message) -> dict[str, Any]:

@@ -14,32 +14,32 @@ from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption
-from agentkit.content import File, Image, part_of
+from agentkit.content import File, Image, read_part
 from agentkit.errors import AgentKitError
-from agentkit.event_rendering import content_text, cut, one_line, visible
+from agentkit.event_rendering import content_text, escape_invisible, one_line, truncate
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Content
 from agentkit.server.auth import RequestAuth
-from agentkit.server.chats import Chats, said_of
+from agentkit.server.chats import Chats, parse_answer
 from agentkit.server.http_types import (
     ConcurrencyLimit,
     HTTPError,
     HTTPRequest,
     HTTPResponse,
     invalid_value,
-    reply_of,
-    stream_of,
+    json_response,
+    stream_response,
 )
 from agentkit.sessions.export import new_name
 from agentkit.sessions.store import SessionStore, SessionSummary
 from agentkit.sessions.transcript import RunStory, outer, show_text, stories_of, without_secrets
-from agentkit.usage import Usage, shown_cost
+from agentkit.usage import Usage, format_cost
 
 _RUN = re.compile("[0-9a-f]{1,64}")
-_MOST_BYTES = 1_000_000
-_MOST_RUN_BYTES = 30_000_000
+_MAX_BYTES = 1_000_000
+_MAX_RUN_BYTES = 30_000_000
 """A prompt with attached files, which base64 makes a third longer."""
-_MOST_SIGN_IN_BYTES = 2_000
+_MAX_SIGN_IN_BYTES = 2_000
 
 
 @dataclass(slots=True)
@@ -47,16 +47,16 @@ class ChatAPI:
     """Handlers of the page's requests. `listening` limits its open streams; `session` is the session it opens first."""
 
     agent: Agent[Any]
-    gate: RequestAuth
+    auth: RequestAuth
     chats: Chats
     listening: ConcurrencyLimit
     session: str = ""
 
     async def sign_in(self, asked: HTTPRequest) -> HTTPResponse:
         """Exchange the token for the cookie and the key that authenticate the page."""
-        document = await asked.document(_MOST_SIGN_IN_BYTES)
-        cookie, key = self.gate.sign_in(document.get("token"), is_secure=asked.is_secure)
-        return reply_of({"key": key}, headers={"set-cookie": cookie})
+        document = await asked.document(_MAX_SIGN_IN_BYTES)
+        cookie, key = self.auth.sign_in(document.get("token"), is_secure=asked.is_secure)
+        return json_response({"key": key}, headers={"set-cookie": cookie})
 
     async def about(self, _asked: HTTPRequest) -> HTTPResponse:
         """Describe the agent: name, model, tools and safety level."""
@@ -65,7 +65,7 @@ class ChatAPI:
             {"name": tool.name, "level": tool.level.name.lower(), "description": tool.description}
             for tool in agent.tools
         ]
-        return reply_of(
+        return json_response(
             {
                 "agent": agent.name,
                 "model": agent.llm.model,
@@ -80,11 +80,11 @@ class ChatAPI:
     async def sessions(self, asked: HTTPRequest) -> HTTPResponse:
         """List the sessions, or those that contain the words of a query, the newest change first."""
         query = asked.query.get("query", "")
-        return reply_of({"sessions": await asyncio.to_thread(self.chats.listed, query)})
+        return json_response({"sessions": await asyncio.to_thread(self.chats.list_sessions, query)})
 
     async def state(self, asked: HTTPRequest) -> HTTPResponse:
         """Return the serial number of the newest run of a session, and whether it is in progress."""
-        return reply_of(self.chats.find(asked.query.get("name")).state)
+        return json_response(self.chats.find(asked.query.get("name")).state)
 
     async def models(self, _asked: HTTPRequest) -> HTTPResponse:
         """List the models of the provider; only the one in use if it does not list them."""
@@ -93,62 +93,62 @@ class ChatAPI:
             names = await asyncio.to_thread(llm.list_models)
         except AgentKitError:
             names = []
-        return reply_of({"models": names or [llm.model]})
+        return json_response({"models": names or [llm.model]})
 
     async def rename(self, asked: HTTPRequest) -> HTTPResponse:
         """Rename a session."""
-        document = await asked.document(_MOST_BYTES)
-        return reply_of({"name": self.chats.rename(document.get("session"), document.get("name"))})
+        document = await asked.document(_MAX_BYTES)
+        return json_response({"name": self.chats.rename(document.get("session"), document.get("name"))})
 
     async def delete(self, asked: HTTPRequest) -> HTTPResponse:
         """Delete a session."""
-        document = await asked.document(_MOST_BYTES)
+        document = await asked.document(_MAX_BYTES)
         self.chats.delete(document.get("session"))
-        return reply_of({})
+        return json_response({})
 
     async def retry(self, asked: HTTPRequest) -> HTTPResponse:
         """Ask the last prompt of a session again, without its answer."""
-        document = await asked.document(_MOST_BYTES)
+        document = await asked.document(_MAX_BYTES)
         chat = self.chats.find(document.get("session"))
-        return reply_of({"session": chat.name, "serial": chat.retry()}, 202)
+        return json_response({"session": chat.name, "serial": chat.retry()}, 202)
 
-    async def session_of(self, asked: HTTPRequest) -> HTTPResponse:
+    async def session_document(self, asked: HTTPRequest) -> HTTPResponse:
         """Return a session with its entries so far."""
-        return reply_of(await self.chats.find(asked.query.get("name")).document())
+        return json_response(await self.chats.find(asked.query.get("name")).document())
 
     async def run(self, asked: HTTPRequest) -> HTTPResponse:
         """Start a run with a prompt, or resume a run by its id, with answers by tool call id."""
-        document = await asked.document(_MOST_RUN_BYTES)
+        document = await asked.document(_MAX_RUN_BYTES)
         work, model = _work(document), document.get("model", "")
         if not isinstance(model, str):
             raise invalid_value("model is the name of a model.", "model")
         name, prompt = document.get("session", ""), document.get("prompt")
         chat = self.chats.find(new_name(prompt) if name == "" and isinstance(prompt, str) else name)
-        return reply_of({"session": chat.name, "serial": chat.start(work, model)}, 202)
+        return json_response({"session": chat.name, "serial": chat.start(work, model)}, 202)
 
     async def events(self, asked: HTTPRequest) -> HTTPResponse:
         """Stream the events of a run as JSON lines until it ends."""
         serial, after = _number(asked.query, "serial"), _number(asked.query, "after")
         chat = self.chats.find(asked.query.get("session"))
-        return stream_of(chat.lines(serial, after), "application/x-ndjson", self.listening)
+        return stream_response(chat.lines(serial, after), "application/x-ndjson", self.listening)
 
     async def answer(self, asked: HTTPRequest) -> HTTPResponse:
         """Answer an approval request of the current run."""
-        document = await asked.document(_MOST_BYTES)
-        self.chats.find(document.get("session")).answer(document.get("question"), said_of(document))
-        return reply_of({})
+        document = await asked.document(_MAX_BYTES)
+        self.chats.find(document.get("session")).answer(document.get("question"), parse_answer(document))
+        return json_response({})
 
     async def stop(self, asked: HTTPRequest) -> HTTPResponse:
         """Stop the current run."""
-        document = await asked.document(_MOST_BYTES)
+        document = await asked.document(_MAX_BYTES)
         await self.chats.find(document.get("session")).stop()
-        return reply_of({})
+        return json_response({})
 
     async def undo(self, asked: HTTPRequest) -> HTTPResponse:
         """Undo the changes of a run of the session."""
-        document = await asked.document(_MOST_BYTES)
+        document = await asked.document(_MAX_BYTES)
         done = await self.chats.find(document.get("session")).undo(str(document.get("record") or ""))
-        return reply_of({"done": done})
+        return json_response({"done": done})
 
 
 def _work(document: Mapping[str, Any]) -> Content | Resumption:
@@ -160,7 +160,7 @@ def _work(document: Mapping[str, Any]) -> Content | Resumption:
     # The run is identified by its id, not by a saved run: an outdated page must not answer what waits now.
     is_named = prompt is None and isinstance(run, str) and _RUN.fullmatch(run)
     if is_named and isinstance(answers, dict) and all(isinstance(each, dict) for each in answers.values()):
-        return Resumption(run, {call_id: said_of(each) for call_id, each in answers.items()})
+        return Resumption(run, {call_id: parse_answer(each) for call_id, each in answers.items()})
     raise invalid_value("Send a prompt, or a run with answers by the ids of its calls that wait.")
 
 
@@ -170,7 +170,7 @@ def _file(given: object) -> str | Image | File:
     if not isinstance(name, str) or not isinstance(data, str):
         raise invalid_value("files are objects with name and data, the content in base64.")
     try:
-        part = part_of(b64decode(data, validate=True))
+        part = read_part(b64decode(data, validate=True))
     except (ValueError, OSError) as error:
         raise invalid_value(f"The file {name!r:.100} cannot be attached: {error}") from None
     return f"{name}:\n{part}" if isinstance(part, str) else part
@@ -224,13 +224,13 @@ class RunRow:
             Counter((str(each.verdict), each.rule) for each in decisions),
             tuple(dict.fromkeys(call.call.name for call in story.tool_calls)),
             tuple(
-                cut(visible(call.question), _MAX_QUESTION_CHARS)
+                truncate(escape_invisible(call.question), _MAX_QUESTION_CHARS)
                 for call in story.tool_calls
                 if call.question and call.result is None and story.status in ("paused", "unfinished")
             ),
         )
 
-    def fits(self, wanted: Mapping[str, str], since: float) -> bool:
+    def matches(self, filters: Mapping[str, str], since: float) -> bool:
         """Whether the row passes the filters; an empty filter passes all."""
         values: Mapping[str, Iterable[str]] = {
             "status": (self.status, *(["waiting"] if self.waiting else [])),
@@ -239,11 +239,11 @@ class RunRow:
             "run": [self.run],
         }
         text = f"{self.prompt} {self.session} {self.agent} {self.error}".casefold()
-        is_found = all(word in text for word in wanted.get("text", "").casefold().split())
+        is_found = all(word in text for word in filters.get("text", "").casefold().split())
         return (
             self.began >= since
             and is_found
-            and all(not wanted.get(name) or wanted[name] in known for name, known in values.items())
+            and all(not filters.get(name) or filters[name] in possible for name, possible in values.items())
         )
 
     def to_data(self) -> dict[str, Any]:
@@ -251,16 +251,16 @@ class RunRow:
         return {
             "session": self.session,
             "run": self.run,
-            "agent": visible(self.agent),
-            "prompt": visible(self.prompt),
+            "agent": escape_invisible(self.agent),
+            "prompt": escape_invisible(self.prompt),
             "began": self.began,
             "seconds": round(self.seconds, 3),
             "status": self.status,
-            "error": visible(self.error),
+            "error": escape_invisible(self.error),
             "tokens": self.usage.total_tokens,
-            "cost": shown_cost(cost_of(self.usage)),
+            "cost": format_cost(cost_of(self.usage)),
             "decisions": _counts(self.decisions),
-            "tools": [visible(name) for name in self.tools],
+            "tools": [escape_invisible(name) for name in self.tools],
             "waiting": list(self.waiting),
         }
 
@@ -270,7 +270,7 @@ class Dashboard:
 
     def __init__(self, store: SessionStore, chats: Chats) -> None:
         self._store, self._chats = store, chats
-        self._known: dict[str, tuple[SessionSummary, list[RunRow]]] = {}
+        self._cached: dict[str, tuple[SessionSummary, list[RunRow]]] = {}
 
     async def runs(self, asked: HTTPRequest) -> HTTPResponse:
         """The runs that pass the filters of the query, the newest first, with totals. Raises HTTPError."""
@@ -278,19 +278,19 @@ class Dashboard:
             days = float(asked.query.get("days") or "inf")
         except ValueError:
             raise invalid_value("days is a number.", "days") from None
-        wanted = {name: asked.query.get(name, "") for name in _FILTERS}
+        filters = {name: asked.query.get(name, "") for name in _FILTERS}
         rows = await asyncio.to_thread(self._rows)
-        chosen = [row for row in rows if row.fits(wanted, time.time() - days * _DAY_SECONDS)]
+        chosen = [row for row in rows if row.matches(filters, time.time() - days * _DAY_SECONDS)]
         now = [
-            {"session": name, "question": cut(visible(str(request)), _MAX_QUESTION_CHARS)}
+            {"session": name, "question": truncate(escape_invisible(str(request)), _MAX_QUESTION_CHARS)}
             for name, request in self._chats.waiting()
         ]
-        return reply_of(
+        return json_response(
             {
                 "runs": [row.to_data() for row in chosen[:_MAX_ROWS]],
                 "totals": _totals(chosen),
                 "waiting": now,
-                "tools": sorted({visible(name) for row in rows for name in row.tools}),
+                "tools": sorted({escape_invisible(name) for row in rows for name in row.tools}),
                 "statuses": sorted({row.status for row in rows}),
             }
         )
@@ -301,25 +301,25 @@ class Dashboard:
         text = await asyncio.to_thread(self._text, session, run)
         if not text:
             raise HTTPError(404, f"The session {session[:100]!r} has no run {run[:64]!r}.", code="not_found")
-        return reply_of({"text": visible(text)})
+        return json_response({"text": escape_invisible(text)})
 
     def _text(self, session: str, run: str) -> str:
         if session not in {each.name for each in self._store.summaries()}:
             return ""
         found = [each for each in stories_of(without_secrets(self._store.read(session)[0])) if each.id == run]
-        return show_text(session, found, lambda usage: shown_cost(cost_of(usage))) if found else ""
+        return show_text(session, found, lambda usage: format_cost(cost_of(usage))) if found else ""
 
     def _rows(self) -> list[RunRow]:
         """The rows of the newest sessions, the newest run first. Runs in a thread, because sessions can be long."""
         summaries = self._store.summaries()[:_MAX_SESSIONS]
-        known = {each.name: self._known.get(each.name) for each in summaries}
+        known = {each.name: self._cached.get(each.name) for each in summaries}
         for each in summaries:
             before = known[each.name]
             if before is None or before[0] != each:
                 runs = outer(stories_of(without_secrets(self._store.read(each.name)[0])))
                 known[each.name] = (each, [RunRow.of(each.name, run) for run in runs if run.agent])
-        self._known = {name: found for name, found in known.items() if found is not None}
-        return sorted((row for _, rows in self._known.values() for row in rows), key=lambda row: -row.began)
+        self._cached = {name: found for name, found in known.items() if found is not None}
+        return sorted((row for _, rows in self._cached.values() for row in rows), key=lambda row: -row.began)
 
 
 def _totals(rows: Sequence[RunRow]) -> dict[str, Any]:
@@ -332,7 +332,7 @@ def _totals(rows: Sequence[RunRow]) -> dict[str, Any]:
         "runs": len(rows),
         "shown": min(len(rows), _MAX_ROWS),
         "tokens": usage.total_tokens,
-        "cost": shown_cost(cost_of(usage)),
+        "cost": format_cost(cost_of(usage)),
         "waiting": sum(len(row.waiting) for row in rows),
         "decisions": _counts(decisions),
     }
@@ -340,4 +340,4 @@ def _totals(rows: Sequence[RunRow]) -> dict[str, Any]:
 
 def _counts(decisions: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     rows = sorted(decisions.items(), key=lambda each: (-each[1], each[0]))
-    return [{"verdict": verdict, "rule": visible(rule), "times": times} for (verdict, rule), times in rows]
+    return [{"verdict": verdict, "rule": escape_invisible(rule), "times": times} for (verdict, rule), times in rows]

@@ -22,10 +22,10 @@ from agentkit.server.http_types import (
     HTTPError,
     HTTPRequest,
     HTTPResponse,
+    cancel_on_disconnect,
     deliver,
-    unless_gone,
 )
-from agentkit.server.openai_endpoint import Completions, refusal_of
+from agentkit.server.openai_endpoint import Completions, http_error
 from agentkit.sessions.stores import Place, store_at
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _FILES = {
 }
 """The static files of the page, by exact path: no file path is ever built from client input."""
 
-_MOST_LISTENING = 64
+_MAX_LISTENING = 64
 
 Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 
@@ -68,16 +68,16 @@ def application(agent: Agent[Any], access: Access, sessions: Place, session: str
     if not isinstance(agent, Agent):
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
     _ = agent.llm  # fail at startup if no model is configured
-    gate, room = RequestAuth(open_paths=[*_FILES, CARD_PATH], **access), ConcurrencyLimit(most_runs)
+    auth, limit = RequestAuth(open_paths=[*_FILES, CARD_PATH], **access), ConcurrencyLimit(most_runs)
     store = store_at(sessions)
-    chats = Chats(agent, store, room)
-    desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
-    page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), room)
-    tasks = A2AEndpoint(agent, Conversations(agent, store, "a2a"), room)
-    handlers = _handlers(Completions(agent, room), desk, page, tasks, Dashboard(store, chats))
+    chats = Chats(agent, store, limit)
+    chat_api = ChatAPI(agent, auth, chats, ConcurrencyLimit(_MAX_LISTENING), session)
+    page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), limit)
+    tasks = A2AEndpoint(agent, Conversations(agent, store, "a2a"), limit)
+    handlers = _handlers(Completions(agent, limit), chat_api, page, tasks, Dashboard(store, chats))
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
 
-    failing: Mapping[Any, Any] = {404: _not_found, 405: _not_found, 500: _broken}
+    error_handlers: Mapping[Any, Any] = {404: _not_found, 405: _not_found, 500: _internal_error}
 
     async def close() -> None:
         await chats.close()
@@ -89,47 +89,49 @@ def application(agent: Agent[Any], access: Access, sessions: Place, session: str
         await close()
         await agent.llm.aclose()  # closes the connections opened on this event loop
 
-    served = Starlette(routes=routes, middleware=_middleware(gate), exception_handlers=failing, lifespan=lifespan)
-    served.router.redirect_slashes = False  # it would redirect to any host that the client names
-    served.state.token = gate.token
-    served.state.close = close
-    return served
+    starlette = Starlette(
+        routes=routes, middleware=_middleware(auth), exception_handlers=error_handlers, lifespan=lifespan
+    )
+    starlette.router.redirect_slashes = False  # it would redirect to any host that the client names
+    starlette.state.token = auth.token
+    starlette.state.close = close
+    return starlette
 
 
-def _middleware(gate: RequestAuth) -> list[Any]:
+def _middleware(auth: RequestAuth) -> list[Any]:
     """Authentication, within the answers to browsers that ask whether a page of another origin may send a request."""
     from starlette.middleware import Middleware
     from starlette.middleware.cors import CORSMiddleware
 
-    guarded = Middleware(_Guarded, gate=gate)
-    if not gate.origins:
-        return [guarded]
-    cors: dict[str, Any] = {"allow_origins": gate.origins, "allow_methods": ("GET", "POST"), "allow_headers": ["*"]}
-    return [Middleware(CORSMiddleware, **cors), guarded]
+    authentication = Middleware(_AuthMiddleware, auth=auth)
+    if not auth.origins:
+        return [authentication]
+    cors: dict[str, Any] = {"allow_origins": auth.origins, "allow_methods": ("GET", "POST"), "allow_headers": ["*"]}
+    return [Middleware(CORSMiddleware, **cors), authentication]
 
 
 def _handlers(
-    completions: Completions, desk: ChatAPI, page: AGUIEndpoint, tasks: A2AEndpoint, board: Dashboard
+    completions: Completions, chat_api: ChatAPI, page: AGUIEndpoint, tasks: A2AEndpoint, dashboard: Dashboard
 ) -> Mapping[tuple[str, str], Handler]:
     files = {("GET", path): _file(*named) for path, named in _FILES.items()}
     return {
         **files,
-        ("POST", SIGN_IN): desk.sign_in,
-        ("GET", "/page/about"): desk.about,
-        ("GET", "/page/sessions"): desk.sessions,
-        ("GET", "/page/session"): desk.session_of,
-        ("POST", "/page/run"): desk.run,
-        ("GET", "/page/events"): desk.events,
-        ("POST", "/page/answer"): desk.answer,
-        ("POST", "/page/stop"): desk.stop,
-        ("POST", "/page/undo"): desk.undo,
-        ("GET", "/page/state"): desk.state,
-        ("GET", "/page/models"): desk.models,
-        ("POST", "/page/rename"): desk.rename,
-        ("POST", "/page/delete"): desk.delete,
-        ("POST", "/page/retry"): desk.retry,
-        ("GET", "/page/runs"): board.runs,
-        ("GET", "/page/recording"): board.recording,
+        ("POST", SIGN_IN): chat_api.sign_in,
+        ("GET", "/page/about"): chat_api.about,
+        ("GET", "/page/sessions"): chat_api.sessions,
+        ("GET", "/page/session"): chat_api.session_document,
+        ("POST", "/page/run"): chat_api.run,
+        ("GET", "/page/events"): chat_api.events,
+        ("POST", "/page/answer"): chat_api.answer,
+        ("POST", "/page/stop"): chat_api.stop,
+        ("POST", "/page/undo"): chat_api.undo,
+        ("GET", "/page/state"): chat_api.state,
+        ("GET", "/page/models"): chat_api.models,
+        ("POST", "/page/rename"): chat_api.rename,
+        ("POST", "/page/delete"): chat_api.delete,
+        ("POST", "/page/retry"): chat_api.retry,
+        ("GET", "/page/runs"): dashboard.runs,
+        ("GET", "/page/recording"): dashboard.recording,
         ("GET", "/v1/models"): completions.models,
         ("GET", "/v1/models/{model:path}"): completions.model,
         ("POST", "/v1/chat/completions"): completions.complete,
@@ -149,24 +151,24 @@ def _file(name: str, content_type: str) -> Handler:
     return show
 
 
-def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_Sending]]:
+def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_ASGIResponse]]:
     """Wrap a handler as a Starlette endpoint; errors become responses."""
     from starlette.requests import ClientDisconnect
 
-    async def endpoint(request: Request) -> _Sending:
+    async def endpoint(request: Request) -> _ASGIResponse:
         try:
-            return _Sending(await handle(_asked(request)))
+            return _ASGIResponse(await handle(_to_request(request)))
         except HTTPError as refusal:
-            return _Sending(refusal.reply)
+            return _ASGIResponse(refusal.reply)
         except AgentKitError as error:
-            return _Sending(refusal_of(error).reply)
+            return _ASGIResponse(http_error(error).reply)
         except (ClientDisconnected, ClientDisconnect):
-            return _Sending(HTTPResponse(status=499))
+            return _ASGIResponse(HTTPResponse(status=499))
 
     return endpoint
 
 
-def _asked(request: Request) -> HTTPRequest:
+def _to_request(request: Request) -> HTTPRequest:
     return HTTPRequest(
         request.stream(),
         request.headers.get("content-type", ""),
@@ -179,7 +181,7 @@ def _asked(request: Request) -> HTTPRequest:
     )
 
 
-class _Sending:
+class _ASGIResponse:
     """A response as an ASGI application."""
 
     def __init__(self, reply: HTTPResponse) -> None:
@@ -187,41 +189,43 @@ class _Sending:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = self._reply
-        if reply.made is not None:
-            reply.made.headers.update(HEADERS)
-            await reply.made(scope, receive, send)
+        if reply.asgi_response is not None:
+            reply.asgi_response.headers.update(HEADERS)
+            await reply.asgi_response(scope, receive, send)
             return
         headers = [*HEADERS.items(), ("content-type", reply.content_type), *reply.headers.items()]
-        if reply.pieces is None:
+        if reply.chunks is None:
             headers.append(("content-length", str(len(reply.body))))
         raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
         start = {"type": "http.response.start", "status": reply.status, "headers": raw}
         try:
-            if reply.pieces is None:
+            if reply.chunks is None:
                 await send(start)
                 await send({"type": "http.response.body", "body": reply.body})
             else:
-                sending = deliver(reply.pieces, start, send, beat=reply.beat, beat_seconds=BEAT_SECONDS)
-                await unless_gone(receive, sending)
+                sending = deliver(reply.chunks, start, send, beat=reply.beat, beat_seconds=BEAT_SECONDS)
+                await cancel_on_disconnect(receive, sending)
         except ClientDisconnected:
             return
         finally:
-            reply.ended()
+            reply.on_close()
 
 
-class _Guarded:
+class _AuthMiddleware:
     """Middleware that rejects requests which fail authentication."""
 
-    def __init__(self, app: ASGIApp, gate: RequestAuth) -> None:
-        self._app, self._gate = app, gate
+    def __init__(self, app: ASGIApp, auth: RequestAuth) -> None:
+        self._app, self._auth = app, auth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
-                self._gate.check(_head(scope))
+                self._auth.check(_head(scope))
             except HTTPError as refusal:
                 headers = {**refusal.reply.headers, "connection": "close"}  # the body is not read
-                await _Sending(HTTPResponse(refusal.reply.body, refusal.status, headers=headers))(scope, receive, send)
+                await _ASGIResponse(HTTPResponse(refusal.reply.body, refusal.status, headers=headers))(
+                    scope, receive, send
+                )
                 return
         await self._app(scope, receive, send)
 
@@ -234,10 +238,12 @@ def _head(scope: Scope) -> Head:
     return Head(scope["method"], scope["path"], headers)
 
 
-async def _not_found(_request: Request, error: Exception) -> _Sending:
+async def _not_found(_request: Request, error: Exception) -> _ASGIResponse:
     text = "Not found. Available: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, and /dashboard."
-    return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
+    return _ASGIResponse(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
 
 
-async def _broken(_request: Request, _error: Exception) -> _Sending:
-    return _Sending(HTTPError(500, "Internal server error; the server's log has details.", code="server_error").reply)
+async def _internal_error(_request: Request, _error: Exception) -> _ASGIResponse:
+    return _ASGIResponse(
+        HTTPError(500, "Internal server error; the server's log has details.", code="server_error").reply
+    )

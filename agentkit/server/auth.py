@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.http_security import checked_host, checked_token, is_same, shows
+from agentkit.http_security import constant_time_equal, has_token, validate_host, validate_token
 from agentkit.server.http_types import HTTPError
 
 SIGN_IN = "/sign-in"
@@ -35,12 +35,12 @@ HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""Headers of every response: load nothing from other origins, run only our scripts, refuse to be framed."""
+"""Headers of every response: load nothing from other origins, run only our scripts, forbid framing."""
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9][a-z0-9.-]{0,252}))(?::\d{1,5})?", re.IGNORECASE)
 _ORIGIN = re.compile(rf"(?P<scheme>https?)://{_HOST.pattern}", re.IGNORECASE)
-_FREE_OF_ORIGIN = {"same-origin", "none"}
-_STRANGER = (
+_TRUSTED_SITES = {"same-origin", "none"}
+_UNAUTHORIZED_TEXT = (
     "Send the token that this server was started with: Authorization: Bearer TOKEN. "
     "`agentkit serve` prints it with the address of the page."
 )
@@ -54,7 +54,7 @@ class Head:
     path: str
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def one(self, name: str) -> str | None:
+    def header(self, name: str) -> str | None:
         """The value of a header; None if it is missing. Raises HTTPError if it occurs more than once."""
         values = self.headers.get(name, ())
         if len(values) > 1:
@@ -85,33 +85,33 @@ class RequestAuth:
         open_paths: Iterable[str] = (),
         origins: Iterable[str] = (),
     ) -> None:
-        self.token = checked_token(token)
-        self.origins = frozenset(map(_checked_origin, origins))
-        self._hosts = {"localhost", *map(checked_host, hosts)}
+        self.token = validate_token(token)
+        self.origins = frozenset(map(_parse_origin, origins))
+        self._hosts = {"localhost", *map(validate_host, hosts)}
         self._open = {SIGN_IN, *open_paths}
-        self.cookie_name = f"agentkit_{self._derived('name')[:8]}"
+        self.cookie_name = f"agentkit_{self._derive('name')[:8]}"
 
     def check(self, head: Head) -> None:
         """Raise HTTPError if the request is not allowed."""
         self._check_origin(head, self._check_host(head))
         if head.path in self._open:
             return
-        if not (shows(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
-            raise HTTPError(401, _STRANGER, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+        if not (has_token(head.header("authorization") or "", self.token) or self._is_signed_in(head)):
+            raise HTTPError(401, _UNAUTHORIZED_TEXT, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
 
-    def sign_in(self, shown: object, *, is_secure: bool) -> tuple[str, str]:
+    def sign_in(self, token: object, *, is_secure: bool) -> tuple[str, str]:
         """Return the cookie, and the key that the page must send with it. Raises HTTPError for a wrong token.
 
         Both are required: a browser sends the cookie to every port of a host, but only our page sends the key.
         """
-        if not isinstance(shown, str) or not is_same(shown, self.token):
+        if not isinstance(token, str) or not constant_time_equal(token, self.token):
             raise HTTPError(401, "This is not the token that the server was started with.", code="invalid_api_key")
-        cookie = f"{self.cookie_name}={self._derived('cookie')}; HttpOnly; SameSite=Strict; Path={PAGE}"
-        return f"{cookie}; Secure" if is_secure else cookie, self._derived("key")
+        cookie = f"{self.cookie_name}={self._derive('cookie')}; HttpOnly; SameSite=Strict; Path={PAGE}"
+        return f"{cookie}; Secure" if is_secure else cookie, self._derive("key")
 
     def _check_host(self, head: Head) -> str:
         """The requested host. Raises HTTPError for an unknown name, which can be an attacker's (DNS rebinding)."""
-        host = head.one("host") or ""
+        host = head.header("host") or ""
         match = _HOST.fullmatch(host)
         name = "" if match is None else (match["six"] or match["name"]).lower()
         if not (name in self._hosts or _is_address(name)):
@@ -121,29 +121,29 @@ class RequestAuth:
 
     def _check_origin(self, head: Head, host: str) -> None:
         """Raise HTTPError for requests from pages of origins that are not named, whatever credentials they have."""
-        origin = head.one("origin")
+        origin = head.header("origin")
         if origin in self.origins and head.path != SIGN_IN and not head.path.startswith(PAGE):
             return
-        is_own = origin is None or _place(origin) == host.lower()
-        site = head.one("sec-fetch-site")
+        is_own = origin is None or _netloc(origin) == host.lower()
+        site = head.header("sec-fetch-site")
         is_opened = head.method == "GET" and head.path in self._open  # any site can link to the page
-        if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
+        if not is_own or not (is_opened or site is None or site in _TRUSTED_SITES):
             raise HTTPError(403, "Requests from other origins are not allowed.", code="foreign_origin")
 
     def _is_signed_in(self, head: Head) -> bool:
         """Whether cookie and key are both correct; both are always compared, so that timing reveals nothing."""
         cookies = "; ".join(head.headers.get("cookie", ())).split("; ")
         values = [value for name, _, value in (cookie.partition("=") for cookie in cookies) if name == self.cookie_name]
-        has_cookie = is_same(values[0] if len(values) == 1 else "", self._derived("cookie"))
-        has_key = is_same(head.one(KEY_HEADER) or "", self._derived("key"))
+        has_cookie = constant_time_equal(values[0] if len(values) == 1 else "", self._derive("cookie"))
+        has_key = constant_time_equal(head.header(KEY_HEADER) or "", self._derive("key"))
         return has_cookie and has_key and head.path.startswith(PAGE)
 
-    def _derived(self, purpose: str) -> str:
+    def _derive(self, purpose: str) -> str:
         """Derive a secret from the token with a one-way function."""
         return hmac.new(self.token.encode(), f"agentkit serve {purpose}".encode(), hashlib.sha256).hexdigest()
 
 
-def _checked_origin(origin: str) -> str:
+def _parse_origin(origin: str) -> str:
     """Return an origin as browsers send it. Raises ConfigError if it is not one."""
     match = _ORIGIN.fullmatch(origin) if isinstance(origin, str) else None
     if match is None:
@@ -154,7 +154,7 @@ def _checked_origin(origin: str) -> str:
     return origin.lower().removesuffix(":443" if match["scheme"].lower() == "https" else ":80")
 
 
-def _place(origin: str) -> str:
+def _netloc(origin: str) -> str:
     """Host and port of an origin; empty if it is invalid."""
     try:
         return urlsplit(origin).netloc.lower()

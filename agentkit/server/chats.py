@@ -18,7 +18,7 @@ from agentkit.agents.result import Resumption
 from agentkit.errors import AgentKitError, ToolError
 from agentkit.events import RunEnded, RunStarted
 from agentkit.safety.approval import Approval, ApprovalRequest, Said
-from agentkit.server.event_stream import PageEvent, asked, history, page_events, settled, total
+from agentkit.server.event_stream import PageEvent, history, page_events, question_event, settled_event, total
 from agentkit.server.http_types import ConcurrencyLimit, HTTPError, invalid_value, json_bytes
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore, SessionSummary
@@ -27,7 +27,7 @@ from agentkit.sessions.transcript import search_sessions, title_of
 PATIENCE_SECONDS = 600.0
 """Seconds that an approval request waits; then the run ends paused, and can be answered later."""
 
-_MOST_CHATS = 100
+_MAX_CHATS = 100
 _MAX_LISTED = 200
 _SERIALS = 900_000_000
 
@@ -42,44 +42,44 @@ class Chat:
     """One session of the page. Buffers the events of its newest run until the next one; `is_running` during a run."""
 
     def __init__(
-        self, agent: Agent[Any], name: str, store: SessionStore, room: ConcurrencyLimit, patience_seconds: float
+        self, agent: Agent[Any], name: str, store: SessionStore, limit: ConcurrencyLimit, patience_seconds: float
     ) -> None:
         self.name = name
         # random, so that a page left open from an earlier process cannot mistake a run or request for its own
         self.serial = secrets.randbelow(_SERIALS)
-        self._room, self._patience_seconds = room, patience_seconds
+        self._limit, self._patience_seconds = limit, patience_seconds
         self._agent = agent.within(Session.open(store, name))
         self._agent.approve = self._ask
         self._lines: list[bytes] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self.questions: dict[str, _Question] = {}
-        self._begun_at = 0
+        self._first_entry = 0
         self.is_running = self._is_undoing = False
         self._lock = threading.Lock()
 
     async def document(self) -> PageEvent:
         """The session's history before the current run, and the state of that run."""
-        kept = await asyncio.to_thread(self._kept, self._begun_at if self.is_running else None)
-        return {**kept, **self.state}
+        stored = await asyncio.to_thread(self._stored_events, self._first_entry if self.is_running else None)
+        return {**stored, **self.state}
 
     @property
     def state(self) -> PageEvent:
-        """The name and the newest run of the session, by which a page notices what happens in another."""
+        """The name and the newest run of the session, from which a page detects runs that another page has started."""
         return {"name": self.name, "serial": self.serial, "running": self.is_running, "model": self._agent.llm.model}
 
-    def _kept(self, until: int | None) -> PageEvent:
+    def _stored_events(self, until: int | None) -> PageEvent:
         """The first entries as page events, or all of them. Runs in a thread, because journals can be long."""
         session = self._agent.session
         entries = session.entries[:until]
-        changed = any(isinstance(entry.milestone, RunEnded) and entry.milestone.changes for entry in entries)
+        changed = any(isinstance(entry.event, RunEnded) and entry.event.changes for entry in entries)
         records = self._agent.workspace.journal.runs() if changed else []
         undone = {record.id: record.is_undone for record in records}
-        left = "" if self.is_running else next(reversed(session.unfinished), "")
+        unfinished = "" if self.is_running else next(reversed(session.unfinished), "")
         title = title_of(self.name, entries)
         events = list(history(entries, session.unfinished, undone))
-        return {"events": events, "title": title, "unfinished": left, **total(session.usage)}
+        return {"events": events, "title": title, "unfinished": unfinished, **total(session.usage)}
 
     def start(self, work: Prompt | Resumption, model: str = "") -> int:
         """Start or resume a run, optionally with another model, and return its serial number.
@@ -89,13 +89,13 @@ class Chat:
         self._refuse_while_busy()
         if model and model != self._agent.llm.model:
             self._agent.llm = self._agent.llm.with_model(model)
-        begun_at = len(self._agent.session.entries)
-        self._room.take()
-        self._begun_at = begun_at
+        first_entry = len(self._agent.session.entries)
+        self._limit.acquire()
+        self._first_entry = first_entry
         self._lines, self.serial = [], self.serial + 1
         self.is_running = True
         self._task = asyncio.create_task(self._run(work))
-        self._task.add_done_callback(self._over)
+        self._task.add_done_callback(self._finish)
         return self.serial
 
     def _refuse_while_busy(self) -> None:
@@ -109,7 +109,7 @@ class Chat:
         """
         self._refuse_while_busy()
         entries = self._agent.session.entries
-        prompts = [entry.milestone.prompt for entry in entries if isinstance(entry.milestone, RunStarted)]
+        prompts = [entry.event.prompt for entry in entries if isinstance(entry.event, RunStarted)]
         if not prompts:
             raise HTTPError(409, "This conversation has no prompt to repeat.", code="not_known")
         llm = self._agent.llm
@@ -137,27 +137,27 @@ class Chat:
     async def lines(self, serial: int, after: int = 0) -> AsyncGenerator[bytes, None]:
         """Stream the events of the run with that serial as JSON lines, from line `after` until the run ends."""
         while self.serial == serial:
-            news, is_running = self._news, self.is_running
+            changed, is_running = self._changed, self.is_running
             for line in self._lines[after:]:
                 after += 1
                 yield line
             if not is_running:
                 return
-            await news.wait()
+            await changed.wait()
 
-    def answer(self, mark: object, said: Said) -> None:
+    def answer(self, question_id: object, answer: Said) -> None:
         """Answer an approval request. Raises HTTPError if it no longer waits."""
         with self._lock:
-            question = self.questions.pop(mark, None) if isinstance(mark, str) else None
+            question = self.questions.pop(question_id, None) if isinstance(question_id, str) else None
         if question is None or not question.answer.set_running_or_notify_cancel():
             raise HTTPError(409, "This question no longer waits for an answer.", code="not_waiting")
-        question.answer.set_result(said)
+        question.answer.set_result(answer)
 
     async def undo(self, record: str) -> str:
         """Undo the changes of a run of this session and return a summary. Raises HTTPError."""
-        begun = [entry.milestone for entry in self._agent.session.entries if isinstance(entry.milestone, RunStarted)]
+        started = [entry.event for entry in self._agent.session.entries if isinstance(entry.event, RunStarted)]
         is_busy = self.is_running or self._is_undoing
-        if is_busy or not record or record not in {milestone.record for milestone in begun}:
+        if is_busy or not record or record not in {event.record for event in started}:
             raise HTTPError(409, "No run of this conversation that has ended has changed that.", code="not_known")
         self._is_undoing = True
         try:
@@ -173,56 +173,60 @@ class Chat:
                 async for event in events:
                     for each in page_events(event):
                         is_end = each["kind"] == "ended"
-                        self._tell({**each, "total": total(self._agent.session.usage)} if is_end else each)
+                        self._emit({**each, "total": total(self._agent.session.usage)} if is_end else each)
         except asyncio.CancelledError:
-            self._tell({"kind": "stopped"})
+            self._emit({"kind": "stopped"})
             raise
         except AgentKitError as error:
-            self._tell({"kind": "failed", "error": str(error)})
+            self._emit({"kind": "failed", "error": str(error)})
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _finish(self, task: asyncio.Task[None]) -> None:
         """Release the run's slot and wake the listeners. Errors other than agentkit's are sent as failures."""
-        self._room.give_back()
+        self._limit.release()
         with self._lock:
             self.questions.clear()
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._tell({"kind": "failed", "error": f"{type(error).__name__}: {error}"})
+            self._emit({"kind": "failed", "error": f"{type(error).__name__}: {error}"})
         self.is_running = False
         self._wake()
 
     async def _ask(self, request: ApprovalRequest) -> Said:
         """Wait for the person's answer; a timeout defers the request. Can be called on any event loop."""
         future: Future[Said] = Future()
-        mark = secrets.token_hex(8)
+        question_id = secrets.token_hex(8)
         with self._lock:
-            self.questions[mark] = _Question(request, future)
-        self._loop.call_soon_threadsafe(self._tell, asked(mark, request))
+            self.questions[question_id] = _Question(request, future)
+        self._loop.call_soon_threadsafe(self._emit, question_event(question_id, request))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._patience_seconds)
         except TimeoutError:
             return Approval.LATER
         finally:
             with self._lock:
-                self.questions.pop(mark, None)
-            self._loop.call_soon_threadsafe(self._tell, settled(mark))
+                self.questions.pop(question_id, None)
+            self._loop.call_soon_threadsafe(self._emit, settled_event(question_id))
 
-    def _tell(self, what: PageEvent) -> None:
-        self._lines.append(json_bytes(what) + b"\n")
+    def _emit(self, event: PageEvent) -> None:
+        self._lines.append(json_bytes(event) + b"\n")
         self._wake()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 class Chats:
     """The chats of the page by session name; idle ones are dropped beyond a maximum."""
 
     def __init__(
-        self, agent: Agent[Any], store: SessionStore, room: ConcurrencyLimit, patience_seconds: float = PATIENCE_SECONDS
+        self,
+        agent: Agent[Any],
+        store: SessionStore,
+        limit: ConcurrencyLimit,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        self._agent, self._store, self._room, self._patience_seconds = agent, store, room, patience_seconds
+        self._agent, self._store, self._limit, self._patience_seconds = agent, store, limit, patience_seconds
         self._open: dict[str, Chat] = {}
         self._titles: dict[tuple[str, float], str] = {}
 
@@ -230,7 +234,7 @@ class Chats:
         """The approval requests that wait for a person now, each with the name of its conversation."""
         return [(chat.name, each.request) for chat in self._open.values() for each in chat.questions.values()]
 
-    def listed(self, query: str = "") -> list[PageEvent]:
+    def list_sessions(self, query: str = "") -> list[PageEvent]:
         """The stored sessions that contain all words of a query, the newest change first."""
         if query.strip():
             return [
@@ -269,10 +273,10 @@ class Chats:
         """The chat with that name, created if it does not exist. Raises SessionError for an invalid name."""
         if not isinstance(name, str):
             raise invalid_value("session is the name of a conversation.", "session")
-        chat = self._open.pop(name, None) or Chat(self._agent, name, self._store, self._room, self._patience_seconds)
+        chat = self._open.pop(name, None) or Chat(self._agent, name, self._store, self._limit, self._patience_seconds)
         self._open[name] = chat
-        too_many = max(0, len(self._open) - _MOST_CHATS)
-        for idle in [each for each in self._open.values() if not each.is_running][:too_many]:
+        surplus = max(0, len(self._open) - _MAX_CHATS)
+        for idle in [each for each in self._open.values() if not each.is_running][:surplus]:
             del self._open[idle.name]
         return chat
 
@@ -282,7 +286,7 @@ class Chats:
             await chat.stop()
 
 
-def said_of(document: Mapping[str, Any]) -> Said:
+def parse_answer(document: Mapping[str, Any]) -> Said:
     """Parse a person's answer: edited arguments, an Approval, or a reason for denial. Raises HTTPError."""
     answer, text, arguments = document.get("answer"), document.get("text") or "", document.get("arguments")
     if isinstance(arguments, str):  # parsed here, because browsers round integers above 2**53

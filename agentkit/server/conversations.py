@@ -9,14 +9,14 @@ from typing import Any
 from agentkit.agents.agent import Agent, StreamedText
 from agentkit.agents.human_approval import answer_later
 from agentkit.agents.options import Prompt
-from agentkit.agents.result import Pending, Resumption, RunFinished, pending_of
+from agentkit.agents.result import Pending, Resumption, RunFinished, pending_calls
 from agentkit.events import Event, TextDelta
 from agentkit.messages import Content, Message, UserMessage
 from agentkit.server.http_types import HTTPError, invalid_value
 from agentkit.sessions.session import Session
-from agentkit.sessions.store import SessionStore, checked_name
+from agentkit.sessions.store import SessionStore, validate_session_name
 
-_MOST_OPEN = 100
+_MAX_OPEN = 100
 
 
 async def front_end_events(
@@ -27,16 +27,16 @@ async def front_end_events(
     The text deltas are exactly the answer: text that a guardrail can still change comes when it was checked, and each
     response starts a new paragraph.
     """
-    spoken = StreamedText(agent.withholds_text)
+    streamed = StreamedText(agent.withholds_text)
     async with agent.astream(work) as events:
         for message in sent:
             events.send(message)
         async for event in events:
-            piece = spoken.piece(event)
-            if isinstance(event, RunFinished) and (event.result.status == "done" or not spoken.withholds_text):
-                piece = spoken.rest(event.result.text)
-            if piece:
-                yield TextDelta(piece)
+            text = streamed.piece(event)
+            if isinstance(event, RunFinished) and (event.result.status == "done" or not streamed.withholds_text):
+                text = streamed.rest(event.result.text)
+            if text:
+                yield TextDelta(text)
             if not isinstance(event, TextDelta):
                 yield event
 
@@ -56,14 +56,14 @@ class ClientConversation:
         session = self.agent.session
         unfinished = session.unfinished  # reads what was stored since
         run = run or next(reversed(unfinished), "")
-        progress = session.conversation.unended.get(run)
-        return (run, pending_of(progress)) if progress is not None and progress.status == "paused" else ("", ())
+        progress = session.conversation.active_runs.get(run)
+        return (run, pending_calls(progress)) if progress is not None and progress.status == "paused" else ("", ())
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages so far, with those of a run that waits."""
         session = self.agent.session
-        progress = session.conversation.unended.get(self.waiting()[0])
+        progress = session.conversation.active_runs.get(self.waiting()[0])
         return (*session.messages, *(progress.valid_messages() if progress is not None else ()))
 
     @property
@@ -87,27 +87,27 @@ class ClientConversation:
             self.is_running = False
 
 
-def answer_of(payload: object, pending: Pending) -> Any:
+def parse_client_answer(payload: object, pending: Pending) -> Any:
     """The answer of a client to a waiting call: `{"approved": …}` with `editedArgs` or `reason`, or `{"answer": …}`.
 
     Raises HTTPError if it does not fit the call.
     """
-    given = payload if isinstance(payload, Mapping) else {}
+    fields = payload if isinstance(payload, Mapping) else {}
     if pending.needs_answer:
-        answer = given.get("answer") if payload is given else payload
+        answer = fields.get("answer") if payload is fields else payload
         if isinstance(answer, str):
             return answer
-        raise _unfit(pending, "answer, a text")
-    approved, edited, reason = (given.get(name) for name in ("approved", "editedArgs", "reason"))
+        raise _invalid_answer(pending, "answer, a text")
+    approved, edited, reason = (fields.get(name) for name in ("approved", "editedArgs", "reason"))
     if not isinstance(approved, bool) or not isinstance(edited, dict | None) or not isinstance(reason, str | None):
-        raise _unfit(pending, "approved, true or false")
+        raise _invalid_answer(pending, "approved, true or false")
     if not approved:
         return reason if reason and reason.strip() else False
     return True if edited is None else edited
 
 
-def _unfit(pending: Pending, wanted: str) -> HTTPError:
-    text = f"The answer to the call {pending.id!r:.100} is an object with {wanted}."
+def _invalid_answer(pending: Pending, expected: str) -> HTTPError:
+    text = f"The answer to the call {pending.id!r:.100} is an object with {expected}."
     return invalid_value(text)
 
 
@@ -125,10 +125,10 @@ class Conversations:
         """The conversation with that name, created if it does not exist. Raises SessionError for an invalid name."""
         found = self._open.pop(name, None)
         if found is None:
-            agent = self._agent.within(Session.open(self._store, f"{self._protocol}/{checked_name(name)}"))
+            agent = self._agent.within(Session.open(self._store, f"{self._protocol}/{validate_session_name(name)}"))
             agent.approve = answer_later
             found = ClientConversation(agent)
         self._open[name] = found
-        for idle in [key for key, each in self._open.items() if not each.is_running][: len(self._open) - _MOST_OPEN]:
+        for idle in [key for key, each in self._open.items() if not each.is_running][: len(self._open) - _MAX_OPEN]:
             del self._open[idle]
         return found

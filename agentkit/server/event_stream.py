@@ -9,21 +9,21 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from agentkit.agents.result import Pending, RunFinished, RunResult, pending_of
+from agentkit.agents.result import Pending, RunFinished, RunResult, pending_calls
 from agentkit.decisions import Decision
-from agentkit.event_rendering import content_text, plan_text, value_text, visible
+from agentkit.event_rendering import content_text, escape_invisible, plan_text, value_text
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
     Approved,
     Event,
     HistoryGiven,
-    Milestone,
     RequestStarted,
     ResponseReceived,
     RunEnded,
     RunResumed,
     RunStarted,
+    StoredEvent,
     TextDelta,
     ToolCallFinished,
     ToolCallPostponed,
@@ -35,12 +35,12 @@ from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, is_offered
 from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
-from agentkit.usage import Usage, shown_cost
+from agentkit.usage import Usage, format_cost
 
 PageEvent = dict[str, Any]
 """One page event as JSON data: `kind` is its type, the other fields are text and numbers."""
 
-_MOST_CHARS = 20_000
+_MAX_CHARS = 20_000
 
 
 def page_events(event: Event) -> Iterator[PageEvent]:
@@ -51,22 +51,22 @@ def page_events(event: Event) -> Iterator[PageEvent]:
         case TextDelta(text):
             yield {"kind": "text", "text": text}
         case RunFinished(result):
-            yield _ended(result)
+            yield _finished_event(result)
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
             yield _call(event)
-        case Milestone():
-            yield from _of_milestone(event)
+        case StoredEvent():
+            yield from _stored_event(event)
 
 
-def _of_milestone(milestone: Milestone) -> Iterator[PageEvent]:
-    """Yield the page event for a message or another milestone."""
-    match milestone:
+def _stored_event(event: StoredEvent) -> Iterator[PageEvent]:
+    """Yield the page event for a message or another stored event."""
+    match event:
         case RunStarted(agent, prompt):
-            yield {"kind": "begun", "agent": visible(agent), "prompt": content_text(prompt, "\n")}
+            yield {"kind": "begun", "agent": escape_invisible(agent), "prompt": content_text(prompt, "\n")}
         case RunResumed(prompt):
             yield {"kind": "resumed", "prompt": prompt}
         case ResponseReceived(response):
-            yield {"kind": "said", "text": response.text, "reasoning": bounded(response.message.reasoning)}
+            yield {"kind": "said", "text": response.text, "reasoning": truncate(response.message.reasoning)}
         case AnswerGiven(text):
             yield {"kind": "said", "text": text, "reasoning": ""}
         case AnswerAmended(text):
@@ -74,8 +74,8 @@ def _of_milestone(milestone: Milestone) -> Iterator[PageEvent]:
         case HistoryGiven(messages):
             yield from _history(messages)
         case _:
-            description = milestone.describe()
-            yield {"kind": "note", "what": description.title, "words": visible(description.text)}
+            description = event.describe()
+            yield {"kind": "note", "what": description.title, "words": escape_invisible(description.text)}
 
 
 def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> PageEvent:
@@ -84,131 +84,148 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
         case Approved(call_id, answer, text, arguments):
             return {"kind": "answered", "id": call_id, "answer": answer, "text": text, "edited": arguments is not None}
         case ToolCallPostponed(question=question, asked=call):
-            return {"kind": "waits", "id": call.id, "name": visible(call.name), "question": visible(question)}
-    named = {"id": event.call.id, "name": visible(event.call.name), "arguments": fields_of(event.call.arguments)}
+            return {
+                "kind": "waits",
+                "id": call.id,
+                "name": escape_invisible(call.name),
+                "question": escape_invisible(question),
+            }
+    named = {
+        "id": event.call.id,
+        "name": escape_invisible(event.call.name),
+        "arguments": argument_fields(event.call.arguments),
+    }
     if isinstance(event, ToolCallStarted):
-        return {"kind": "call", **named, "decision": decision_of(event.decision)}
+        return {"kind": "call", **named, "decision": decision_data(event.decision)}
     result = event.result
-    seen = {"status": result.status, "ok": result.ok, "content": bounded(visible(result.error or result.content))}
-    figures = {"seconds": round(result.seconds, 3), "decision": decision_of(result.decision)}
-    plan = {"plan": bounded(visible(text))} if result.ok and (text := plan_text(event.call)) else {}
-    return {"kind": "result", **named, **seen, **figures, **plan}
+    outcome = {
+        "status": result.status,
+        "ok": result.ok,
+        "content": truncate(escape_invisible(result.error or result.content)),
+    }
+    figures = {"seconds": round(result.seconds, 3), "decision": decision_data(result.decision)}
+    plan = {"plan": truncate(escape_invisible(text))} if result.ok and (text := plan_text(event.call)) else {}
+    return {"kind": "result", **named, **outcome, **figures, **plan}
 
 
 _OFFERED = (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.PATTERN)
 
 
-def settled(mark: str) -> PageEvent:
+def settled_event(question_id: str) -> PageEvent:
     """Build the page event for an approval request that no longer waits."""
-    return {"kind": "settled", "question": mark}
+    return {"kind": "settled", "question": question_id}
 
 
-def asked(mark: str, request: ApprovalRequest) -> PageEvent:
-    """Build the page event for an approval request, with its possible answers; `mark` identifies the request."""
+def question_event(question_id: str, request: ApprovalRequest) -> PageEvent:
+    """Build the page event for an approval request, with its possible answers; `question_id` identifies the request."""
     arguments = {str(name): value for name, value in request.arguments.items()}
     preview = request.preview
     covered = preview.covers if preview.diff else frozenset[str]()
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
     return {
         "kind": "asked",
-        "question": mark,
+        "question": question_id,
         "id": request.call_id,
-        "agent": visible(request.agent),
-        "name": visible(request.tool),
-        "within": visible(request.within),
-        "folder": visible(request.folder),
+        "agent": escape_invisible(request.agent),
+        "name": escape_invisible(request.tool),
+        "within": escape_invisible(request.within),
+        "folder": escape_invisible(request.folder),
         "arguments": [
-            [visible(name), bounded(visible(value_text(value)))]
+            [escape_invisible(name), truncate(escape_invisible(value_text(value)))]
             for name, value in arguments.items()
             if name not in covered
         ],
-        "summary": [visible(each) for each in preview.summary],
-        "diff": bounded(visible(preview.diff)),
-        "reason": visible(request.reason),
+        "summary": [escape_invisible(each) for each in preview.summary],
+        "diff": truncate(escape_invisible(preview.diff)),
+        "reason": escape_invisible(request.reason),
         "json": editable(arguments),
-        "decision": decision_of(replace(request.decision, remedy="")),  # a remedy is for the model
+        "decision": decision_data(replace(request.decision, remedy="")),  # a remedy is for the model
         "answers": [str(answer) for answer in _OFFERED if is_offered(answer, request)],
-        "pattern": visible(" ".join([*request.first_words, "*"])),
-        "like": f"any address at {visible(origins[0])}" if origins else "exactly this call",
+        "pattern": escape_invisible(" ".join([*request.first_words, "*"])),
+        "like": f"any address at {escape_invisible(origins[0])}" if origins else "exactly this call",
     }
 
 
-def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mapping[str, bool]) -> Iterator[PageEvent]:
+def history(
+    entries: Sequence[SessionEntry], resumable: Sequence[str], undone: Mapping[str, bool]
+) -> Iterator[PageEvent]:
     """Yield the page events of a stored session, run by run, in the order in which the runs began.
 
-    `left` are the runs that can be resumed; `undone` maps records of changes to whether they were undone.
+    `resumable` are the runs that can be resumed; `undone` maps records of changes to whether they were undone.
     """
-    order = {run: place for place, run in reversed(list(enumerate(entry.run for entry in entries)))}
-    ordered = sorted(entries, key=lambda entry: order[entry.run])
+    positions = {run: place for place, run in reversed(list(enumerate(entry.run for entry in entries)))}
+    ordered = sorted(entries, key=lambda entry: positions[entry.run])
     for run, some in groupby(ordered, key=attrgetter("run")):
-        mine = list(some)
-        progress = RunState.of(entry.milestone for entry in mine)
-        for entry in mine:
-            if isinstance(entry.milestone, RunEnded):
-                waiting = pending_of(progress) if run in left and entry is mine[-1] else ()
+        run_entries = list(some)
+        progress = RunState.of(entry.event for entry in run_entries)
+        for entry in run_entries:
+            if isinstance(entry.event, RunEnded):
+                waiting = pending_calls(progress) if run in resumable and entry is run_entries[-1] else ()
                 # Build the page event for the end of a stored run; without a record its changes cannot be
                 # undone
                 is_undone = undone.get(progress.record)
-                changes = visible(redact(entry.milestone.changes))
+                changes = escape_invisible(redact(entry.event.changes))
                 record = progress.record if changes and is_undone is not None else ""
                 end = {
-                    **_end(replace(entry.milestone, changes=changes), waiting, progress.usage, record),
+                    **_end_event(replace(entry.event, changes=changes), waiting, progress.usage, record),
                     "undone": bool(is_undone),
                 }
                 yield {**end, "run": run}
             else:
-                yield from page_events(entry.milestone)
+                yield from page_events(entry.event)
 
 
 def total(usage: Usage) -> PageEvent:
     """Tokens and cost of a whole session."""
-    return {"tokens": usage.total_tokens, "cost": shown_cost(cost_of(usage)) if usage.requests else ""}
+    return {"tokens": usage.total_tokens, "cost": format_cost(cost_of(usage)) if usage.requests else ""}
 
 
-def fields_of(arguments: str) -> list[list[str]]:
+def argument_fields(arguments: str) -> list[list[str]]:
     """Parse arguments into names and readable values; the name is empty if they are not a JSON object."""
     try:
         loaded = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         loaded = None
     if not isinstance(loaded, dict):
-        return [["", bounded(visible(arguments))]]
-    return [[visible(name), bounded(visible(value_text(value)))] for name, value in loaded.items()]
+        return [["", truncate(escape_invisible(arguments))]]
+    return [[escape_invisible(name), truncate(escape_invisible(value_text(value)))] for name, value in loaded.items()]
 
 
-def decision_of(decision: Decision | None) -> PageEvent | None:
+def decision_data(decision: Decision | None) -> PageEvent | None:
     """A decision as JSON data, with invisible characters made visible."""
-    return None if decision is None else {name: visible(text) for name, text in decision.to_dict().items()}
+    return None if decision is None else {name: escape_invisible(text) for name, text in decision.to_dict().items()}
 
 
 def editable(value: object) -> str:
     """Render a value as indented JSON for editing; invisible characters are written as escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    return "".join(char if char in "\n\t" or visible(char) == char else json.dumps(char)[1:-1] for char in text)
+    return "".join(
+        char if char in "\n\t" or escape_invisible(char) == char else json.dumps(char)[1:-1] for char in text
+    )
 
 
-def bounded(text: str) -> str:
+def truncate(text: str) -> str:
     """Truncate a text that is too long to show."""
-    left_out = len(text) - _MOST_CHARS
-    return text if left_out <= 0 else f"{text[:_MOST_CHARS]}\n[… {left_out:,} more characters are not shown …]"
+    omitted = len(text) - _MAX_CHARS
+    return text if omitted <= 0 else f"{text[:_MAX_CHARS]}\n[… {omitted:,} more characters are not shown …]"
 
 
-def _ended(result: RunResult[Any]) -> PageEvent:
+def _finished_event(result: RunResult[Any]) -> PageEvent:
     record = result.record
-    changes = visible(result.changes)
-    kept = record.id if record is not None and changes else ""
+    changes = escape_invisible(result.changes)
+    record_id = record.id if record is not None and changes else ""
     end = RunEnded(result.status, error=str(result.error or ""), changes=changes)
-    return {**_end(end, result.pending, result.usage, kept), "run": result.run_id}
+    return {**_end_event(end, result.pending, result.usage, record_id), "run": result.run_id}
 
 
-def _end(end: RunEnded, waiting: Sequence[Pending], usage: Usage, record: str) -> PageEvent:
-    told = {"kind": "ended", "status": end.status, "error": end.error, "changes": bounded(end.changes)}
-    return {**told, "record": record, "undone": False, "pending": list(map(_pending, waiting)), **total(usage)}
+def _end_event(end: RunEnded, waiting: Sequence[Pending], usage: Usage, record: str) -> PageEvent:
+    event = {"kind": "ended", "status": end.status, "error": end.error, "changes": truncate(end.changes)}
+    return {**event, "record": record, "undone": False, "pending": list(map(_pending, waiting)), **total(usage)}
 
 
 def _pending(pending: Pending) -> PageEvent:
-    question = {"question": visible(pending.question), "needs_words": pending.needs_answer}
-    return {"id": pending.id, "name": visible(pending.tool), **question}
+    question = {"question": escape_invisible(pending.question), "needs_words": pending.needs_answer}
+    return {"id": pending.id, "name": escape_invisible(pending.tool), **question}
 
 
 def _history(messages: Sequence[Message]) -> Iterator[PageEvent]:

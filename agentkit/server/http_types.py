@@ -14,7 +14,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.usage import is_whole
 
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 """Maximum size of a completion request in bytes: enough for a few images."""
 
 BODY_SECONDS = 30.0
@@ -35,7 +35,7 @@ class HTTPRequest:
     ASGI scope.
     """
 
-    pieces: AsyncIterator[bytes]
+    chunks: AsyncIterator[bytes]
     content_type: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     path: Mapping[str, str] = field(default_factory=dict)
@@ -44,34 +44,34 @@ class HTTPRequest:
     origin: str = ""
     scope: Mapping[str, Any] = field(default_factory=dict)
 
-    async def document(self, most_bytes: int = MOST_BYTES, seconds: float = BODY_SECONDS) -> dict[str, Any]:
+    async def document(self, max_bytes: int = MAX_BYTES, seconds: float = BODY_SECONDS) -> dict[str, Any]:
         """Parse the body as a JSON object. Raises HTTPError if it is invalid, too long or too slow."""
         if self.content_type.partition(";")[0].strip().lower() != "application/json":
             raise HTTPError(415, "The body must be JSON: send Content-Type: application/json.", code="content_type")
         try:
             async with asyncio.timeout(seconds):
-                body = await self._body(most_bytes)
+                body = await self._body(max_bytes)
         except TimeoutError:
             raise HTTPError(408, f"The body did not arrive within {seconds:g} seconds.", code="too_slow") from None
         try:
-            document = json.loads(body, parse_constant=_refused)
+            document = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             raise HTTPError(400, "The body is not valid JSON.", code="invalid_json") from None
         if not isinstance(document, dict):
             raise HTTPError(400, "The body must be a JSON object.", code="invalid_json")
         return document
 
-    async def _body(self, most_bytes: int) -> bytes:
+    async def _body(self, max_bytes: int) -> bytes:
         body = bytearray()
-        async for piece in self.pieces:
-            body += piece
-            if len(body) > most_bytes:
-                text = f"The body is longer than {most_bytes:,} bytes."
+        async for chunk in self.chunks:
+            body += chunk
+            if len(body) > max_bytes:
+                text = f"The body is longer than {max_bytes:,} bytes."
                 raise HTTPError(413, text, code="too_large", headers={"connection": "close"})
         return bytes(body)
 
 
-def _refused(constant: str) -> None:
+def _refuse_constant(constant: str) -> None:
     """Reject NaN and Infinity, which are not valid JSON and which clients could not parse in a response."""
     raise ValueError(constant)
 
@@ -80,21 +80,21 @@ def _refused(constant: str) -> None:
 class HTTPResponse:
     """A response: a whole body, or an iterator of chunks to stream.
 
-    `beat` is sent between chunks, as a keep-alive. `ended` is called when the response has been sent or
-    abandoned. `made` is a Starlette response of another package that is sent instead.
+    `beat` is sent between chunks, as a keep-alive. `on_close` is called when the response has been sent or
+    abandoned. `asgi_response` is a Starlette response of another package that is sent instead.
     """
 
     body: bytes = b""
     status: int = 200
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
-    pieces: AsyncIterator[bytes] | None = None
+    chunks: AsyncIterator[bytes] | None = None
     beat: bytes = b"\n"
-    ended: Callable[[], object] = lambda: None
-    made: Any = None
+    on_close: Callable[[], object] = lambda: None
+    asgi_response: Any = None
 
 
-def reply_of(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> HTTPResponse:
+def json_response(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> HTTPResponse:
     """Build a JSON response that must not be cached."""
     return HTTPResponse(json_bytes(document), status, headers={"cache-control": "no-store", **(headers or {})})
 
@@ -130,8 +130,8 @@ class HTTPError(Exception):
     @property
     def reply(self) -> HTTPResponse:
         """The error as a response."""
-        again = {} if self.status in {408, 429} else _SHOULD_NOT_RETRY
-        return reply_of(self.document, self.status, {**again, **self.headers})
+        retry_headers = {} if self.status in {408, 429} else _SHOULD_NOT_RETRY
+        return json_response(self.document, self.status, {**retry_headers, **self.headers})
 
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -146,7 +146,7 @@ BEAT_SECONDS = 15.0
 SEND_SECONDS = 30.0
 """Seconds that a client can leave a chunk unread before it counts as disconnected."""
 
-_MOST_WAITING = 64
+_MAX_WAITING = 64
 _Value = TypeVar("_Value")
 
 
@@ -159,48 +159,48 @@ class ClientDisconnected(Exception):
     """The client has closed the connection, so that the response has no reader."""
 
 
-async def unless_gone(receive: Receive | None, work: Coroutine[Any, Any, _Value]) -> _Value:
+async def cancel_on_disconnect(receive: Receive | None, work: Coroutine[Any, Any, _Value]) -> _Value:
     """Return the result of the work. If the client disconnects first, cancel it and raise ClientDisconnected."""
     task = asyncio.create_task(work)
-    watching = [] if receive is None else [asyncio.create_task(_left(receive))]
+    watching = [] if receive is None else [asyncio.create_task(_wait_for_disconnect(receive))]
     try:
         await asyncio.wait({task, *watching}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ClientDisconnected
         return task.result()
     finally:
-        await cancelled(task, *watching)
+        await cancel_tasks(task, *watching)
 
 
 async def deliver(
-    pieces: AsyncIterator[bytes], start: Mapping[str, Any], send: Send, *, beat: bytes, beat_seconds: float
+    chunks: AsyncIterator[bytes], start: Mapping[str, Any], send: Send, *, beat: bytes, beat_seconds: float
 ) -> None:
     """Send each chunk when it arrives, and a keep-alive while none does; the chunks are always closed at the end.
 
     `start` is the first message of the response. Raises ClientDisconnected if the client does not read.
     """
-    waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_WAITING)
-    pump = asyncio.create_task(_pumped(pieces, waiting))
+    waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_WAITING)
+    pump = asyncio.create_task(_pump(chunks, waiting))
     try:
-        await _sent(send, dict(start))
-        while (piece := await _next(waiting, pump, beat, beat_seconds)) is not None:
-            await _sent(send, {"type": "http.response.body", "body": piece, "more_body": True})
+        await _send(send, dict(start))
+        while (chunk := await _next(waiting, pump, beat, beat_seconds)) is not None:
+            await _send(send, {"type": "http.response.body", "body": chunk, "more_body": True})
         await pump
-        await _sent(send, {"type": "http.response.body", "body": b"", "more_body": False})
+        await _send(send, {"type": "http.response.body", "body": b"", "more_body": False})
     finally:
-        await cancelled(pump)
+        await cancel_tasks(pump)
 
 
-async def _pumped(pieces: AsyncIterator[bytes], waiting: asyncio.Queue[bytes | None]) -> None:
+async def _pump(chunks: AsyncIterator[bytes], waiting: asyncio.Queue[bytes | None]) -> None:
     """Forward chunks to the queue. A single task runs the iterator, so that it is closed where it was opened."""
     try:
-        if isinstance(pieces, AsyncGenerator):
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    await waiting.put(piece)
+        if isinstance(chunks, AsyncGenerator):
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    await waiting.put(chunk)
         else:
-            async for piece in pieces:
-                await waiting.put(piece)
+            async for chunk in chunks:
+                await waiting.put(chunk)
     finally:
         with suppress(asyncio.QueueFull):  # the reader then sees that the pump has ended
             waiting.put_nowait(None)
@@ -219,7 +219,7 @@ async def _next(
         return beat
 
 
-async def _sent(send: Send, message: dict[str, Any]) -> None:
+async def _send(send: Send, message: dict[str, Any]) -> None:
     try:
         async with asyncio.timeout(SEND_SECONDS):
             await send(message)
@@ -227,13 +227,13 @@ async def _sent(send: Send, message: dict[str, Any]) -> None:
         raise ClientDisconnected from None
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def cancelled(*tasks: asyncio.Task[Any]) -> None:
+async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
     """Cancel tasks, and wait for their end."""
     for task in tasks:
         task.cancel()
@@ -243,43 +243,43 @@ async def cancelled(*tasks: asyncio.Task[Any]) -> None:
 class ConcurrencyLimit:
     """A limit on concurrent runs; one more is rejected with a retry header, before it starts."""
 
-    def __init__(self, most: int) -> None:
-        if not is_whole(most, 1):
-            raise ConfigError(f"most_runs= takes a whole number of at least 1. Got {most!r:.200}.")
-        self._most, self._taken, self._lock = most, 0, threading.Lock()
+    def __init__(self, maximum: int) -> None:
+        if not is_whole(maximum, 1):
+            raise ConfigError(f"most_runs= takes a whole number of at least 1. Got {maximum!r:.200}.")
+        self._maximum, self._used, self._lock = maximum, 0, threading.Lock()
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Acquire a slot, which must be released. Raises HTTPError if all are taken."""
         with self._lock:
-            if self._taken >= self._most:
-                text = f"The maximum number of runs is in progress ({self._most}). Try again when one has ended."
+            if self._used >= self._maximum:
+                text = f"The maximum number of runs is in progress ({self._maximum}). Try again when one has ended."
                 raise HTTPError(429, text, code="too_many_runs", headers={"retry-after": "1"})
-            self._taken += 1
+            self._used += 1
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release a slot."""
         with self._lock:
-            self._taken -= 1
+            self._used -= 1
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def header(self) -> Iterator[None]:
         """Hold a slot for the block. Raises HTTPError if all are taken."""
-        self.take()
+        self.acquire()
         try:
             yield
         finally:
-            self.give_back()
+            self.release()
 
 
-def stream_of(
-    pieces: AsyncIterator[bytes],
+def stream_response(
+    chunks: AsyncIterator[bytes],
     content_type: str,
-    room: ConcurrencyLimit,
+    limit: ConcurrencyLimit,
     *,
     beat: bytes = b"\n",
     headers: Mapping[str, str] | None = None,
 ) -> HTTPResponse:
     """Build a streamed response that takes a slot until its end. Raises HTTPError if all slots are taken."""
-    room.take()
+    limit.acquire()
     headers = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
-    return HTTPResponse(content_type=content_type, headers=headers, pieces=pieces, beat=beat, ended=room.give_back)
+    return HTTPResponse(content_type=content_type, headers=headers, chunks=chunks, beat=beat, on_close=limit.release)

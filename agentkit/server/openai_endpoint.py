@@ -37,17 +37,17 @@ from agentkit.server.http_types import (
     HTTPError,
     HTTPRequest,
     HTTPResponse,
+    cancel_on_disconnect,
     invalid_value,
     json_bytes,
-    reply_of,
-    stream_of,
-    unless_gone,
+    json_response,
+    stream_response,
 )
 from agentkit.sessions.session import Session
-from agentkit.usage import Limits, Usage, is_whole, shown_cost
+from agentkit.usage import Limits, Usage, format_cost, is_whole
 
-_MOST_BEGINNINGS = 100_000
-_MOST_ALIKE_CHARS = 64
+_MAX_BEGINNINGS = 100_000
+_MAX_ALIKE_CHARS = 64
 """Texts that share a prefix of at least this length do not do so by chance."""
 
 
@@ -59,33 +59,33 @@ class AnswerLabels:
     text is recognised by its first half. Answers from elsewhere have no labels: they are the client's own words.
     """
 
-    def __init__(self, most: int = _MOST_BEGINNINGS) -> None:
-        self._most = most
+    def __init__(self, maximum: int = _MAX_BEGINNINGS) -> None:
+        self._maximum = maximum
         self._labels: OrderedDict[bytes, frozenset[Label]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def note(self, text: str, labels: Iterable[Label]) -> None:
+    def add(self, text: str, labels: Iterable[Label]) -> None:
         """Add labels to this text; labels of texts with the same prefix are merged."""
         read = frozenset(labels)
         if not read:
             return
         with self._lock:
-            for _, digest in _beginnings(text.lstrip()):
+            for _, digest in _prefixes(text.lstrip()):
                 self._labels[digest] = self._labels.pop(digest, frozenset[Label]()) | read
-            while len(self._labels) > self._most:
+            while len(self._labels) > self._maximum:
                 self._labels.popitem(last=False)
 
     def labels(self, messages: Iterable[Message]) -> frozenset[Label]:
         """The labels of all answers in this conversation."""
         texts = [message.text.strip() for message in messages if isinstance(message, AssistantMessage)]
-        said = [
+        digests = [
             digest
             for text in texts
-            for chars, digest in _beginnings(text)
-            if chars >= _MOST_ALIKE_CHARS or 2 * chars > len(text)
+            for chars, digest in _prefixes(text)
+            if chars >= _MAX_ALIKE_CHARS or 2 * chars > len(text)
         ]
         with self._lock:
-            return frozenset[Label]().union(*(self._labels.get(digest, ()) for digest in said))
+            return frozenset[Label]().union(*(self._labels.get(digest, ()) for digest in digests))
 
 
 class StreamedAnswer:
@@ -96,18 +96,18 @@ class StreamedAnswer:
 
     def __init__(self, answers: AnswerLabels, labels: Set[Label]) -> None:
         self._answers, self._labels = answers, labels
-        self._told, self._next, self._noted = "", 1, frozenset[Label]()
+        self._text_so_far, self._next, self._stored_labels = "", 1, frozenset[Label]()
 
-    def tell(self, piece: str) -> None:
+    def record(self, piece: str) -> None:
         """Record a chunk before it is sent."""
-        self._told = (self._told + piece).lstrip()
-        if len(self._told) >= self._next or self._noted != self._labels:
-            self._noted = frozenset(self._labels)
-            self._answers.note(self._told, self._noted)
-            self._next = 1 << len(self._told).bit_length()
+        self._text_so_far = (self._text_so_far + piece).lstrip()
+        if len(self._text_so_far) >= self._next or self._stored_labels != self._labels:
+            self._stored_labels = frozenset(self._labels)
+            self._answers.add(self._text_so_far, self._stored_labels)
+            self._next = 1 << len(self._text_so_far).bit_length()
 
 
-def _beginnings(text: str) -> Iterator[tuple[int, bytes]]:
+def _prefixes(text: str) -> Iterator[tuple[int, bytes]]:
     """Yield length and digest of the text's prefixes, each twice as long as the one before."""
     chars = 1
     while chars <= len(text):
@@ -115,9 +115,9 @@ def _beginnings(text: str) -> Iterator[tuple[int, bytes]]:
         chars *= 2
 
 
-_MOST_MESSAGES = 10_000
+_MAX_MESSAGES = 10_000
 _PICTURES, _FILES = ("data:image/", "https://", "http://"), ("data:", "https://", "http://")
-_READ = {"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"}
+_SUPPORTED = {"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"}
 _IGNORED = {
     *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "reasoning_effort"),
     *("verbosity", "user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier"),
@@ -125,7 +125,7 @@ _IGNORED = {
 }
 """Sampling and service parameters, which the agent already sets: ignoring them does not make an answer wrong."""
 
-_MEANINGLESS: Mapping[str, tuple[Any, ...]] = {
+_NO_EFFECT: Mapping[str, tuple[Any, ...]] = {
     "n": (1,),
     "logprobs": (False,),
     "response_format": ({"type": "text"},),
@@ -164,11 +164,11 @@ class CompletionRequest:
     ignored: tuple[str, ...] = ()
 
 
-def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
+def parse_request(document: Mapping[str, Any], model: str) -> CompletionRequest:
     """Parse a request to the agent called `model`. Raises HTTPError."""
-    asked = document.get("model")
-    if asked != model:
-        text = f"The model {str(asked)[:100]!r} does not exist; the agent is named {model!r}."
+    requested = document.get("model")
+    if requested != model:
+        text = f"The model {str(requested)[:100]!r} does not exist; the agent is named {model!r}."
         raise HTTPError(404, text, code="model_not_found", parameter="model")
     ignored = _ignored(document)
     stream, options = document.get("stream") or False, document.get("stream_options") or {}
@@ -179,40 +179,40 @@ def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
     if not isinstance(prompt, UserMessage):
         raise invalid_value("The last message must be a user message: it is the agent's prompt.", "messages")
     return CompletionRequest(
-        prompt.content, messages[:-1], stream, options.get("include_usage") is True, _most(document), ignored
+        prompt.content, messages[:-1], stream, options.get("include_usage") is True, _max_tokens(document), ignored
     )
 
 
 def _ignored(document: Mapping[str, Any]) -> tuple[str, ...]:
     """The ignored parameters. Raises HTTPError for one that would change the answer, or is unknown."""
     for name, value in document.items():
-        if value is None or name in _READ | _IGNORED or value in _MEANINGLESS.get(name, ()):
+        if value is None or name in _SUPPORTED | _IGNORED or value in _NO_EFFECT.get(name, ()):
             continue
-        why = _REASONS.get(name, "it is unknown to this endpoint")
-        text = f"The parameter {name[:100]!r} is not supported here: {why}."
+        reason = _REASONS.get(name, "it is unknown to this endpoint")
+        text = f"The parameter {name[:100]!r} is not supported here: {reason}."
         raise HTTPError(400, text, code="unsupported_parameter", parameter=name[:100])
     return tuple(sorted(name for name in document if name in _IGNORED and document[name] is not None))
 
 
-def _most(document: Mapping[str, Any]) -> int | None:
-    given = [document[name] for name in ("max_completion_tokens", "max_tokens") if document.get(name) is not None]
-    if not all(is_whole(most, 1) for most in given):
+def _max_tokens(document: Mapping[str, Any]) -> int | None:
+    limits = [document[name] for name in ("max_completion_tokens", "max_tokens") if document.get(name) is not None]
+    if not all(is_whole(most, 1) for most in limits):
         raise invalid_value("max_completion_tokens is a whole number of at least 1.", "max_completion_tokens")
-    return min(given, default=None)
+    return min(limits, default=None)
 
 
-def _messages(given: object) -> tuple[Message, ...]:
+def _messages(entries: object) -> tuple[Message, ...]:
     """Parse the conversation. Raises HTTPError if it is invalid, or if a tool call does not have exactly one result."""
-    if not isinstance(given, list) or not given or len(given) > _MOST_MESSAGES:
-        raise invalid_value(f"messages is a list of 1 to {_MOST_MESSAGES:,} messages.", "messages")
-    for entry in given:
+    if not isinstance(entries, list) or not entries or len(entries) > _MAX_MESSAGES:
+        raise invalid_value(f"messages is a list of 1 to {_MAX_MESSAGES:,} messages.", "messages")
+    for entry in entries:
         check_entry(entry)
     try:
-        messages = tuple(map(without_extra, typed_messages(given)))
+        messages = tuple(map(without_extra, typed_messages(entries)))
     except (ValueError, TypeError) as error:
         raise invalid_value(f"{error}.", "messages") from None
     _check_calls(messages)
-    return tuple(map(_strange, messages))
+    return tuple(map(_label_untrusted, messages))
 
 
 def check_entry(entry: object) -> None:
@@ -235,16 +235,16 @@ def _check_addresses(part: Mapping[str, Any]) -> None:
     address = image.get("url") if isinstance(image, dict) else image
     if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
         raise invalid_value("The URL of an image must begin with data:image/, https:// or http://.", "messages")
-    told = file if isinstance(file, dict) else part
+    holder = file if isinstance(file, dict) else part
     for name in ("file_data", "file_url"):
-        address = str(told.get(name) or "")
+        address = str(holder.get(name) or "")
         if ":" in address and not address.lower().startswith(_FILES):
             raise invalid_value(
                 "A file must be base64, or a URL that begins with data:, https:// or http://.", "messages"
             )
 
 
-def _strange(message: Message) -> Message:
+def _label_untrusted(message: Message) -> Message:
     """Label a tool message as untrusted: results of a client's tools are untrusted, whatever the client claims."""
     return replace(message, labels=frozenset({Label.UNTRUSTED})) if isinstance(message, ToolMessage) else message
 
@@ -291,20 +291,20 @@ class Completions:
     """The endpoint of one agent for any number of clients; each request is a separate conversation."""
 
     agent: Agent[Any]
-    room: ConcurrencyLimit
+    limit: ConcurrencyLimit
     answers: AnswerLabels = field(default_factory=AnswerLabels)
     created: int = field(default_factory=lambda: int(time.time()))
 
     async def models(self, _asked: HTTPRequest) -> HTTPResponse:
         """List the only model: the agent."""
-        return reply_of({"object": "list", "data": [self._model]})
+        return json_response({"object": "list", "data": [self._model]})
 
     async def model(self, asked: HTTPRequest) -> HTTPResponse:
         """Describe the agent as a model. Raises HTTPError for another name."""
         if asked.path.get("model") != self.agent.name:
             text = f"The model does not exist; the agent is named {self.agent.name!r}."
             raise HTTPError(404, text, code="model_not_found", parameter="model")
-        return reply_of(self._model)
+        return json_response(self._model)
 
     @property
     def _model(self) -> dict[str, Any]:
@@ -312,38 +312,43 @@ class Completions:
 
     async def complete(self, asked: HTTPRequest) -> HTTPResponse:
         """Answer the last message. A disconnect cancels the run. Raises HTTPError and ClientDisconnected."""
-        wishes = wishes_of(await asked.document(), self.agent.name)
-        headers = {"x-agentkit-ignored": ", ".join(wishes.ignored)} if wishes.ignored else {}
-        work = _CompletionRun(self, wishes)
-        if wishes.stream:
-            return stream_of(work.chunks(), "text/event-stream", self.room, beat=SSE_BEAT, headers=headers)
-        with self.room.one():
-            return reply_of(await unless_gone(asked.receive, work.whole()), headers=headers)
+        completion = parse_request(await asked.document(), self.agent.name)
+        headers = {"x-agentkit-ignored": ", ".join(completion.ignored)} if completion.ignored else {}
+        work = _CompletionRun(self, completion)
+        if completion.stream:
+            return stream_response(work.chunks(), "text/event-stream", self.limit, beat=SSE_BEAT, headers=headers)
+        with self.limit.header():
+            return json_response(await cancel_on_disconnect(asked.receive, work.whole()), headers=headers)
 
 
 class _CompletionRun:
     """One run for a client."""
 
-    def __init__(self, endpoint: Completions, wishes: CompletionRequest) -> None:
-        self._endpoint, self._wishes = endpoint, wishes
+    def __init__(self, endpoint: Completions, completion: CompletionRequest) -> None:
+        self._endpoint, self._request = endpoint, completion
         self._id, self._created = f"chatcmpl-{secrets.token_hex(12)}", int(time.time())
         self._session = Session()
         self._agent = endpoint.agent.within(self._session)
-        self._agent.limits = limits_under(self._agent.limits, wishes.max_tokens)
+        self._agent.limits = limits_with(self._agent.limits, completion.max_tokens)
         self._read: set[Label] = set()
         self._notes_on = StreamedAnswer(endpoint.answers, self._read)
 
     async def whole(self) -> dict[str, Any]:
         """Run and return the complete response document. Raises HTTPError if the run fails."""
-        self._enter()
+        self._load_history()
         try:
-            result = await self._agent.arun(self._wishes.prompt)
+            result = await self._agent.arun(self._request.prompt)
             self._end(result)
         except AgentKitError as error:
-            raise refusal_of(error) from error
+            raise http_error(error) from error
         message = {"role": "assistant", "content": self._text(result), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason(result)}
-        return {**self._shared("chat.completion"), "choices": [choice], **usage_of(result.usage), **_told(result)}
+        return {
+            **self._shared("chat.completion"),
+            "choices": [choice],
+            **usage_of(result.usage),
+            **_agentkit_fields(result),
+        }
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Stream the answer as server-sent events; a failure is sent as an event, without the end mark."""
@@ -358,24 +363,24 @@ class _CompletionRun:
             yield b"data: [DONE]\n\n"
 
     async def _pieces(self) -> AsyncGenerator[bytes, None]:
-        is_told = False
+        has_text = False
         async with aclosing(self._events()) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
-                    is_told = True
-                    yield self._said(event.text)
+                    has_text = True
+                    yield self._answer_chunk(event.text)
                 if isinstance(event, RunFinished):
                     result = event.result
         for pending in result.pending:
-            yield self._said(f"{PARAGRAPH if is_told else ''}{pending.question}")
-            is_told = True
-        yield self._chunk({}, self._reason(result), _told(result))
-        if self._wishes.include_usage:
+            yield self._answer_chunk(f"{PARAGRAPH if has_text else ''}{pending.question}")
+            has_text = True
+        yield self._chunk({}, self._reason(result), _agentkit_fields(result))
+        if self._request.include_usage:
             yield _event({**self._shared("chat.completion.chunk"), "choices": [], **usage_of(result.usage)})
 
-    def _enter(self) -> None:
+    def _load_history(self) -> None:
         """Load the conversation before the prompt, with its labels; new labels are collected during the run."""
-        before = self._wishes.history
+        before = self._request.history
         if before:
             self._session.append(before)
         self._read |= self._endpoint.answers.labels(before)
@@ -384,26 +389,26 @@ class _CompletionRun:
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         """Yield the events of the run. Raises HTTPError if it fails."""
-        self._enter()
+        self._load_history()
         try:
-            async with aclosing(front_end_events(self._agent, self._wishes.prompt)) as run:
+            async with aclosing(front_end_events(self._agent, self._request.prompt)) as run:
                 async for event in run:
                     if isinstance(event, RunFinished):
                         self._end(event.result)
                     yield event
         except AgentKitError as error:
-            raise refusal_of(error) from error
+            raise http_error(error) from error
 
-    def _said(self, text: str) -> bytes:
+    def _answer_chunk(self, text: str) -> bytes:
         """Build a chunk of the answer; its labels are stored before the client receives it."""
-        self._notes_on.tell(text)
+        self._notes_on.record(text)
         return self._chunk({"content": text})
 
     def _end(self, result: RunResult[Any]) -> None:
         """Store the labels of the answer. Raises the error of a failed run."""
         if result.status == "failed" and result.error is not None:
             raise result.error
-        self._endpoint.answers.note(self._text(result), self._read)
+        self._endpoint.answers.add(self._text(result), self._read)
 
     def _text(self, result: RunResult[Any]) -> str:
         """The text for the client: the answer, and the open questions of a paused run."""
@@ -411,7 +416,7 @@ class _CompletionRun:
         return PARAGRAPH.join(filter(None, [result.text, *questions]))
 
     def _reason(self, result: RunResult[Any]) -> str:
-        responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]
+        responses = [each.response for each in result.events if isinstance(each, ResponseReceived)]
         is_cut = bool(responses) and responses[-1].finish_reason == "length"
         return "length" if is_cut or result.status == "limit" else "stop"
 
@@ -420,11 +425,11 @@ class _CompletionRun:
 
     def _chunk(self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] = {}) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-        usage = {"usage": None} if self._wishes.include_usage else {}
+        usage = {"usage": None} if self._request.include_usage else {}
         return _event({**self._shared("chat.completion.chunk"), "choices": [choice], **usage, **more})
 
 
-def limits_under(limits: Limits, max_tokens: int | None) -> Limits:
+def limits_with(limits: Limits, max_tokens: int | None) -> Limits:
     """The limits of a run with at most `max_tokens` of output; None leaves them unchanged."""
     known = limits.output_tokens
     return limits if max_tokens is None else replace(limits, output_tokens=min(max_tokens, known or max_tokens))
@@ -445,7 +450,7 @@ def usage_of(usage: Usage) -> dict[str, Any]:
     }
 
 
-def refusal_of(error: AgentKitError) -> HTTPError:
+def http_error(error: AgentKitError) -> HTTPError:
     """Convert the error of a run to an OpenAI error. Clients do not see the text of a program's exception."""
     cause = error.__cause__
     if type(error) is RunError and cause is not None and not isinstance(cause, AgentKitError | ValueError):
@@ -454,11 +459,11 @@ def refusal_of(error: AgentKitError) -> HTTPError:
     headers = {}
     if isinstance(error, RateLimited) and error.retry_after_seconds is not None:
         headers = {"retry-after": f"{error.retry_after_seconds:.0f}"}
-    known = error.code if isinstance(error, Rejected) else None
-    return HTTPError(status, str(error), code=known or code, headers={"x-should-retry": "false", **headers})
+    provider_code = error.code if isinstance(error, Rejected) else None
+    return HTTPError(status, str(error), code=provider_code or code, headers={"x-should-retry": "false", **headers})
 
 
-def _told(result: RunResult[Any]) -> dict[str, Any]:
+def _agentkit_fields(result: RunResult[Any]) -> dict[str, Any]:
     """Fields outside OpenAI's format: status of the run, tool calls with their decisions, and cost."""
     calls = [
         {
@@ -469,7 +474,7 @@ def _told(result: RunResult[Any]) -> dict[str, Any]:
         }
         for used in result.tool_calls
     ]
-    cost = shown_cost(result.cost)
+    cost = format_cost(result.cost)
     return {"agentkit": {"status": result.status, "iterations": result.iterations, "tool_calls": calls, "cost": cost}}
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from agentkit import content, messages
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
-from agentkit.events import MILESTONES, Milestone
+from agentkit.events import STORED_EVENTS, StoredEvent
 from agentkit.messages import Message
 from agentkit.sessions.store import START, Position, SessionEntry, SessionSummary
 from agentkit.usage import Price, Tariff, Usage
@@ -36,7 +36,7 @@ _ROLES: Mapping[str, type] = {
     "tool": messages.ToolMessage,
 }
 _TAGS: Mapping[type, tuple[str, str]] = {
-    **{kind: ("event", name) for name, kind in MILESTONES.items()},
+    **{kind: ("event", name) for name, kind in STORED_EVENTS.items()},
     **{kind: ("role", name) for name, kind in _ROLES.items()},
     content.File: ("part", "file"),
 }
@@ -45,13 +45,13 @@ _TAGS: Mapping[type, tuple[str, str]] = {
 _CLASSES = frozenset(
     (
         *(*_TAGS, Decision, Usage, Tariff, Price, content.Image, messages.ToolCall, messages.MadeCall, messages.Pause),
-        *(messages.ToolResult, messages.HostedUse, messages.Response, messages.Missed),
+        *(messages.ToolResult, messages.HostedUse, messages.Response, messages.FailedModel),
     )
 )
-_LEFT_OUT = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}
-_MOST_SECONDS = 1e11
+_NOT_STORED = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}
+_MAX_SECONDS = 1e11
 """About three thousand years; `datetime` cannot represent much later times."""
-_MOST_NUMBER = 1e18
+_MAX_NUMBER = 1e18
 _counts = attrgetter(*(field.name for field in fields(Usage) if field.default == 0))
 _PLAIN = frozenset({str, int, float, bool, NoneType})
 
@@ -61,45 +61,45 @@ _READABLE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ESCAPED = json.JSONEncoder(separators=(",", ":"))
 
 
-def encode(milestone: Milestone) -> Data:
-    """Encode a milestone as JSON-compatible data, with its kind under the key `event`."""
-    return cast(Data, encode_part(milestone))
+def encode(event: StoredEvent) -> Data:
+    """Encode a stored event as JSON-compatible data, with its kind under the key `event`."""
+    return cast(Data, encode_part(event))
 
 
-def decode(data: Any) -> Milestone:
-    """Decode a milestone. Raises SessionError if the data is invalid."""
+def decode(data: Any) -> StoredEvent:
+    """Decode a stored event. Raises SessionError if the data is invalid."""
     name = data.get("event") if isinstance(data, dict) else None
     if not isinstance(name, str):
         raise SessionError("This is not a session entry: it has no event name.")
-    if name not in MILESTONES:
+    if name not in STORED_EVENTS:
         raise SessionError(f"The entry's event {name!r:.80} is unknown. Update agentkit.")
-    milestone: Milestone = _reader(cast(Any, MILESTONES[name]))(data)
-    return milestone
+    event: StoredEvent = _reader(cast(Any, STORED_EVENTS[name]))(data)
+    return event
 
 
 def encode_entry(entry: SessionEntry) -> Data:
-    """Encode an entry as JSON-compatible data: `run`, `at`, and the milestone's keys."""
-    return {"run": entry.run, "at": entry.at, **encode(entry.milestone)}
+    """Encode an entry as JSON-compatible data: `run`, `at`, and the stored event's keys."""
+    return {"run": entry.run, "at": entry.at, **encode(entry.event)}
 
 
 def decode_entry(data: Any) -> SessionEntry:
     """Decode an entry. Raises SessionError if the data is invalid."""
-    milestone = decode(data)
+    event = decode(data)
     run, at = data.get("run"), data.get("at")
     if not isinstance(run, str) or not run:
         raise SessionError("This is not a session entry: `run` must be an id.")
-    return SessionEntry(run, decode_seconds(at), milestone)
+    return SessionEntry(run, decode_seconds(at), event)
 
 
 def decode_seconds(data: Any) -> float:
     """Decode a duration, or a time since 1970, in seconds. Raises SessionError if it is out of range."""
-    if type(data) not in (int, float) or not 0 <= data < _MOST_SECONDS:  # false for NaN
-        raise SessionError(f"An entry is damaged: {_shown(data)} should be a time in seconds since 1970.")
+    if type(data) not in (int, float) or not 0 <= data < _MAX_SECONDS:  # false for NaN
+        raise SessionError(f"An entry is damaged: {_shorten(data)} should be a time in seconds since 1970.")
     return float(data)
 
 
 def encode_part(value: Any) -> Any:
-    """Encode a message, response, result, decision or another part of a milestone as JSON-compatible data."""
+    """Encode a message, response, result, decision or another part of a stored event as JSON-compatible data."""
     kind = type(value)
     if kind in _CLASSES:
         return _encode_fields(value)
@@ -175,7 +175,7 @@ def _layout(kind: type) -> tuple[tuple[str, Any, _Read], ...]:
     """The stored fields of a class: name, default or MISSING, and decoder."""
     hints, stored = get_type_hints(kind), list[tuple[str, Any, _Read]]()
     for field in fields(kind):
-        if field.name not in _LEFT_OUT.get(kind, ()):
+        if field.name not in _NOT_STORED.get(kind, ()):
             default = field.default if field.default_factory is MISSING else field.default_factory()
             stored.append((field.name, default, _reader(hints[field.name])))
     return tuple(stored)
@@ -217,16 +217,16 @@ def _simple_reader(kind: Any) -> _Read:
     is_number = kind in (int, float)
 
     def read(data: Any) -> Any:
-        if type(data) not in accepted or (is_number and not abs(data) < _MOST_NUMBER):  # false for NaN
-            raise SessionError(f"An entry is damaged: {_shown(data)} should be of type {kind.__name__}.")
+        if type(data) not in accepted or (is_number and not abs(data) < _MAX_NUMBER):  # false for NaN
+            raise SessionError(f"An entry is damaged: {_shorten(data)} should be of type {kind.__name__}.")
         return data
 
     return read
 
 
-def _shown(data: Any) -> str:
+def _shorten(data: Any) -> str:
     """Shorten data for an error message: an integer can have more digits than Python converts to text."""
-    return "a huge number" if isinstance(data, int) and abs(data) >= _MOST_NUMBER else f"{data!r:.80}"
+    return "a huge number" if isinstance(data, int) and abs(data) >= _MAX_NUMBER else f"{data!r:.80}"
 
 
 def _choice_reader(choices: Mapping[Any, Any]) -> _Read:
@@ -252,8 +252,8 @@ def _class_reader(kind: type) -> _Read:
             if read_field is not None:
                 values[name] = value if read_field is read_text and type(value) is str else read_field(value)
         if required and not required <= values.keys():
-            lacking = min(required - values.keys())
-            raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {lacking!r}.")
+            missing = min(required - values.keys())
+            raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {missing!r}.")
         return kind(**values)
 
     return read
@@ -318,14 +318,14 @@ def _row_reader(origin: Any, kinds: Sequence[Any]) -> _Read:
 
 
 Row = tuple[str, float, str]
-"""The entry's run, its time, and its milestone as a line of JSON."""
+"""The entry's run, its time, and its stored event as a line of JSON."""
 
 _ID_BITS = 62
 
 
 def rows_of(entries: Iterable[SessionEntry]) -> list[Row]:
     """Serialise entries to rows. Raises SessionError if an entry cannot be stored."""
-    return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
+    return [(entry.run, entry.at, to_line(encode(entry.event))) for entry in entries]
 
 
 def entries_in(rows: Iterable[tuple[Any, Any, Any]]) -> list[SessionEntry]:
@@ -333,25 +333,25 @@ def entries_in(rows: Iterable[tuple[Any, Any, Any]]) -> list[SessionEntry]:
     entries = []
     for run, at, line in rows:
         if not isinstance(run, str) or not run or not isinstance(line, str):
-            raise SessionError("An entry is damaged: its run and its milestone must be strings.")
+            raise SessionError("An entry is damaged: its run and its event must be strings.")
         entries.append(SessionEntry(run, decode_seconds(at), decode(from_line(line))))
     return entries
 
 
-def entries_found(
-    found: Sequence[tuple[int, int | None, str, float, str]], after: Position
+def parse_entries(
+    rows: Sequence[tuple[int, int | None, str, float, str]], after: Position
 ) -> tuple[list[SessionEntry], Position]:
     """Parse the rows read after a position, and compute the new position.
 
     Each row starts with the session's id and the entry's position. A single row without a position means that nothing
     is new, no rows that the session does not exist.
     """
-    if not found:
+    if not rows:
         return [], START
-    session, place = found[0][0], found[-1][1]
+    session, place = rows[0][0], rows[-1][1]
     if place is None:
         return [], (session, after[1] if after[0] == session else 0)
-    return entries_in((run, at, line) for _, _, run, at, line in found), (session, place)
+    return entries_in((run, at, line) for _, _, run, at, line in rows), (session, place)
 
 
 def summary_of(name: Any, runs: Any, entries: Any, began: Any, changed: Any) -> SessionSummary:

@@ -12,7 +12,15 @@ from itertools import pairwise
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import content_text, plan_text
-from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage, reading_call
+from agentkit.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    read_more_call,
+)
 from agentkit.sessions.state import fault_in
 from agentkit.sessions.token_estimates import Estimates, tokens_in
 from agentkit.usage import is_whole
@@ -20,12 +28,12 @@ from agentkit.usage import is_whole
 _NOTES_TOKENS = 80
 """Upper bound of the tokens of the two notes about omitted messages."""
 
-_LEFT_OUT = "[{:,} earlier messages of {} are left out here, because it exceeds your context window.]"
+_OMITTED = "[{:,} earlier messages of {} are left out here, because it exceeds your context window.]"
 _PLAN = "\n\n[Your plan, as you last wrote it with update_plan:\n{}]"
 _EDITS = "The function edit= of the Window returned messages that cannot be sent."
-_FEWEST_RESULT_CHARS = 200
-_LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
-_NOT_SHOWN = "\n[its images and files are left out here]"
+_MIN_RESULT_CHARS = 200
+_LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _MIN_RESULT_CHARS)
+_NO_ATTACHMENTS = "\n[its images and files are left out here]"
 _SLICES = 4
 """The cut is rounded up to a quarter of the room, so that the prefix stays the same for many requests: providers charge
 a tenth of the price for a cached prefix.
@@ -54,12 +62,12 @@ class Window:
     edit: Edit | None = None
 
     def __post_init__(self) -> None:
-        lowest = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _FEWEST_RESULT_CHARS}
+        minimums = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _MIN_RESULT_CHARS}
         for field in fields(self):
-            value, least = getattr(self, field.name), lowest.get(field.name)
-            is_open = least is None or (value is None and field.name == "tokens")
-            if not is_open and not is_whole(value, least or 0):
-                raise ConfigError(f"Window({field.name}=) takes an integer of at least {least}. Got {value!r:.200}.")
+            value, minimum = getattr(self, field.name), minimums.get(field.name)
+            is_open = minimum is None or (value is None and field.name == "tokens")
+            if not is_open and not is_whole(value, minimum or 0):
+                raise ConfigError(f"Window({field.name}=) takes an integer of at least {minimum}. Got {value!r:.200}.")
         if self.edit is not None and (not callable(self.edit) or iscoroutinefunction(self.edit)):
             raise ConfigError(
                 f"edit= of a Window takes a synchronous function of a list of messages. Got {self.edit!r:.200}."
@@ -75,7 +83,7 @@ class Window:
             return None
         return max(tokens - min(self.answer_tokens, tokens // 4) - taken_tokens, 0)
 
-    def edited(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def apply_edit(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Apply `edit` to the messages. Raises ConfigError if the result is not a valid conversation."""
         if self.edit is None:
             return messages
@@ -87,7 +95,7 @@ class Window:
             raise ConfigError(f"{_EDITS} A call and its result must stay together: {fault}")
         return edited
 
-    def refused(self, sent_tokens: int, limit_tokens: int | None) -> Window:
+    def after_refusal(self, sent_tokens: int, limit_tokens: int | None) -> Window:
         """The window to retry with after a request of `sent_tokens`, by our estimate, was too long for the model.
 
         It is a quarter shorter, whatever limit the server reports: measured by that limit, the estimate was too low.
@@ -133,47 +141,52 @@ def fit(
     window = window or Window()
     excess = cut.tokens - (room_tokens - _NOTES_TOKENS)
     share = max(room_tokens // _SLICES, 1)
-    plenty = math.ceil(excess / share) * share
+    rounded_excess = math.ceil(excess / share) * share
 
-    def shorten(places: Iterable[int], wanted: int, chars: int = window.result_chars) -> None:
+    def shorten(places: Iterable[int], target: int, chars: int = window.result_chars) -> None:
         for place in places:
-            if cut.saved >= wanted:
+            if cut.saved >= target:
                 return
             cut.shorten(place, chars, with_handles=with_handles)
 
-    results, read = cut.results(), cut.read()
+    results, read_results = cut.results(), cut.read_results()
     old = results[: max(len(results) - window.keep_results, 0)]
     stages: tuple[Callable[[], None], ...] = (
-        lambda: shorten(sorted({*old}.intersection(read)), plenty),
-        lambda: cut.leave_out(cut.exchanges(), plenty),
-        lambda: shorten(read, excess),
-        lambda: cut.leave_out(cut.iterations(), plenty),
+        lambda: shorten(sorted({*old}.intersection(read_results)), rounded_excess),
+        lambda: cut.remove(cut.exchanges(), rounded_excess),
+        lambda: shorten(read_results, excess),
+        lambda: cut.remove(cut.iterations(), rounded_excess),
         *(partial(shorten, results, excess, chars) for chars in _LAST_RESORT_CHARS),
     )
     for stage in stages:
         if cut.saved < excess:
             stage()
-    return cut.fitted(room_tokens)
+    return cut.to_fitted(room_tokens)
 
 
 def fit_with_plan(
-    told: Sequence[Message], messages: Sequence[Message], fitted: Callable[[Sequence[Message], int], Fitted], room: int
+    shown: Sequence[Message],
+    messages: Sequence[Message],
+    fit_shown: Callable[[Sequence[Message], int], Fitted],
+    room: int,
 ) -> Fitted:
     """Fit a conversation or its summary; if the plan of `messages` is left out, add it to the newest prompt."""
-    result = fitted(told, room)
+    result = fit_shown(shown, room)
     calls = (call for message in reversed(messages) for call in reversed(_calls(message)))
     call, plan = next(((call, text) for call in calls if (text := plan_text(call))), (None, ""))
     if not plan or any(call in _calls(message) for message in result.messages):
         return result
     note = _PLAN.format(plan)
     tokens = math.ceil(tokens_in(note))
-    result = fitted(told, max(room - tokens, 1))
-    kept = list(result.messages)
-    place = max((place for place, message in enumerate(kept) if isinstance(message, UserMessage)), default=None)
+    result = fit_shown(shown, max(room - tokens, 1))
+    fitted_messages = list(result.messages)
+    place = max(
+        (place for place, message in enumerate(fitted_messages) if isinstance(message, UserMessage)), default=None
+    )
     if place is None:
         return result
-    kept[place] = with_text(kept[place], after=note)
-    return replace(result, messages=tuple(kept), tokens=result.tokens + tokens)
+    fitted_messages[place] = with_text(fitted_messages[place], after=note)
+    return replace(result, messages=tuple(fitted_messages), tokens=result.tokens + tokens)
 
 
 def _calls(message: Message) -> tuple[ToolCall, ...]:
@@ -194,13 +207,13 @@ class Truncation:
             self.newest -= 1
         self._prompts = prompts
         self._estimates = estimates
-        self._left: list[Message | None] = list(messages)
+        self._remaining: list[Message | None] = list(messages)
 
     def results(self) -> list[int]:
         """Indices of the remaining tool results."""
-        return [place for place, message in enumerate(self._left) if isinstance(message, ToolMessage)]
+        return [place for place, message in enumerate(self._remaining) if isinstance(message, ToolMessage)]
 
-    def read(self) -> list[int]:
+    def read_results(self) -> list[int]:
         """Indices of the results that an assistant message follows."""
         backwards = range(len(self.messages) - 1, -1, -1)
         last = next((place for place in backwards if isinstance(self.messages[place], AssistantMessage)), 0)
@@ -221,46 +234,53 @@ class Truncation:
 
     def shorten(self, place: int, chars: int, *, with_handles: bool) -> None:
         """Cut a tool result to head and tail without pictures and files, if that saves tokens."""
-        message, now = self.messages[place], self._left[place]
-        if isinstance(message, ToolMessage) and now is not None and (len(message.content) > chars or message.beside):
-            make = partial(_shortened, message, chars, with_handles=with_handles)
-            shorter = self._estimates.made(message, (chars, with_handles), make)
-            gain = self._estimates.of(now) - self._estimates.of(shorter)
-            if gain > 0:
-                self._left[place] = shorter
-                self.saved += gain
+        message, current = self.messages[place], self._remaining[place]
+        if (
+            isinstance(message, ToolMessage)
+            and current is not None
+            and (len(message.content) > chars or message.attachments)
+        ):
+            make = partial(_shorten_result, message, chars, with_handles=with_handles)
+            shorter = self._estimates.cached_value(message, (chars, with_handles), make)
+            saved = self._estimates.of(current) - self._estimates.of(shorter)
+            if saved > 0:
+                self._remaining[place] = shorter
+                self.saved += saved
 
-    def leave_out(self, parts: Iterable[range], wanted: int) -> None:
-        """Remove parts in order until `wanted` tokens are saved. System messages are not removed."""
+    def remove(self, parts: Iterable[range], target: int) -> None:
+        """Remove parts in order until `target` tokens are saved. System messages are not removed."""
         for part in parts:
-            if self.saved >= wanted:
+            if self.saved >= target:
                 return
             for place in part:
-                message = self._left[place]
+                message = self._remaining[place]
                 if message is not None and not isinstance(message, SystemMessage):
                     self.saved += self._estimates.of(message)
-                    self._left[place] = None
+                    self._remaining[place] = None
 
-    def gone(self) -> list[Message]:
+    def removed(self) -> list[Message]:
         """The removed messages, unchanged."""
-        return [message for message, left in zip(self.messages, self._left, strict=True) if left is None]
+        return [message for message, left in zip(self.messages, self._remaining, strict=True) if left is None]
 
     def rest(self) -> list[Message]:
         """The remaining messages, without notes."""
-        return [message for message in self._left if message is not None]
+        return [message for message in self._remaining if message is not None]
 
-    def fitted(self, room_tokens: int) -> Fitted:
+    def to_fitted(self, room_tokens: int) -> Fitted:
         """The remaining messages, with notes where messages were removed."""
-        before = self._left[: self.newest].count(None)
-        within = self._left[self.newest :].count(None)
+        before = self._remaining[: self.newest].count(None)
+        within = self._remaining[self.newest :].count(None)
         rest = self.rest()
         if within:
             place = self.newest - before
-            rest[place] = with_text(rest[place], after="\n\n" + _LEFT_OUT.format(within, "your work on this"))
+            rest[place] = with_text(rest[place], after="\n\n" + _OMITTED.format(within, "your work on this"))
         if before:
             place = next((place for place, message in enumerate(rest) if isinstance(message, UserMessage)), 0)
-            rest[place] = with_text(rest[place], before=_LEFT_OUT.format(before, "this conversation") + "\n\n")
-        changed = sum(left is not None and left is not was for was, left in zip(self.messages, self._left, strict=True))
+            rest[place] = with_text(rest[place], before=_OMITTED.format(before, "this conversation") + "\n\n")
+        changed = sum(
+            remaining is not None and remaining is not original
+            for original, remaining in zip(self.messages, self._remaining, strict=True)
+        )
         tokens = self._estimates.total(rest)
         return Fitted(tuple(rest), tokens, before + within, changed, tokens <= room_tokens)
 
@@ -277,15 +297,15 @@ def with_text(message: Message, before: str = "", after: str = "") -> Message:
     return UserMessage((*([before] if before else []), *message.content, *([after] if after else [])))
 
 
-def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:
+def _shorten_result(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:
     """Cut a result to `chars` characters: head and tail, 80 to 20, around a note about the omitted part."""
-    if message.beside:
-        message = replace(message, content=f"{message.content}{_NOT_SHOWN}", images=(), files=())
+    if message.attachments:
+        message = replace(message, content=f"{message.content}{_NO_ATTACHMENTS}", images=(), files=())
     content = message.content
     if len(content) <= chars:
         return message
-    reading = f"; {reading_call(message.call_id)} reads the whole" if with_handles else ""
-    note = f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{reading} …]\n"
+    read_call = f"; {read_more_call(message.call_id)} reads the whole" if with_handles else ""
+    note = f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{read_call} …]\n"
     room = max(chars - len(note), 0)
     tail = room // 5
     return replace(message, content=f"{content[: room - tail]}{note}{content[len(content) - tail :]}")
@@ -302,7 +322,7 @@ SUMMARY_INSTRUCTION = (
 """The instruction of the model that writes the summary."""
 
 _LINE = "=" * 20
-_MOST_TEXT_CHARS, _MOST_RESULT_CHARS = 4_000, 1_000
+_MAX_TEXT_CHARS, _MAX_RESULT_CHARS = 4_000, 1_000
 
 
 def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estimates) -> list[Message]:
@@ -314,10 +334,10 @@ def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estim
     if cut.tokens <= room_tokens:
         return []
     excess = cut.tokens - room_tokens // 2
-    cut.leave_out(cut.exchanges(), excess)
+    cut.remove(cut.exchanges(), excess)
     if cut.saved < cut.tokens - room_tokens:
-        cut.leave_out(cut.iterations(), excess)
-    return cut.gone()
+        cut.remove(cut.iterations(), excess)
+    return cut.removed()
 
 
 def with_summary(text: str, rest: Sequence[Message], left_out: int) -> list[Message]:
@@ -336,7 +356,7 @@ def summary_prompt(old: Sequence[Message], room_tokens: int) -> str:
     """The prompt, sent with SUMMARY_INSTRUCTION, that asks for a summary of these messages, within `room_tokens`."""
     record = "\n\n".join(_lines(old))
     while tokens_in(record) > room_tokens and len(record) > 1:
-        record = _cut(record, max(int(len(record) * min(room_tokens / tokens_in(record), 0.9)), 1))
+        record = _truncate(record, max(int(len(record) * min(room_tokens / tokens_in(record), 0.9)), 1))
     return f"Write the summary of this record.\n{_LINE}\n{record}\n{_LINE}"
 
 
@@ -344,17 +364,17 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         match message:
             case UserMessage(content):
-                yield f"Person: {_cut(content_text(content), _MOST_TEXT_CHARS)}"
+                yield f"Person: {_truncate(content_text(content), _MAX_TEXT_CHARS)}"
             case AssistantMessage(text, calls):
                 if text:
-                    yield f"Assistant: {_cut(text, _MOST_TEXT_CHARS)}"
+                    yield f"Assistant: {_truncate(text, _MAX_TEXT_CHARS)}"
                 for call in calls:
-                    yield f"Assistant uses {call.name}: {_cut(call.arguments, _MOST_RESULT_CHARS)}"
+                    yield f"Assistant uses {call.name}: {_truncate(call.arguments, _MAX_RESULT_CHARS)}"
             case ToolMessage(_, name, content):
-                yield f"Result of {name}: {_cut(content, _MOST_RESULT_CHARS)}"
+                yield f"Result of {name}: {_truncate(content, _MAX_RESULT_CHARS)}"
 
 
-def _cut(text: str, chars: int) -> str:
+def _truncate(text: str, chars: int) -> str:
     """Cut a text to head and tail, two to one."""
     if len(text) <= chars:
         return text

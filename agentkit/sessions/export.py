@@ -13,35 +13,35 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import SessionError
 from agentkit.event_rendering import count_text
-from agentkit.events import Approved, HistoryGiven, Milestone, ResponseReceived, RunEnded
+from agentkit.events import Approved, HistoryGiven, ResponseReceived, RunEnded, StoredEvent
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.portable_files import CLOEXEC
-from agentkit.redaction import redact, redact_data, written_redactor
+from agentkit.redaction import redact, redact_data, stored_text_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
 from agentkit.sessions.state import RunState, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
 
 FORMAT = 1
-_MOST_OLD_NAME_CHARS = 150
-_MOST_READ_CHARS, _MOST_WORDS, _MOST_WORD_CHARS = 1_000, 4, 20
+_MAX_OLD_NAME_CHARS = 150
+_MAX_READ_CHARS, _MAX_WORDS, _MAX_WORD_CHARS = 1_000, 4, 20
 
 
 def new_name(prompt: str) -> str:
     """Generate a recognisable session name: the first words of the prompt and four random characters."""
-    words = re.findall(r"[^\W_]+", redact(prompt[:_MOST_READ_CHARS]).lower())[:_MOST_WORDS]
-    return "-".join([*(word[:_MOST_WORD_CHARS] for word in words), secrets.token_hex(2)])
+    words = re.findall(r"[^\W_]+", redact(prompt[:_MAX_READ_CHARS]).lower())[:_MAX_WORDS]
+    return "-".join([*(word[:_MAX_WORD_CHARS] for word in words), secrets.token_hex(2)])
 
 
 def old_name(name: str, until: str = "until") -> str:
     """The name of a session after a reset, or of a branch `before` a repeated prompt: its name and the time."""
     now = datetime.now(UTC) if until == "until" else datetime.now(UTC).astimezone()
-    return f"{name[:_MOST_OLD_NAME_CHARS]}, {until} {now:%Y-%m-%d %H:%M:%S.%f}"
+    return f"{name[:_MAX_OLD_NAME_CHARS]}, {until} {now:%Y-%m-%d %H:%M:%S.%f}"
 
 
-def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
+def history_entries(messages: Sequence[Message]) -> list[SessionEntry]:
     """Build the entries of a conversation that starts with messages from elsewhere; empty without messages."""
     if not messages:
         return []
@@ -49,21 +49,21 @@ def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
     return [SessionEntry(run, now, HistoryGiven(tuple(messages))), SessionEntry(run, now, RunEnded("done"))]
 
 
-def given(messages: Sequence[Message]) -> list[Message]:
+def validate_messages(messages: Sequence[Message]) -> list[Message]:
     """Validate messages from elsewhere and return them as a store would, with unique tool call ids.
 
     Raises SessionError if an item is not a message, or if a call is not directly followed by exactly one result.
     """
     if not isinstance(messages, Sequence):
         raise SessionError(f"A session takes a list of messages. Got {messages!r:.200}.")
-    stored = with_distinct_calls([_as_stored(index, message) for index, message in enumerate(messages)])
+    stored = with_distinct_calls([_round_trip(index, message) for index, message in enumerate(messages)])
     fault = fault_in(stored)
     if fault is not None:
         raise SessionError(f"These messages are not a valid conversation; none was added. {fault}")
     return stored
 
 
-def _as_stored(index: int, message: Message) -> Message:
+def _round_trip(index: int, message: Message) -> Message:
     """Return the message as a store would. Raises SessionError if it cannot be stored."""
     if _is_plain(message):
         return message
@@ -90,7 +90,7 @@ def _is_plain(message: object) -> bool:
     return False
 
 
-def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
+def first_messages(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     """The first `count` messages, or all. Raises SessionError if that would separate a call from its result."""
     if count is not None and type(count) is not int:
         raise SessionError(f"A fork takes a number of messages, or None for all. Got {count!r:.100}.")
@@ -104,10 +104,10 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
             f" Fork at a number from 0 to {len(messages)}."
         )
     before = max(place for place in places if place < count)
-    behind = min(place for place in places if place > count)
+    after = min(place for place in places if place > count)
     raise SessionError(
         f"Between message {count} and the next, a tool call would be separated from its result. Fork at {before} or "
-        f"{behind}."
+        f"{after}."
     )
 
 
@@ -118,10 +118,10 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Session
     """
     path = Path(file)
     header = to_line({"session": FORMAT, "name": name, "entries": len(entries)})
-    clean = written_redactor()
+    clean = stored_text_redactor()
     lines = [header, *(to_line(redact_data(encode_entry(entry), clean)) for entry in entries)]
     try:
-        descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
+        descriptor = os.open(validate_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
     except FileExistsError:
         raise SessionError(f"The file {str(path)!r} already exists. Choose another name.") from None
     except OSError as error:
@@ -143,7 +143,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
     """
     path = Path(file)
     try:
-        lines = usable(path).read_bytes().removesuffix(b"\n").split(b"\n")
+        lines = validate_path(path).read_bytes().removesuffix(b"\n").split(b"\n")
     except OSError as error:
         raise SessionError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
     header = _header(path, lines)
@@ -155,28 +155,28 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
             raise SessionError(f"Line {number} of {str(path)!r} is damaged. {error}") from None
     if not entries or len(entries) != header.get("entries", len(entries)):
         raise SessionError(f"{str(path)!r} is truncated: it has {len(entries)} entries of {header.get('entries')}.")
-    unmade: set[int] = set()
-    runs: dict[str, list[Milestone]] = {}
+    unexecuted: set[int] = set()
+    runs: dict[str, list[StoredEvent]] = {}
     for entry in entries:
-        runs.setdefault(entry.run, []).append(entry.milestone)
-    for run, milestones in runs.items():
-        progress = RunState.of(milestones)
+        runs.setdefault(entry.run, []).append(entry.event)
+    for run, events in runs.items():
+        progress = RunState.of(events)
         fault = fault_in(progress.valid_messages())
         if fault is not None:
             raise SessionError(f"{str(path)!r} was changed: its run {run!r} is not a valid conversation. {fault}")
-        unmade.update(map(id, unmade_approvals(milestones, progress)))
-    return header["name"], [entry for entry in entries if id(entry.milestone) not in unmade]
+        unexecuted.update(map(id, unexecuted_approvals(events, progress)))
+    return header["name"], [entry for entry in entries if id(entry.event) not in unexecuted]
 
 
-def unmade_approvals(milestones: Sequence[Milestone], progress: RunState) -> Iterator[Approved]:
+def unexecuted_approvals(events: Sequence[StoredEvent], progress: RunState) -> Iterator[Approved]:
     """Yield the approvals since the newest response of calls without a result, or of calls nested in these."""
-    unmade = [step for step in progress.steps.values() if step.result is None]
-    waiting = {call.id for step in unmade for call in (step.call, step.asked)}
-    for milestone in reversed(milestones):
-        if isinstance(milestone, ResponseReceived):
+    unexecuted = [step for step in progress.steps.values() if step.result is None]
+    waiting = {call.id for step in unexecuted for call in (step.call, step.asked)}
+    for event in reversed(events):
+        if isinstance(event, ResponseReceived):
             return
-        if isinstance(milestone, Approved) and milestone.call_id in waiting:
-            yield milestone
+        if isinstance(event, Approved) and event.call_id in waiting:
+            yield event
 
 
 def _header(path: Path, lines: Sequence[bytes]) -> Data:

@@ -13,11 +13,19 @@ from os import PathLike
 from typing import Any
 
 from agentkit.errors import SessionError
-from agentkit.events import Milestone, RunEnded, RunResumed, RunStarted, ToolCallFinished
+from agentkit.events import RunEnded, RunResumed, RunStarted, StoredEvent, ToolCallFinished
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.sessions import export as archive
 from agentkit.sessions.state import Conversation, RunState, Summary
-from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionStore, SessionSummary, checked_name
+from agentkit.sessions.store import (
+    START,
+    Position,
+    Release,
+    SessionEntry,
+    SessionStore,
+    SessionSummary,
+    validate_session_name,
+)
 from agentkit.sessions.stores import Place, store_at
 from agentkit.usage import Usage
 
@@ -45,7 +53,7 @@ class LocalRunLocks:
 class SessionRun:
     """A run in progress, locked until it is closed.
 
-    `history` is the conversation it started with. The loop applies milestones to `progress`; `keep` stores each of
+    `history` is the conversation it started with. The loop applies stored events to `progress`; `keep` stores each of
     them, and `close` those that were not stored when the run was cut off.
     """
 
@@ -55,9 +63,9 @@ class SessionRun:
         self.id, self.progress, self.history = run, progress, history
         self._session = session
         self._release = release
-        self._kept = {_key(milestone): milestone for milestone in progress.milestones}
-        self._has_failed = self._is_closed = self._has_wholes = False
-        self._looked_at = 0
+        self._kept = {_key(event): event for event in progress.events}
+        self._has_failed = self._is_closed = self._has_truncated = False
+        self._seen_calls = 0
 
     @cached_property
     def _earlier_calls(self) -> frozenset[str]:
@@ -68,9 +76,9 @@ class SessionRun:
         """A new id for a record of the run's changes. Matching a record to its run requires the run's id."""
         return f"{time.time_ns():020d}-{_token(self.id)}"
 
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the message's tool calls unique within the session."""
-        return self._session.tell_apart(message)
+        return self._session.with_unique_ids(message)
 
     @property
     def summary(self) -> Summary | None:
@@ -78,13 +86,13 @@ class SessionRun:
         return self.progress.summary_of(self.history) or self._session.conversation.summary
 
     @property
-    def has_wholes(self) -> bool:
+    def has_truncated(self) -> bool:
         """Whether some result was shown to the model in part."""
-        calls, looked_at = self.progress.tool_calls, self._looked_at
-        self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
-        self._looked_at = len(calls)
-        wholes = tuple(self._session.conversation.wholes)
-        return self._has_wholes or (bool(wholes) and not self._earlier_calls.isdisjoint(wholes))
+        calls, seen = self.progress.tool_calls, self._seen_calls
+        self._has_truncated = self._has_truncated or any(used.result.whole is not None for used in calls[seen:])
+        self._seen_calls = len(calls)
+        wholes = tuple(self._session.conversation.full_texts)
+        return self._has_truncated or (bool(wholes) and not self._earlier_calls.isdisjoint(wholes))
 
     def whole(self, call_id: str) -> str | None:
         """The full text of a tool call's result, of this run or of its history."""
@@ -93,16 +101,16 @@ class SessionRun:
                 return used.result.whole
         results = (each for each in (*self.progress.messages, *self.history) if isinstance(each, ToolMessage))
         shown = next((message.content for message in results if message.call_id == call_id), None)
-        return (self._session.conversation.wholes.get(call_id) if call_id in self._earlier_calls else None) or shown
+        return (self._session.conversation.full_texts.get(call_id) if call_id in self._earlier_calls else None) or shown
 
-    def keep(self, milestone: Milestone) -> None:
-        """Store a milestone; after this returns, it survives the process.
+    def keep(self, event: StoredEvent) -> None:
+        """Store an event; after this returns, it survives the process.
 
         Raises SessionError if that fails, and on each later call, so that the stored run has no gap.
         """
         if self._has_failed:
             raise SessionError("An earlier event of this run could not be stored, so the run cannot continue.")
-        self._write([milestone])
+        self._write([event])
 
     def leave(self) -> None:
         """Release the run unchanged, so that another caller can resume it."""
@@ -111,14 +119,14 @@ class SessionRun:
 
     def interrupt(self) -> None:
         """End a run that was cut off and add its messages; each call without a result gets one that says so."""
-        if self.progress.milestones and self.progress.ended is None:
+        if self.progress.events and self.progress.ended is None:
             for finished in tuple(self.progress.interruptions()):
                 self.progress.apply(finished)
             self.progress.apply(RunEnded("interrupted", self.progress.text))
         self.close()
 
     def close(self) -> None:
-        """Store the remaining milestones and release the run. A paused or cut-off run can be resumed."""
+        """Store the remaining stored events and release the run. A paused or cut-off run can be resumed."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -130,22 +138,22 @@ class SessionRun:
                     if step.result is None and finished is not None:
                         progress.apply(finished)
             if not self._has_failed:
-                self._write([milestone for milestone in progress.milestones if _key(milestone) not in self._kept])
-            if self._session.store is None and progress.milestones:
-                self._session.enter(self.id, progress)
+                self._write([event for event in progress.events if _key(event) not in self._kept])
+            if self._session.store is None and progress.events:
+                self._session.add_ended(self.id, progress)
         finally:
             self._release()
 
-    def _write(self, milestones: Sequence[Milestone]) -> None:
-        self._kept.update((_key(milestone), milestone) for milestone in milestones)
+    def _write(self, events: Sequence[StoredEvent]) -> None:
+        self._kept.update((_key(event), event) for event in events)
         store = self._session.store
         if store is not None:
             try:
-                store.append(self._session.name, entries_of_run(self.id, milestones))
+                store.append(self._session.name, entries_of_run(self.id, events))
             except BaseException:
                 self._has_failed = True
                 raise
-        if any(isinstance(milestone, RunResumed) for milestone in milestones):
+        if any(isinstance(event, RunResumed) for event in events):
             self._session.resumed[self.id] = resumptions(self._kept.values())
 
 
@@ -158,19 +166,19 @@ def _token(run: str) -> str:
     return hashlib.sha256(run.encode()).hexdigest()[:16]
 
 
-def entries_of_run(run: str, milestones: Sequence[Milestone]) -> list[SessionEntry]:
-    """Build the entries of milestones that have just occurred."""
-    return [SessionEntry(run, time.time(), milestone) for milestone in milestones]
+def entries_of_run(run: str, events: Sequence[StoredEvent]) -> list[SessionEntry]:
+    """Build the entries of stored events that have just occurred."""
+    return [SessionEntry(run, time.time(), event) for event in events]
 
 
-def resumptions(milestones: Iterable[Milestone]) -> int:
+def resumptions(events: Iterable[StoredEvent]) -> int:
     """Count how often a run was resumed."""
-    return sum(isinstance(milestone, RunResumed) for milestone in milestones)
+    return sum(isinstance(event, RunResumed) for event in events)
 
 
-def _key(milestone: Milestone) -> object:
-    """The identity of a milestone; the driver and the loop both emit the end of a call."""
-    return (_FINISHED, milestone.call.id) if isinstance(milestone, ToolCallFinished) else id(milestone)
+def _key(event: StoredEvent) -> object:
+    """The identity of a stored event; the driver and the loop both emit the end of a call."""
+    return (_FINISHED, event.call.id) if isinstance(event, ToolCallFinished) else id(event)
 
 
 class Session:
@@ -184,7 +192,7 @@ class Session:
     def __init__(self, name: str = "", store: SessionStore | None = None) -> None:
         if store is not None and not isinstance(store, SessionStore):
             raise SessionError(f"store= takes a store of agentkit.sessions. Write Session.open({store!r}, {name!r}).")
-        self.name = name if store is None else checked_name(name)
+        self.name = name if store is None else validate_session_name(name)
         self.store = store
         self._lock = threading.RLock()
         self._holds = LocalRunLocks() if store is None else store
@@ -210,7 +218,7 @@ class Session:
         """
         exported, entries = archive.read_export(file)
         store = store_at(place)
-        store.create(checked_name(name or exported), entries)
+        store.create(validate_session_name(name or exported), entries)
         return cls(name or exported, store)
 
     @staticmethod
@@ -240,12 +248,12 @@ class Session:
         """The ids of the runs that were cut off or are paused, oldest first."""
         with self._lock:
             self._refresh()
-            return tuple(self._left())
+            return tuple(self._unfinished_runs())
 
     @property
     def entries(self) -> list[SessionEntry]:
         """All stored entries in order; without a store, the messages as if they came from elsewhere."""
-        return archive.entries_of(self.messages) if self.store is None else self.store.read(self.name)[0]
+        return archive.history_entries(self.messages) if self.store is None else self.store.read(self.name)[0]
 
     def begin(self) -> SessionRun:
         """Start a run. Runs that were cut off are ended first, as interrupted."""
@@ -280,21 +288,21 @@ class Session:
         Raises SessionError, and adds nothing, if an item is not a message or a call does not have exactly one result.
         `are_valid` states that the messages were validated by `agentkit.sessions.export.given`.
         """
-        entries = archive.entries_of(messages if are_valid else archive.given(messages))
+        entries = archive.history_entries(messages if are_valid else archive.validate_messages(messages))
         with self._lock:
             if self.store is not None:
                 self.store.append(self.name, entries)
             elif entries:
-                self.enter(entries[0].run, RunState.of(entry.milestone for entry in entries))
+                self.add_ended(entries[0].run, RunState.of(entry.event for entry in entries))
 
     def fork(self, name: str, at: int | None = None) -> Session:
         """Create a session in the same place that starts with the first `at` messages, or all.
 
         Raises SessionError if that would separate a tool call from its result, or if a session of that name exists.
         """
-        messages, fork = archive.first(self.messages, at), Session(name, self.store)
+        messages, fork = archive.first_messages(self.messages, at), Session(name, self.store)
         if self.store is not None:
-            self.store.create(name, archive.entries_of(messages))
+            self.store.create(name, archive.history_entries(messages))
         else:
             fork.append(messages)
         return fork
@@ -303,7 +311,7 @@ class Session:
         """Rename the session. Raises SessionError if the name is taken, or while one of its runs is in progress."""
         with self._lock:
             if self.store is not None:
-                self.store.rename(self.name, checked_name(name))
+                self.store.rename(self.name, validate_session_name(name))
             self.name = name
 
     def delete(self) -> None:
@@ -323,7 +331,7 @@ class Session:
 
         return session_text(self.name, self.entries)
 
-    def anew(self) -> Session:
+    def start_over(self) -> Session:
         """Return an empty session of the same name. A stored session is renamed to its name with the time."""
         if self.store is not None and self.entries:
             self.store.rename(self.name, archive.old_name(self.name))
@@ -338,7 +346,7 @@ class Session:
         """
         name, entries = self.name, self.entries
         asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
-        begun = [at for at, entry in enumerate(entries) if isinstance(entry.milestone, RunStarted)]
+        begun = [at for at, entry in enumerate(entries) if isinstance(entry.event, RunStarted)]
         if self.store is None:
             return self.fork(name, asked[-1] if asked else 0)
         self.rename(archive.old_name(name, "before"))
@@ -350,21 +358,21 @@ class Session:
         new.resumed = self.resumed
         return new
 
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the message's tool calls unique within the session, including runs in progress."""
         with self._lock:
             if message.tool_calls:
                 self._refresh()
-            return self.conversation.tell_apart(message)
+            return self.conversation.with_unique_ids(message)
 
-    def enter(self, run: str, progress: RunState) -> None:
+    def add_ended(self, run: str, progress: RunState) -> None:
         """Without a store, remember the state of a run; its messages are added when it has ended."""
         with self._lock:
-            self.conversation.resumptions[run] = resumptions(progress.milestones)
+            self.conversation.resumptions[run] = resumptions(progress.events)
             if progress.status in (None, "paused"):
-                self.conversation.unended[run] = progress
+                self.conversation.active_runs[run] = progress
             else:
-                self.conversation.enter(run, progress)
+                self.conversation.add_ended(run, progress)
 
     def __repr__(self) -> str:
         return f"Session({self.name!r})" if self.store is None else f"Session({self.name!r}, {self.store!r})"
@@ -392,46 +400,46 @@ class Session:
             self._forget()
         self._position = position
         for entry in entries:
-            self.conversation.take_in(entry, self._reread)
+            self.conversation.apply_entry(entry, self._rebuild_state)
 
-    def _reread(self, run: str) -> RunState:
+    def _rebuild_state(self, run: str) -> RunState:
         """Rebuild the state of a run from the entries applied so far."""
         entries = self.entries[: self.conversation.count]
-        return RunState.of(entry.milestone for entry in entries if entry.run == run)
+        return RunState.of(entry.event for entry in entries if entry.run == run)
 
     def _reopen(self, run: str, progress: RunState | None, history: Sequence[Message], release: Release) -> SessionRun:
         """Resume a locked run with a copy of its state.
 
-        Milestones that it stores are read back into the session's state.
+        Stored events that it stores are read back into the session's state.
         """
         resumed = max(self.conversation.resumptions.get(run, 0), self.resumed.get(run, 0))
-        if progress is not None and resumptions(progress.milestones) < resumed:
+        if progress is not None and resumptions(progress.events) < resumed:
             remedy = "Use agent.resume(), which resumes the newest run."
             raise SessionError(f"The run {run!r} was resumed since, and cannot be resumed from here again. {remedy}")
-        known = self.conversation.unended.get(run)
+        known = self.conversation.active_runs.get(run)
         if known is None and self.store is not None and self.conversation.has_entered(run):
-            known = self._reread(run)
+            known = self._rebuild_state(run)
         elif known is None and progress is not None:
             # Add a run that may come from another session; an empty conversation starts with the run's history
             if history and not self.conversation.messages:
                 self.append(history)
-            self.conversation.adopt(run, history, progress.milestones)
+            self.conversation.adopt(run, history, progress.events)
             if self.store is not None:
-                self.store.append(self.name, entries_of_run(run, progress.milestones))
+                self.store.append(self.name, entries_of_run(run, progress.events))
             known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to resume.")
-        history = self.conversation.before(run, known.history)
-        return SessionRun(self, run, RunState.of(known.milestones), history, release)
+        history = self.conversation.history_of(run, known.history)
+        return SessionRun(self, run, RunState.of(known.events), history, release)
 
     def _interrupt(self, run: str) -> None:
         """End a run that was cut off, unless another caller is doing so."""
         release = self._holds.hold(self.name, run)
         if release is not None:
             self._refresh()
-            known = self.conversation.unended.get(run)
-            milestones = known.milestones if known is not None and known.ended is None else ()
-            SessionRun(self, run, RunState.of(milestones), (), release).interrupt()
+            known = self.conversation.active_runs.get(run)
+            events = known.events if known is not None and known.ended is None else ()
+            SessionRun(self, run, RunState.of(events), (), release).interrupt()
             self._refresh()
 
     def _claim(self, run: str) -> Release:
@@ -449,10 +457,10 @@ class Session:
             raise SessionError(text)
         return release
 
-    def _left(self) -> list[str]:
+    def _unfinished_runs(self) -> list[str]:
         """The runs that have not ended or are paused, and that are not locked."""
-        return [run for run in self.conversation.unended if not self._holds.is_held(self.name, run)]
+        return [run for run in self.conversation.active_runs if not self._holds.is_held(self.name, run)]
 
     def _cut_off(self) -> list[str]:
         """The runs that have not ended, are not paused and are not locked."""
-        return [run for run in self._left() if self.conversation.unended[run].ended is None]
+        return [run for run in self._unfinished_runs() if self.conversation.active_runs[run].ended is None]

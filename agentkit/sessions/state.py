@@ -7,9 +7,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from agentkit import events
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    HandedOff,
+    HistoryGiven,
+    HostedCallFinished,
+    InputReceived,
+    LimitReached,
+    RequestFailed,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+    StoredEvent,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
 from agentkit.messages import (
     AssistantMessage,
     Content,
@@ -23,7 +44,7 @@ from agentkit.messages import (
     UserMessage,
     calls_in,
     failure_content,
-    reading_call,
+    read_more_call,
     with_distinct_ids,
 )
 from agentkit.sessions.store import SessionEntry
@@ -31,8 +52,8 @@ from agentkit.usage import NO_USAGE, Usage
 
 INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
 
-_WAITS = "This call waits for a person and has no result yet."
-_PASSED_OVER = (
+_WAITING = "This call waits for a person and has no result yet."
+_SECOND_HANDOFF = (
     "The conversation was handed off to {} by another call of the same response, and only the first handoff of a "
     "response counts; {} was not called."
 )
@@ -49,10 +70,10 @@ class Step:
 
     call: ToolCall
     decision: Decision | None = None
-    answer: events.Approved | None = None
-    postponed: events.ToolCallPostponed | None = None
+    answer: Approved | None = None
+    postponed: ToolCallPostponed | None = None
     result: ToolResult | None = None
-    consent: events.Approved | None = None
+    consent: Approved | None = None
     made: tuple[MadeCall, ...] = ()
 
     @property
@@ -104,19 +125,19 @@ class Summary:
 
 @dataclass(slots=True)
 class RunState:
-    """The state of a run, folded from its milestones: only `apply` changes it.
+    """The state of a run, folded from its stored events: only `apply` changes it.
 
     `messages` are those of the run. While a call in `steps`, the calls of the newest response, lacks a result, the
     results of all of them are missing from `messages`; `results` contains them once all are available, until the next
-    step of the run. `inputs` are messages sent into the run that follow those results. `milestones` contains all
-    applied milestones in order.
+    step of the run. `inputs` are messages sent into the run that follow those results. `events` contains all
+    applied stored events in order.
     """
 
-    milestones: list[events.Milestone] = field(default_factory=list)
+    events: list[StoredEvent] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     steps: dict[str, Step] = field(default_factory=dict)
-    results: tuple[events.ToolCallFinished, ...] = ()
-    tool_calls: list[events.ToolCallFinished] = field(default_factory=list)
+    results: tuple[ToolCallFinished, ...] = ()
+    tool_calls: list[ToolCallFinished] = field(default_factory=list)
     prompt: Content | None = None
     agent: str = ""
     history: int = 0
@@ -126,21 +147,21 @@ class RunState:
     usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
     text: str = ""
-    summarised: events.Summarised | None = None
-    limit: events.LimitReached | None = None
-    ended: events.RunEnded | None = None
+    summarised: Summarised | None = None
+    limit: LimitReached | None = None
+    ended: RunEnded | None = None
     inputs: list[UserMessage] = field(default_factory=list)
 
     @classmethod
-    def of(cls, milestones: Iterable[events.Milestone]) -> RunState:
-        """Fold milestones to a state."""
+    def of(cls, recorded: Iterable[StoredEvent]) -> RunState:
+        """Fold stored events to a state."""
         progress = cls()
-        for milestone in milestones:
-            progress.apply(milestone)
+        for event in recorded:
+            progress.apply(event)
         return progress
 
     @property
-    def status(self) -> events.RunStatus | None:
+    def status(self) -> RunStatus | None:
         """How the run ended; None while it is in progress."""
         return None if self.ended is None else self.ended.status
 
@@ -155,29 +176,29 @@ class RunState:
         last = self.messages[-1] if self.messages else None
         return not self.steps and isinstance(last, AssistantMessage)
 
-    def apply(self, milestone: events.Milestone) -> None:
-        """Apply a milestone."""
-        self.milestones.append(milestone)
-        match milestone:
-            case events.ResponseReceived(response):
+    def apply(self, event: StoredEvent) -> None:
+        """Apply a stored event."""
+        self.events.append(event)
+        match event:
+            case ResponseReceived(response):
                 self._take(response)
-            case events.RunStarted() | events.RunResumed() | events.LimitReached() | events.RunEnded():
-                self._bound(milestone)
-            case events.HostedCallFinished():
-                self.tool_calls.append(milestone)
-            case events.ToolCallStarted() | events.Approved() | events.ToolCallPostponed() | events.ToolCallFinished():
-                self._advance(milestone)
-            case events.InputReceived(content):
+            case RunStarted() | RunResumed() | LimitReached() | RunEnded():
+                self._bound(event)
+            case HostedCallFinished():
+                self.tool_calls.append(event)
+            case ToolCallStarted() | Approved() | ToolCallPostponed() | ToolCallFinished():
+                self._advance(event)
+            case InputReceived(content):
                 self.inputs.append(UserMessage(content))
                 self._flush_inputs()
             case _:
-                self._converse(milestone)
+                self._converse(event)
 
-    def interruptions(self) -> Iterator[events.ToolCallFinished]:
+    def interruptions(self) -> Iterator[ToolCallFinished]:
         """Yield, for each call without a result, a result that says that the run was interrupted."""
         for step in self.steps.values():
             if step.result is None:
-                yield events.ToolCallFinished(step.call, _interrupted(step))
+                yield ToolCallFinished(step.call, _interrupted_result(step))
 
     def valid_messages(self) -> tuple[Message, ...]:
         """The messages, each tool call with exactly one result; a missing result is replaced by a notice."""
@@ -191,44 +212,44 @@ class RunState:
             return None
         return Summary(summarised.messages, known[summarised.messages - 1], summarised.text)
 
-    def _bound(self, milestone: events.RunStarted | events.RunResumed | events.LimitReached | events.RunEnded) -> None:
+    def _bound(self, event: RunStarted | RunResumed | LimitReached | RunEnded) -> None:
         """Apply the start, resumption, limit or end of the run."""
-        match milestone:
-            case events.RunStarted(agent, prompt, history, record):
+        match event:
+            case RunStarted(agent, prompt, history, record):
                 self.agent, self.prompt, self.history, self.record = agent, prompt, history, record
-            case events.RunResumed(prompt):
+            case RunResumed(prompt):
                 self.ended = self.limit = None
                 self.refusals = 0
                 self.messages += [UserMessage(prompt)] if prompt else []
-            case events.LimitReached():
-                self.limit = milestone
+            case LimitReached():
+                self.limit = event
             case _:
-                self.ended = milestone
+                self.ended = event
 
-    def _converse(self, milestone: events.Milestone) -> None:
+    def _converse(self, event: StoredEvent) -> None:
         """Apply a change of the conversation."""
-        match milestone:
-            case events.HistoryGiven(messages):
+        match event:
+            case HistoryGiven(messages):
                 self.messages += messages
-            case events.AnswerRefused(reason):
+            case AnswerRefused(reason):
                 self.refusals += 1
                 self.messages.append(UserMessage(reason, by_person=False))
-            case events.AnswerGiven(text):
+            case AnswerGiven(text):
                 self.text, self.results = text, ()
                 self.messages.append(AssistantMessage(text, agent=self.agent))
-            case events.AnswerAmended(text):
+            case AnswerAmended(text):
                 self.text = text
                 last = self.messages[-1:]
                 self.messages[-1:] = [
                     replace(each, text=text) if isinstance(each, AssistantMessage) else each for each in last
                 ]
-            case events.HandedOff(agent):
+            case HandedOff(agent):
                 self.agent, self.results = agent, ()
-            case events.Summarised(_, count, usage):
+            case Summarised(_, count, usage):
                 self.usage += usage
-                self.summarised = milestone if count else self.summarised
+                self.summarised = event if count else self.summarised
             case _:
-                self.usage += milestone.usage if isinstance(milestone, events.RequestFailed) else NO_USAGE
+                self.usage += event.usage if isinstance(event, RequestFailed) else NO_USAGE
 
     def _flush_inputs(self) -> None:
         """Add the messages sent into the run, once the tool calls of the newest response have their results."""
@@ -249,31 +270,29 @@ class RunState:
         self.finish_reason = response.finish_reason
         self.text = response.text or self.text
         message = response.message
-        self.messages.append(message.of_agent(self.agent))
+        self.messages.append(message.with_agent(self.agent))
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
-    def _advance(
-        self, milestone: events.ToolCallStarted | events.Approved | events.ToolCallPostponed | events.ToolCallFinished
-    ) -> None:
-        if isinstance(milestone, events.Approved):
-            asked = (step for step in self.steps.values() if step.asked.id == milestone.call_id)
+    def _advance(self, event: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
+        if isinstance(event, Approved):
+            asked = (step for step in self.steps.values() if step.asked.id == event.call_id)
             step = next(asked, None)
         else:
-            step = self.steps.get(milestone.call.id)
+            step = self.steps.get(event.call.id)
         if step is None:
             return
-        match milestone:
-            case events.ToolCallStarted():
-                _begin(step, milestone)
-            case events.Approved(call_id):
-                step.answer = milestone
-                step.consent = milestone if call_id == step.call.id else step.consent
-            case events.ToolCallPostponed():
-                _postpone(step, milestone)
-                self.usage += milestone.usage
+        match event:
+            case ToolCallStarted():
+                _begin(step, event)
+            case Approved(call_id):
+                step.answer = event
+                step.consent = event if call_id == step.call.id else step.consent
+            case ToolCallPostponed():
+                _postpone(step, event)
+                self.usage += event.usage
             case _:
-                step.result = milestone.result
-                self.usage += milestone.result.usage
+                step.result = event.result
+                self.usage += event.result.usage
         # from the end, since results mostly arrive in order and a response can contain thousands of calls
         if all(step.result is not None for step in reversed(self.steps.values())):
             self._close()
@@ -281,18 +300,16 @@ class RunState:
     def _close(self) -> None:
         """Add the results of all calls, in call order. Only the first of several handoffs takes effect."""
         steps = self.steps.values()
-        lead = ""
+        receiver = ""
         for step in steps:
             if step.result is not None and step.result.lead:
-                if lead:
-                    error = _PASSED_OVER.format(lead, step.result.lead)
+                if receiver:
+                    error = _SECOND_HANDOFF.format(receiver, step.result.lead)
                     content = failure_content(step.result.tool, error)
                     denied: dict[str, Any] = {"status": "denied", "value": None, "lead": ""}
                     step.result = replace(step.result, content=content, error=error, **denied)
-                lead = lead or step.result.lead
-        self.results = tuple(
-            events.ToolCallFinished(step.call, step.result) for step in steps if step.result is not None
-        )
+                receiver = receiver or step.result.lead
+        self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
         self.messages += [_tool_message(step, self.agent) for step in steps]
         self.steps = {}
@@ -300,14 +317,14 @@ class RunState:
             self._flush_inputs()
 
 
-def _begin(step: Step, started: events.ToolCallStarted) -> None:
+def _begin(step: Step, started: ToolCallStarted) -> None:
     """Apply the start of a call: a person may have edited its arguments. An answer about a nested call is used up."""
     step.call, step.decision = started.call, started.decision
     if step.inner is not None:
         step.postponed = step.answer = None
 
 
-def _postpone(step: Step, postponed: events.ToolCallPostponed) -> None:
+def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
     """Apply a postponement: a call waiting for approval has not started, one waiting for text has done its work."""
     step.postponed, step.answer = postponed, None
     step.made += postponed.made
@@ -318,43 +335,44 @@ def _postpone(step: Step, postponed: events.ToolCallPostponed) -> None:
 def _tool_message(step: Step, agent: str) -> ToolMessage:
     """Build the tool message for a call."""
     if step.is_waiting:
-        return ToolMessage(step.call.id, step.call.name, _WAITS, agent=agent)
-    result = step.result or _interrupted(step)
+        return ToolMessage(step.call.id, step.call.name, _WAITING, agent=agent)
+    result = step.result or _interrupted_result(step)
     shown = result.labels, result.images, result.files
     return ToolMessage(step.call.id, step.call.name, result.content, *shown, agent=agent)
 
 
-def _interrupted(step: Step) -> ToolResult:
+def _interrupted_result(step: Step) -> ToolResult:
     """Build the result of a call that was interrupted or not started."""
-    is_at_work = step.decision is not None and step.decision.allowed and not step.is_waiting
-    began = is_at_work or bool(step.made)
+    is_running = step.decision is not None and step.decision.allowed and not step.is_waiting
+    began = is_running or bool(step.made)
     error = INTERRUPTED if began else _NOT_BEGUN
     content = failure_content(step.call.name, error)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
 
 
-_MOST_WHOLES = 50
+_MAX_WHOLES = 50
 
 
 class Conversation:
     """The state of a session, folded from its entries. A run's messages are added as one block when the run ends.
 
-    `unended` contains the runs that are in progress, paused or were killed; the state of an ended run is dropped,
-    except for its messages. `count` is the number of entries applied; `wholes` maps call ids to the newest full texts
-    of results that were shown in part; `summary` is the newest summary that a model has written of the conversation.
+    `active_runs` contains the runs that are in progress, paused or were killed; the state of an ended run is dropped,
+    except for its messages. `count` is the number of entries applied; `full_texts` maps call ids to the newest full
+    texts of results that were shown in part; `summary` is the newest summary that a model has written of the
+    conversation.
     """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.unended: dict[str, RunState] = {}
+        self.active_runs: dict[str, RunState] = {}
         self.resumptions: dict[str, int] = {}
         self.count = 0
         self._entered: dict[str, int] = {}
-        self._usages: dict[str, Usage] = {}
+        self._run_usages: dict[str, Usage] = {}
         self._ids: set[str] = set()
         self._owners: dict[str, str] = {}
         self._foreign: dict[str, tuple[Message, ...]] = {}
-        self.wholes: dict[str, str] = {}
+        self.full_texts: dict[str, str] = {}
         self.summary: Summary | None = None
 
     def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
@@ -364,67 +382,67 @@ class Conversation:
             return tuple(self.messages)
         messages, owners = list(self.messages), dict(self._owners)
         for run in left:
-            new, ids = _new_messages(run, self.unended[run], self._entered.get(run, 0), owners)
+            new, ids = _new_messages(run, self.active_runs[run], self._entered.get(run, 0), owners)
             messages += new
             owners.update((call_id, run) for call_id in ids.values())
         return tuple(messages)
 
     def usage_with(self, left: Iterable[str]) -> Usage:
         """The usage of all ended runs and of those that were cut off."""
-        usages = self._usages | {run: self.unended[run].usage for run in left}
+        usages = self._run_usages | {run: self.active_runs[run].usage for run in left}
         return sum(usages.values(), NO_USAGE)
 
     def has_entered(self, run: str) -> bool:
         """Whether the run has ended, even if it was resumed since."""
         return run in self._entered
 
-    def take_in(self, entry: SessionEntry, reread: Callable[[str], RunState]) -> None:
+    def apply_entry(self, entry: SessionEntry, reread: Callable[[str], RunState]) -> None:
         """Apply the next entry. `reread` loads the final state of a run that was dropped."""
-        run, milestone = entry.run, entry.milestone
-        state = self.unended.get(run)
+        run, event = entry.run, entry.event
+        state = self.active_runs.get(run)
         if state is None:
-            state = self.unended[run] = reread(run) if run in self._entered else RunState()
-        state.apply(milestone)
+            state = self.active_runs[run] = reread(run) if run in self._entered else RunState()
+        state.apply(event)
         self.count += 1
-        if isinstance(milestone, events.ResponseReceived):
-            for call in milestone.response.message.tool_calls:
+        if isinstance(event, ResponseReceived):
+            for call in event.response.message.tool_calls:
                 self._ids.add(call.id)
-        elif isinstance(milestone, events.RunResumed):
+        elif isinstance(event, RunResumed):
             self.resumptions[run] = self.resumptions.get(run, 0) + 1
-        elif isinstance(milestone, events.RunEnded) and milestone.status != "paused":
-            self.enter(run, state)
+        elif isinstance(event, RunEnded) and event.status != "paused":
+            self.add_ended(run, state)
 
-    def enter(self, run: str, progress: RunState) -> None:
+    def add_ended(self, run: str, progress: RunState) -> None:
         """Add the messages that an ended run has produced since they were last added."""
         new, ids = _new_messages(run, progress, self._entered.get(run, 0), self._owners)
         if progress.summarised is not None:
-            self.summary = progress.summary_of(self.before(run, progress.history)) or self.summary
+            self.summary = progress.summary_of(self.history_of(run, progress.history)) or self.summary
         self.messages += new
-        self.unended.pop(run, None)
+        self.active_runs.pop(run, None)
         self._entered[run] = self._entered.get(run, 0) + len(new)
-        self._usages[run] = progress.usage
+        self._run_usages[run] = progress.usage
         for call_id in ids.values():
             self._ids.add(call_id)
             self._owners[call_id] = run
         for used in progress.tool_calls:
             if used.result.whole is not None:
-                self.wholes[ids.get(used.call.id, used.call.id)] = used.result.whole
-        while len(self.wholes) > _MOST_WHOLES:
-            del self.wholes[next(iter(self.wholes))]
+                self.full_texts[ids.get(used.call.id, used.call.id)] = used.result.whole
+        while len(self.full_texts) > _MAX_WHOLES:
+            del self.full_texts[next(iter(self.full_texts))]
 
-    def adopt(self, run: str, history: Sequence[Message], milestones: Iterable[events.Milestone]) -> None:
+    def adopt(self, run: str, history: Sequence[Message], recorded: Iterable[StoredEvent]) -> None:
         """Store the history of a run from another session, and reserve its call ids and those of the run."""
         if not self.has_entered(run):
             self._foreign[run] = tuple(history)
-        responses = [milestone.response for milestone in milestones if isinstance(milestone, events.ResponseReceived)]
+        responses = [event.response for event in recorded if isinstance(event, ResponseReceived)]
         self._ids.update(call.id for response in responses for call in response.tool_calls)
         self._ids.update(call.id for call in calls_in(history))
 
-    def before(self, run: str, count: int) -> tuple[Message, ...]:
+    def history_of(self, run: str, count: int) -> tuple[Message, ...]:
         """The messages before a run whose history has `count` messages."""
         return self._foreign.get(run) or tuple(self.messages[:count])
 
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the tool calls unique within the session, including runs in progress."""
         return with_distinct_ids(message, self._ids)
 
@@ -437,11 +455,11 @@ def _new_messages(
     A call gets a new id if `owners` says that a run in another process has used its id in the meantime.
     """
     messages = progress.valid_messages()
-    own = [call.id for call in calls_in(messages)]
-    clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
+    call_ids = [call.id for call in calls_in(messages)]
+    clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in call_ids if owners.get(call_id, run) != run}
     new: Sequence[Message] = messages[entered:]
     new = [_with_new_ids(message, clashing) for message in new] if clashing else new
-    return new, {call_id: clashing.get(call_id, call_id) for call_id in own}
+    return new, {call_id: clashing.get(call_id, call_id) for call_id in call_ids}
 
 
 def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
@@ -451,7 +469,10 @@ def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
         return replace(message, tool_calls=tuple(calls))
     if isinstance(message, ToolMessage) and message.call_id in ids:
         new, content = ids[message.call_id], message.content
-        was, now = reading_call(message.call_id)[:-1], reading_call(new)[:-1]  # without the end: an offset can follow
+        was, now = (
+            read_more_call(message.call_id)[:-1],
+            read_more_call(new)[:-1],
+        )  # without the end: an offset can follow
         for old, other in (
             (was, now),
             (json.dumps(was, ensure_ascii=False)[1:-1], json.dumps(now, ensure_ascii=False)[1:-1]),

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import SessionError
-from agentkit.events import Milestone
+from agentkit.events import StoredEvent
 
 Release = Callable[[], object]
 """Releases a lock; idempotent."""
@@ -19,18 +19,18 @@ Position = tuple[int, int]
 START: Position = (0, 0)
 """The position before the first entry of any session."""
 
-_MOST_NAME_CHARS = 200
+_MAX_NAME_CHARS = 200
 _UNFIT = ("Cc", "Cs", "Zl", "Zp")
 """Control characters, surrogates, and line and paragraph separators."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEntry:
-    """A stored milestone of a run. `at` is in seconds since 1970."""
+    """A stored event of a run. `at` is in seconds since 1970."""
 
     run: str
     at: float
-    milestone: Milestone
+    event: StoredEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ class SessionStore(Protocol):
         """Release open resources; the store remains usable."""
 
 
-def checked_name(name: str) -> str:
+def validate_session_name(name: str) -> str:
     """Return the name if it is a valid session name. Raises SessionError."""
-    is_fit = isinstance(name, str) and bool(name.strip()) and len(name) <= _MOST_NAME_CHARS
+    is_fit = isinstance(name, str) and bool(name.strip()) and len(name) <= _MAX_NAME_CHARS
     if not is_fit or any(unicodedata.category(char) in _UNFIT for char in name):
         raise SessionError(
-            f"A session's name has 1 to {_MOST_NAME_CHARS} characters, is not blank, and has no control characters. "
+            f"A session's name has 1 to {_MAX_NAME_CHARS} characters, is not blank, and has no control characters. "
             f"Got {name!r:.300}."
         )
     return name
@@ -106,7 +106,7 @@ def no_session(name: str) -> SessionError:
     return SessionError(f"No session is named {name!r}. Session.summaries(place) lists the sessions.")
 
 
-def taken(name: str) -> SessionError:
+def name_taken_error(name: str) -> SessionError:
     """Build the error for a name that is taken."""
     return SessionError(f"The session {name!r} already exists. Choose another name, or delete it first.")
 

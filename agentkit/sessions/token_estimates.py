@@ -42,11 +42,11 @@ _CHARS_OF_KEPT_DATA = 5.0
 
 _PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "data:image/")
 _PDFS = ("JVBERi0", "data:application/pdf")
-_FEWEST_CHARS_OF_DATA = 1_000
+_MIN_CHARS_OF_DATA = 1_000
 """Prefixes of encoded pictures and PDFs in provider data; their cost depends on the content, not the length."""
 
-_MOST_LEAVES = 1_000
-_MOST_RATIOS = 9
+_MAX_LEAVES = 1_000
+_MAX_RATIOS = 9
 _LOWEST_RATIO, _HIGHEST_RATIO = 0.4, 4.0
 
 _COSTS: tuple[tuple[str, float, tuple[tuple[int, int], ...]], ...] = (
@@ -104,10 +104,10 @@ def tokens_of(entry: Entry) -> int:
             for call in calls:
                 tokens += _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}")
             for extra in filter(None, (entry.extra, *(call.extra for call in calls))):
-                tokens += _kept_tokens(extra)
+                tokens += _extra_tokens(extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
-            tokens += _content_tokens(entry.beside)
+            tokens += _content_tokens(entry.attachments)
         case ToolSpec(name, description, parameters, strict):
             schema = parameters if strict is None or callable(strict) else strict
             tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(schema)
@@ -134,41 +134,41 @@ def _content_tokens(content: Content) -> float:
 
 def _file_tokens(file: File) -> float:
     """Estimate the tokens of a file: by the pages of a PDF or the seconds of a recording, judged by its bytes."""
-    words, data = file.words, file.data
+    words, data = file.quoted_text, file.data
     if words is not None:
         return tokens_in(words)
     if data is None:
         return _FILE_TOKENS
-    if file.sound:
-        return len(data) / _BYTES_PER_SECOND.get(file.sound, _BYTES_PER_OTHER_SECOND) * _TOKENS_PER_SECOND
+    if file.audio_format:
+        return len(data) / _BYTES_PER_SECOND.get(file.audio_format, _BYTES_PER_OTHER_SECOND) * _TOKENS_PER_SECOND
     pages = len(re.findall(rb"/Type\s*/Page\b", data)) or math.ceil(len(data) / _BYTES_PER_PAGE)
     return pages * _TOKENS_PER_PAGE
 
 
-def _kept_tokens(extra: Mapping[str, Any]) -> float:
+def _extra_tokens(extra: Mapping[str, Any]) -> float:
     """Estimate the tokens of provider data that is sent back."""
-    return sum(map(_kept_text_tokens, islice(_texts(extra), _MOST_LEAVES)))
+    return sum(map(_extra_text_tokens, islice(_texts(extra), _MAX_LEAVES)))
 
 
-def _kept_text_tokens(text: str) -> float:
-    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PICTURES):
+def _extra_text_tokens(text: str) -> float:
+    if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PICTURES):
         return _IMAGE_TOKENS[None]
-    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PDFS):
+    if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PDFS):
         return math.ceil(len(text) * 3 / 4 / _BYTES_PER_PAGE) * _TOKENS_PER_PAGE
     return len(text) / _CHARS_OF_KEPT_DATA
 
 
 def _texts(value: Any) -> Iterable[str]:
     """Yield all texts inside a value, at any depth."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
+    pending = [value]
+    while pending:
+        each = pending.pop()
         if isinstance(each, str):
             yield each
         elif isinstance(each, Mapping):
-            waiting.extend(each.values())
+            pending.extend(each.values())
         elif isinstance(each, list | tuple):
-            waiting.extend(each)
+            pending.extend(each)
 
 
 class _EntryRef(weakref.ref[Entry]):
@@ -204,9 +204,9 @@ class Estimates:
     def of(self, entry: Entry) -> int:
         """Estimate the tokens of a message, an offered tool or the output schema."""
         known = self._known.get(id(entry))
-        return self._remembered(entry).tokens if known is None else known.tokens
+        return self._cached(entry).tokens if known is None else known.tokens
 
-    def _remembered(self, entry: Entry) -> _EntryRef:
+    def _cached(self, entry: Entry) -> _EntryRef:
         found = self._known.get(id(entry))
         if found is None:
             found = _EntryRef(entry, self._forget)
@@ -214,9 +214,9 @@ class Estimates:
             self._known[found.key] = found
         return found
 
-    def made(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
+    def cached_value(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
         """Return the result of `make` for a message, cached under `way`, since it is sent in many requests."""
-        known = self._remembered(message)
+        known = self._cached(message)
         derived = known.derived = {} if known.derived is None else known.derived
         if way not in derived:
             derived[way] = make()
@@ -239,9 +239,9 @@ class Estimates:
         output: OutputSchema | None = None,
     ) -> int:
         """Estimate the tokens of a request."""
-        return self._total_ordered(instruction, tuple(tools), output) + self._total_messages(list(messages))
+        return self._prefix_total(instruction, tuple(tools), output) + self._total_messages(list(messages))
 
-    def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
+    def _prefix_total(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
         """The tokens of everything before the conversation; cached, since it seldom changes between requests."""
         known, offered, wanted, tokens = self._ordered
         if known != instruction or offered != tools or wanted != output:
@@ -276,17 +276,17 @@ class Calibration:
         ordered, half = sorted(self.ratios), len(self.ratios) // 2
         return (ordered[half] + ordered[~half]) / 2 if ordered else 1.0
 
-    def learnt(self, estimated: int, reported: int) -> Calibration:
+    def updated(self, estimated: int, reported: int) -> Calibration:
         """The calibration after a request with `reported` input tokens; 0 means that the server reported nothing."""
         if estimated <= 0 or reported <= 0:
             return self
         ratio = min(max(reported / estimated, _LOWEST_RATIO), _HIGHEST_RATIO)
-        return Calibration((*self.ratios, ratio)[-_MOST_RATIOS:])
+        return Calibration((*self.ratios, ratio)[-_MAX_RATIOS:])
 
-    def counted(self, estimated: int) -> int:
+    def to_server(self, estimated: int) -> int:
         """Convert an estimate to the server's expected count."""
         return math.ceil(estimated * self.ratio)
 
-    def estimated(self, counted: int) -> int:
+    def to_estimate(self, counted: int) -> int:
         """Convert a count of the server to our estimate."""
         return math.floor(counted / self.ratio)

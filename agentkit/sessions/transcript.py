@@ -15,28 +15,28 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ModelError
 from agentkit.event_rendering import (
-    arguments_in,
     call_text,
     content_text,
     count_text,
-    cut,
-    hidden,
+    escape_invisible,
     is_shallow,
-    json_value,
+    parse_arguments,
+    parse_json,
     plan_text,
+    redact_stored,
     seconds_text,
     tokens_text,
-    visible,
+    truncate,
 )
 from agentkit.events import (
     Approved,
     FunctionStarted,
     HistoryGiven,
-    Milestone,
     RequestFailed,
     ResponseReceived,
     RunEnded,
     RunStarted,
+    StoredEvent,
     Summarised,
     ToolCallFinished,
     ToolCallPostponed,
@@ -53,7 +53,7 @@ from agentkit.messages import (
     UserMessage,
 )
 from agentkit.recording import PersonAsked
-from agentkit.redaction import redact_data, written_redactor
+from agentkit.redaction import redact_data, stored_text_redactor
 from agentkit.sessions.cassettes.entries import Entry, RecordedAnswer, RecordedEvent
 from agentkit.sessions.codec import decode_entry, encode_entry
 from agentkit.sessions.store import SessionEntry, SessionStore
@@ -67,7 +67,7 @@ class StoryMoment:
 
     at: float
     seconds: float
-    milestone: Milestone
+    event: StoredEvent
     request: Request | None = None
     new: Sequence[Message] = ()
 
@@ -141,8 +141,8 @@ class RunStory:
     @property
     def responses(self) -> list[Response]:
         """The model's responses, in order."""
-        milestones = (moment.milestone for moment in self.moments)
-        return [milestone.response for milestone in milestones if isinstance(milestone, ResponseReceived)]
+        events = (moment.event for moment in self.moments)
+        return [event.response for event in events if isinstance(event, ResponseReceived)]
 
     @property
     def usage(self) -> Usage:
@@ -150,7 +150,7 @@ class RunStory:
         usages = [response.usage for response in self.responses]
         usages += [story.result.usage for story in self.tool_calls if story.result is not None]
         usages += [story.spent for story in self.tool_calls]
-        usages += [moment.milestone.usage for moment in self.moments if isinstance(moment.milestone, Summarised)]
+        usages += [moment.event.usage for moment in self.moments if isinstance(moment.event, Summarised)]
         return reduce(add, usages, Usage())
 
     @property
@@ -183,8 +183,8 @@ class RunStory:
         self.steps.append(moment)
         self.asked = moment.request or self.asked
         self.reach(moment.at)
-        if isinstance(moment.milestone, ResponseReceived):
-            for call in moment.milestone.response.tool_calls:
+        if isinstance(moment.event, ResponseReceived):
+            for call in moment.event.response.tool_calls:
                 self.wishes.setdefault(call.id, call)
 
     def reach(self, at: float) -> None:
@@ -194,10 +194,10 @@ class RunStory:
 
 def stories_of(entries: Iterable[SessionEntry]) -> list[RunStory]:
     """Build the stories of a session's runs, in the order in which they began."""
-    return stories(RecordedEvent(entry.run, entry.at, entry.milestone) for entry in entries)
+    return build_stories(RecordedEvent(entry.run, entry.at, entry.event) for entry in entries)
 
 
-def stories(entries: Iterable[Entry]) -> list[RunStory]:
+def build_stories(entries: Iterable[Entry]) -> list[RunStory]:
     """Build the stories of all runs, and of the requests outside of runs, in the order in which they began."""
     entries = list(entries)
     events = [entry for entry in entries if isinstance(entry, RecordedEvent)]
@@ -207,8 +207,8 @@ def stories(entries: Iterable[Entry]) -> list[RunStory]:
     for entry in events:
         run = runs.setdefault(entry.run, RunStory(entry.run, inside=entry.inside, began=entry.at, ended=entry.at))
         asking = entry.asking
-        if asking is None and isinstance(entry.milestone, ResponseReceived):  # its call ids can have been changed
-            asking = by_answer.get(_content(entry.milestone.response))
+        if asking is None and isinstance(entry.event, ResponseReceived):  # its call ids can have been changed
+            asking = by_answer.get(_content(entry.event.response))
         _add_event(run, entry, asking)
         run.ended = max(run.ended, entry.at)
     waits = {asking.question.call.id: asking for asking in askings if isinstance(asking.question, PersonAsked)}
@@ -220,50 +220,50 @@ def stories(entries: Iterable[Entry]) -> list[RunStory]:
 
 
 def _add_event(run: RunStory, event: RecordedEvent, asking: RecordedAnswer | None) -> None:
-    """Add a milestone to its run's story."""
-    match event.milestone:
+    """Add a stored event to its run's story."""
+    match event.event:
         case RunStarted(agent, prompt):
             run.agent, run.prompt = agent, prompt
         case FunctionStarted():
-            description = event.milestone.describe()
+            description = event.event.describe()
             run.agent, run.prompt = description.title, description.text or None
         case RunEnded():
-            run.end = event.milestone
+            run.end = event.event
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
-            _add_call_event(run, event.milestone, event.at)
-        case milestone:
-            run.add(_moment(run, event.at, milestone, asking))
+            _add_call_event(run, event.event, event.at)
+        case other:
+            run.add(_moment(run, event.at, other, asking))
 
 
 def _add_call_event(
-    run: RunStory, milestone: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved, at: float
+    run: RunStory, event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved, at: float
 ) -> None:
-    """Add a milestone to the story of its call."""
-    match milestone:
+    """Add a stored event to the story of its call."""
+    match event:
         case Approved(call_id):
-            run.call_of(run.wishes.get(call_id) or ToolCall(call_id, "", ""), at).answers.append(milestone)
+            run.call_of(run.wishes.get(call_id) or ToolCall(call_id, "", ""), at).answers.append(event)
         case ToolCallStarted(call, decision):
             run.call_of(call, at).decision = decision
         case ToolCallPostponed(call, question, decision):
             story = run.call_of(call, at)
-            story.question, story.decision = question, story.decision if milestone.inner else decision or story.decision
-            story.spent += milestone.usage
-            if milestone.inner is not None:  # answers about a nested call belong to the story of the outer call
-                run.wishes[milestone.inner.id], story.inner[milestone.inner.id] = call, milestone.inner
+            story.question, story.decision = question, story.decision if event.inner else decision or story.decision
+            story.spent += event.usage
+            if event.inner is not None:  # answers about a nested call belong to the story of the outer call
+                run.wishes[event.inner.id], story.inner[event.inner.id] = call, event.inner
         case finished:
             story = run.call_of(finished.call, at - finished.result.seconds)
             story.call, story.result, story.ended = finished.call, finished.result, at
             run.reach(at)
 
 
-def _moment(run: RunStory, at: float, milestone: Milestone, asking: RecordedAnswer | None) -> StoryMoment:
-    """Build a step from a milestone; without a recorded request, its duration is the time since the previous step."""
+def _moment(run: RunStory, at: float, event: StoredEvent, asking: RecordedAnswer | None) -> StoryMoment:
+    """Build a step from an event; without a recorded request, its duration is the time since the previous step."""
     if asking is not None and isinstance(asking.question, Request):
-        return StoryMoment(at, asking.seconds, milestone, asking.question, _new(asking.question, run.asked))
-    if not isinstance(milestone, ResponseReceived):
-        return StoryMoment(at, 0.0, milestone)
+        return StoryMoment(at, asking.seconds, event, asking.question, _new(asking.question, run.asked))
+    if not isinstance(event, ResponseReceived):
+        return StoryMoment(at, 0.0, event)
     before = run.began if run.reached is None else run.reached
-    return StoryMoment(at, max(0.0, at - before), milestone)
+    return StoryMoment(at, max(0.0, at - before), event)
 
 
 def _end(step: StoryMoment | CallStory) -> float:
@@ -287,10 +287,10 @@ def _content(response: Response) -> _Content:
 def _outside(askings: Sequence[RecordedAnswer], events: Sequence[RecordedEvent]) -> RunStory:
     """Collect the questions that no run reports."""
     numbers = {entry.asking.number for entry in events if entry.asking is not None}
-    contents = {_content(entry.milestone.response) for entry in events if isinstance(entry.milestone, ResponseReceived)}
-    summaries = {entry.milestone.text for entry in events if isinstance(entry.milestone, Summarised)}
-    failures = {entry.milestone.error for entry in events if isinstance(entry.milestone, RequestFailed)}
-    calls = {entry.milestone.call.id for entry in events if isinstance(entry.milestone, ToolCallFinished)}
+    contents = {_content(entry.event.response) for entry in events if isinstance(entry.event, ResponseReceived)}
+    summaries = {entry.event.text for entry in events if isinstance(entry.event, Summarised)}
+    failures = {entry.event.error for entry in events if isinstance(entry.event, RequestFailed)}
+    calls = {entry.event.call.id for entry in events if isinstance(entry.event, ToolCallFinished)}
     loose = RunStory("")
     for asking in askings:
         match asking.answer:
@@ -313,7 +313,7 @@ Money = Callable[[Usage], str]
 """Renders a usage as money; callers without prices pass None."""
 OUTSIDE, ELSEWHERE, GIVEN = "Asked outside of a run", "Begun elsewhere", "Earlier conversation"
 
-_MOST_LEVELS = 12
+_MAX_LEVELS = 12
 """Values nested deeper are rendered on one line: indented, every line would start with many blanks."""
 
 
@@ -349,14 +349,14 @@ def readable(value: Any) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, indent=2 if is_shallow(value, _MOST_LEVELS) else None)
+        return json.dumps(value, ensure_ascii=False, indent=2 if is_shallow(value, _MAX_LEVELS) else None)
     except RecursionError:
         return "…"
 
 
 def content_of(text: str) -> dict[str, Any] | str:
     """Parse a tool's result: the fields of a JSON object, an indented JSON list, or the text."""
-    value = json_value(text)
+    value = parse_json(text)
     if isinstance(value, dict) and value:
         return value
     return readable(value) if isinstance(value, list) else text
@@ -365,7 +365,7 @@ def content_of(text: str) -> dict[str, Any] | str:
 def title(run: RunStory) -> str:
     """The heading of a run."""
     if not run.agent:
-        is_given = any(isinstance(moment.milestone, HistoryGiven) for moment in run.moments)
+        is_given = any(isinstance(moment.event, HistoryGiven) for moment in run.moments)
         return GIVEN if is_given else ELSEWHERE if run.id else OUTSIDE
     return f"{run.agent}, within a tool call" if run.inside else run.agent
 
@@ -385,20 +385,20 @@ def answers_text(story: CallStory) -> str:
     return answered if changed is None else f"{answered}, with other arguments: {changed}"
 
 
-_MOST_LINES = 12
-_MOST_LINE_CHARS = 160
+_MAX_LINES = 12
+_MAX_LINE_CHARS = 160
 _WIDTH = 88
 _MARKS = {Verdict.ALLOW: "✓", Verdict.ASK: "?", Verdict.DENY: "✗"}
 
 
 def session_text(name: str, entries: Iterable[SessionEntry]) -> str:
     """Render a session as text, with secrets redacted and terminal control characters removed."""
-    return visible(hidden(show_text(f"Session {name}".rstrip(), stories_of(without_secrets(entries)))))
+    return escape_invisible(redact_stored(show_text(f"Session {name}".rstrip(), stories_of(without_secrets(entries)))))
 
 
 def without_secrets(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
     """The entries of a session, redacted as in an export."""
-    redactor = written_redactor()
+    redactor = stored_text_redactor()
     return [decode_entry(redact_data(encode_entry(entry), redactor)) for entry in entries]
 
 
@@ -423,7 +423,7 @@ def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
     if run.end is not None and run.end.changes:
         yield ""
         yield "  Changes"
-        yield from (f"    {visible(line)}" for line in split_lines(run.end.changes))
+        yield from (f"    {escape_invisible(line)}" for line in split_lines(run.end.changes))
     yield from _foot(run, figures([run], [run], money))
 
 
@@ -438,13 +438,13 @@ def _foot(run: RunStory, sums: Sequence[str]) -> Iterator[str]:
 
 def _moment_lines(run: RunStory, moment: StoryMoment) -> Iterator[str]:
     offset = _offset(run, moment.began)
-    if not isinstance(moment.milestone, ResponseReceived):
-        description = moment.milestone.describe()
-        if not isinstance(moment.milestone, HistoryGiven):
+    if not isinstance(moment.event, ResponseReceived):
+        description = moment.event.describe()
+        if not isinstance(moment.event, HistoryGiven):
             yield f"{offset}{_name(description.title)}"
         yield from _block("          ", description.text)
         return
-    response = moment.milestone.response
+    response = moment.event.response
     tokens = tokens_text(response.usage)
     yield f"{offset}{_name(response.model) or 'the model'}  {seconds_text(moment.seconds)}  {tokens}"
     if not run.agent:
@@ -461,9 +461,9 @@ def _message(message: Message) -> str:
 
 def _call(run: RunStory, story: CallStory) -> Iterator[str]:
     yield f"{_offset(run, story.began)}{_name(story.call.name)}  {seconds_text(story.seconds)}"
-    named = plan_text(story.call) or arguments_in(story.call.arguments)
+    named = plan_text(story.call) or parse_arguments(story.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
-        yield from _shortened(f"          {_name(name)}: " if name else "          ", readable(value))
+        yield from _truncated_block(f"          {_name(name)}: " if name else "          ", readable(value))
     decision = story.judgment
     if decision is not None:
         yield from _block(
@@ -477,12 +477,12 @@ def _call(run: RunStory, story: CallStory) -> Iterator[str]:
 
 def _result(result: ToolResult) -> Iterator[str]:
     if result.error is not None:
-        yield from _shortened("        ✗ ", result.error)
+        yield from _truncated_block("        ✗ ", result.error)
         return
     content = content_of(result.content)
     for place, (name, value) in enumerate(content.items() if isinstance(content, dict) else [("", content)]):
         mark = " " if place else "→"
-        yield from _shortened(f"        {mark} {_name(name)}: " if name else f"        {mark} ", readable(value))
+        yield from _truncated_block(f"        {mark} {_name(name)}: " if name else f"        {mark} ", readable(value))
 
 
 def _offset(run: RunStory, at: float) -> str:
@@ -491,21 +491,21 @@ def _offset(run: RunStory, at: float) -> str:
 
 def _name(written: str) -> str:
     """Render an untrusted name (from a model, a tool or a file) on one line, so that it cannot fake further output."""
-    return cut(" ".join(written.split()), _MOST_LINE_CHARS)
+    return truncate(" ".join(written.split()), _MAX_LINE_CHARS)
 
 
 def _block(prefix: str, text: str) -> Iterator[str]:
     """Render a text after a prefix, with further lines aligned below it."""
     for number, line in enumerate(split_lines(text)):
-        yield f"{' ' * len(prefix) if number else prefix}{visible(line)}".rstrip()
+        yield f"{' ' * len(prefix) if number else prefix}{escape_invisible(line)}".rstrip()
 
 
-def _shortened(prefix: str, text: str) -> Iterator[str]:
+def _truncated_block(prefix: str, text: str) -> Iterator[str]:
     """Render the input or output of a call as a block with a limited number and length of lines."""
     lines = split_lines(text)
-    yield from _block(prefix, "\n".join(cut(line, _MOST_LINE_CHARS) for line in lines[:_MOST_LINES]))
-    if len(lines) > _MOST_LINES:
-        yield f"{' ' * len(prefix)}… {count_text(len(lines) - _MOST_LINES, 'more line')}"
+    yield from _block(prefix, "\n".join(truncate(line, _MAX_LINE_CHARS) for line in lines[:_MAX_LINES]))
+    if len(lines) > _MAX_LINES:
+        yield f"{' ' * len(prefix)}… {count_text(len(lines) - _MAX_LINES, 'more line')}"
 
 
 _MAX_TITLE_CHARS = 80
@@ -530,7 +530,7 @@ def title_of(name: str, entries: Sequence[SessionEntry]) -> str:
     if found is None:
         return name
     prompt = next((text for entry in entries for text in _prompts(entry)), "")
-    title = cut(" ".join(prompt.split()), _MAX_TITLE_CHARS) or name
+    title = truncate(" ".join(prompt.split()), _MAX_TITLE_CHARS) or name
     return f"{title} ({found[1]})" if found[1] else title
 
 
@@ -552,7 +552,7 @@ def search_sessions(store: SessionStore, query: str, most: int = 50) -> Iterator
 
 
 def _prompts(entry: SessionEntry) -> Iterator[str]:
-    match entry.milestone:
+    match entry.event:
         case RunStarted(prompt=prompt):
             yield content_text(prompt)
         case HistoryGiven(messages):
@@ -561,7 +561,7 @@ def _prompts(entry: SessionEntry) -> Iterator[str]:
 
 def _texts(entry: SessionEntry) -> Iterator[str]:
     yield from _prompts(entry)
-    match entry.milestone:
+    match entry.event:
         case ResponseReceived(response):
             yield response.text
         case ToolCallFinished(call, result):

@@ -15,12 +15,12 @@ from agentkit.messages import AssistantMessage, Response, ToolCall
 from agentkit.testing.scripted_llm import (
     LINE_USAGE,
     VECTOR_LENGTH,
-    Saying,
+    ModelAnswer,
+    count_words,
     describe,
-    pieces,
-    response_of,
-    vector_of,
-    words_in,
+    deterministic_vector,
+    split_words,
+    to_response,
 )
 from agentkit.usage import Usage
 
@@ -65,9 +65,9 @@ class RecordedRequest:
     @property
     def question(self) -> str:
         """The address and the last message, for a readable error."""
-        asked = self.json if isinstance(self.json, dict) else {}
-        said = asked.get("messages") or asked.get("input") or asked.get("contents") or ""
-        last = said[-1] if isinstance(said, list) else said
+        body = self.json if isinstance(self.json, dict) else {}
+        messages = body.get("messages") or body.get("input") or body.get("contents") or ""
+        last = messages[-1] if isinstance(messages, list) else messages
         return f"{self.method} {self.path} {json.dumps(last, ensure_ascii=False)}"
 
 
@@ -126,20 +126,20 @@ class ScriptedAnswer:
     filtered: bool = False
 
     def __str__(self) -> str:
-        said = f"refuses: {self.refusal!r}" if self.refusal else describe(self.response)
-        return f"{said}, filtered" if self.filtered else said
+        answered = f"refuses: {self.refusal!r}" if self.refusal else describe(self.response)
+        return f"{answered}, filtered" if self.filtered else answered
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
     """Bytes that are sent unchanged, in any protocol."""
 
-    pieces: tuple[bytes, ...]
+    chunks: tuple[bytes, ...]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.status} {b''.join(self.pieces)!r}"
+        return f"{self.status} {b''.join(self.chunks)!r}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,13 +159,13 @@ class ScriptedReply:
         return f"Reply({self.content}, {self.ending})"
 
 
-ServerLine = Saying | ScriptedReply | Callable[[RecordedRequest], "ServerLine"]
+ServerLine = ModelAnswer | ScriptedReply | Callable[[RecordedRequest], "ServerLine"]
 """A line of a FakeServer."""
 
 
-def reply_of(line: object) -> ScriptedReply:
+def to_reply(line: object) -> ScriptedReply:
     """Convert a line to a reply. Raises TypeError if the line is invalid."""
-    return line if isinstance(line, ScriptedReply) else ScriptedReply(ScriptedAnswer(response_of(line)))
+    return line if isinstance(line, ScriptedReply) else ScriptedReply(ScriptedAnswer(to_response(line)))
 
 
 def refuse(reason: str) -> ScriptedReply:
@@ -222,7 +222,7 @@ def raw(
 
 def slow(line: ServerLine, *, before_seconds: float = 0.0, between_seconds: float = 0.0) -> ScriptedReply:
     """The line, delayed before the first byte and between the chunks of the body."""
-    return replace(reply_of(line), delay_seconds=before_seconds, pause_seconds=between_seconds)
+    return replace(to_reply(line), delay_seconds=before_seconds, pause_seconds=between_seconds)
 
 
 def cut(line: ServerLine, *, after: int | None = None) -> ScriptedReply:
@@ -230,14 +230,14 @@ def cut(line: ServerLine, *, after: int | None = None) -> ScriptedReply:
 
     `after` is the number of deltas that are sent, all of them by default. A JSON answer is cut in the middle.
     """
-    return replace(reply_of(line), ending="cut", after=after)
+    return replace(to_reply(line), ending="cut", after=after)
 
 
 def drop(line: ServerLine | None = None, *, after: int | None = None) -> ScriptedReply:
     """Close the connection: without a response, or in the middle of a line's body, after `after` deltas."""
     if line is None:
         return ScriptedReply(Raw(()), ending="silent")
-    return replace(reply_of(line), ending="dropped", after=after)
+    return replace(to_reply(line), ending="dropped", after=after)
 
 
 _HARMLESS = {
@@ -262,7 +262,7 @@ def completion(answer: ScriptedAnswer, request: RecordedRequest, number: int) ->
     choice = {"index": 0, "message": body, "logprobs": None, "finish_reason": _finish_reason(answer)}
     if request.is_azure:
         choice["content_filter_results"] = _HARMLESS
-    shared = _shared(answer, request, number, "chat.completion")
+    shared = _common_fields(answer, request, number, "chat.completion")
     return {**shared, "choices": [choice], **_prompt_filter(request), **_chat_usage(answer.response.usage)}
 
 
@@ -270,7 +270,7 @@ def chunks(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Ite
     """The chunks of a streamed answer: role, deltas, finish reason, and usage if requested."""
     options, usage = request.json.get("stream_options"), answer.response.usage
     wants_usage = bool(options and options.get("include_usage")) and not usage.unreported
-    shared = _shared(answer, request, number, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
+    shared = _common_fields(answer, request, number, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
     if request.is_azure:
         yield {**shared, "id": "", "model": "", "choices": [], **_prompt_filter(request)}
     for delta in _chat_deltas(answer):
@@ -292,12 +292,12 @@ def _chat_deltas(answer: ScriptedAnswer) -> Iterator[dict[str, Any]]:
     only_calls = message.tool_calls and not message.text
     yield {"role": "assistant", "content": None if only_calls else "", "refusal": None, **message.extra}
     for name, text in _texts(message, answer.refusal).items():
-        for piece in pieces(text):
+        for piece in split_words(text):
             yield {name: piece}
     for index, call in enumerate(message.tool_calls):
         whole = _tool_call(call)
         yield {"tool_calls": [{"index": index, **whole, "function": {"name": call.name, "arguments": ""}}]}
-        for piece in pieces(call.arguments):
+        for piece in split_words(call.arguments):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
@@ -314,7 +314,7 @@ def _finish_reason(answer: ScriptedAnswer) -> str:
     return "content_filter" if answer.filtered else answer.response.finish_reason
 
 
-def _shared(answer: ScriptedAnswer, request: RecordedRequest, number: int, kind: str) -> dict[str, Any]:
+def _common_fields(answer: ScriptedAnswer, request: RecordedRequest, number: int, kind: str) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{number}",
         "object": kind,
@@ -351,7 +351,7 @@ def _chat_usage(usage: Usage) -> dict[str, Any]:
 
 MessagesEvent = dict[str, Any]
 
-_FINISHED = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
+_STOP_REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
 
 
 def message(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> dict[str, Any]:
@@ -364,7 +364,7 @@ def message(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> di
         "role": "assistant",
         "model": answer.response.model or request.model,
         "content": _blocks(answer, number),
-        "stop_reason": "refusal" if is_refused else _FINISHED[answer.response.finish_reason],
+        "stop_reason": "refusal" if is_refused else _STOP_REASONS[answer.response.finish_reason],
         "stop_sequence": None,
         "stop_details": details if is_refused else None,
         "usage": _messages_usage(answer.response.usage),
@@ -375,14 +375,14 @@ def messages_events(answer: ScriptedAnswer, request: RecordedRequest, number: in
     """The events of a streamed answer, from `message_start` to `message_stop`."""
     whole = message(answer, request, number)
     stop = {name: whole[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
-    begun = {**whole, **dict.fromkeys(stop), "content": []}
-    yield {"type": "message_start", "message": begun}
+    start = {**whole, **dict.fromkeys(stop), "content": []}
+    yield {"type": "message_start", "message": start}
     yield {"type": "ping"}
     calls = iter(answer.response.tool_calls)
     for index, block in enumerate(whole["content"]):
-        written = next(calls).arguments if block["type"] == "tool_use" else ""
+        arguments = next(calls).arguments if block["type"] == "tool_use" else ""
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **_EMPTY[block["type"]]}}
-        for delta in _messages_deltas(block, written):
+        for delta in _messages_deltas(block, arguments):
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     yield {"type": "message_delta", "delta": stop, "usage": whole["usage"]}
@@ -403,14 +403,14 @@ _EMPTY: Mapping[str, Mapping[str, Any]] = {
 
 
 def _blocks(answer: ScriptedAnswer, number: int) -> list[dict[str, Any]]:
-    said, usage = answer.response.message, answer.response.usage
+    answered, usage = answer.response.message, answer.response.usage
     blocks: list[dict[str, Any]] = []
-    if said.reasoning or usage.reasoning_tokens:
+    if answered.reasoning or usage.reasoning_tokens:
         signature = b64encode(f"signature {number}".encode()).decode("ascii")
-        blocks.append({"type": "thinking", "thinking": said.reasoning, "signature": signature})
-    if said.text:
-        blocks.append({"type": "text", "text": said.text, "citations": None})
-    return blocks + [_call_block(call) for call in said.tool_calls]
+        blocks.append({"type": "thinking", "thinking": answered.reasoning, "signature": signature})
+    if answered.text:
+        blocks.append({"type": "text", "text": answered.text, "citations": None})
+    return blocks + [_call_block(call) for call in answered.tool_calls]
 
 
 def _call_block(call: ToolCall) -> dict[str, Any]:
@@ -425,16 +425,16 @@ def _input(arguments: str) -> object:
         return arguments
 
 
-def _messages_deltas(block: Mapping[str, Any], written: str) -> Iterator[dict[str, Any]]:
+def _messages_deltas(block: Mapping[str, Any], arguments: str) -> Iterator[dict[str, Any]]:
     """Yield the deltas of a block; the arguments of a call are sent as written."""
     match block["type"]:
         case "text":
-            yield from ({"type": "text_delta", "text": piece} for piece in pieces(block["text"]))
+            yield from ({"type": "text_delta", "text": piece} for piece in split_words(block["text"]))
         case "thinking":
-            yield from ({"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"]))
+            yield from ({"type": "thinking_delta", "thinking": piece} for piece in split_words(block["thinking"]))
             yield {"type": "signature_delta", "signature": block["signature"]}
         case _:
-            yield from ({"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces(written)))
+            yield from ({"type": "input_json_delta", "partial_json": piece} for piece in ("", *split_words(arguments)))
 
 
 def _messages_usage(usage: Usage) -> dict[str, Any] | None:
@@ -450,7 +450,7 @@ def _messages_usage(usage: Usage) -> dict[str, Any] | None:
     }
 
 
-_ECHOED: Mapping[str, Any] = {
+_ECHOED_SETTINGS: Mapping[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},
@@ -499,8 +499,12 @@ def _events(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> It
     yield {"type": "response.created", "response": unfinished}
     yield {"type": "response.in_progress", "response": unfinished}
     for index, item in enumerate(whole["output"]):
-        begun = {**item, "status": "in_progress", **{name: type(item[name])() for name in _GROWING[item["type"]]}}
-        yield {"type": "response.output_item.added", "output_index": index, "item": begun}
+        start = {
+            **item,
+            "status": "in_progress",
+            **{name: type(item[name])() for name in _EMPTY_AT_START[item["type"]]},
+        }
+        yield {"type": "response.output_item.added", "output_index": index, "item": start}
         for event in _ITEM_EVENTS[item["type"]](item):
             yield {"item_id": item["id"], "output_index": index, **event}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
@@ -511,7 +515,7 @@ def _reasoning_events(item: Mapping[str, Any]) -> Iterator[ResponsesEvent]:
     for at, part in enumerate(item["summary"]):
         place = {"summary_index": at}
         yield {"type": "response.reasoning_summary_part.added", **place, "part": {**part, "text": ""}}
-        for piece in pieces(part["text"]):
+        for piece in split_words(part["text"]):
             yield {"type": "response.reasoning_summary_text.delta", **place, "delta": piece}
         yield {"type": "response.reasoning_summary_text.done", **place, "text": part["text"]}
         yield {"type": "response.reasoning_summary_part.done", **place, "part": part}
@@ -523,20 +527,20 @@ def _message_events(item: Mapping[str, Any]) -> Iterator[ResponsesEvent]:
         place: ResponsesEvent = {"content_index": at} | ({"logprobs": []} if field == "text" else {})
         kind = f"response.{part['type']}"
         yield {"type": "response.content_part.added", "content_index": at, "part": {**part, field: ""}}
-        for piece in pieces(part[field]):
+        for piece in split_words(part[field]):
             yield {"type": f"{kind}.delta", **place, "delta": piece}
         yield {"type": f"{kind}.done", **place, field: part[field]}
         yield {"type": "response.content_part.done", "content_index": at, "part": part}
 
 
 def _call_events(item: Mapping[str, Any]) -> Iterator[ResponsesEvent]:
-    for piece in pieces(item["arguments"]):
+    for piece in split_words(item["arguments"]):
         yield {"type": "response.function_call_arguments.delta", "delta": piece}
     yield {"type": "response.function_call_arguments.done", "name": item["name"], "arguments": item["arguments"]}
 
 
 _ITEM_EVENTS = {"reasoning": _reasoning_events, "message": _message_events, "function_call": _call_events}
-_GROWING = {"reasoning": ("summary",), "message": ("content",), "function_call": ("arguments",)}
+_EMPTY_AT_START = {"reasoning": ("summary",), "message": ("content",), "function_call": ("arguments",)}
 """The fields of an item that are empty in its start event."""
 
 
@@ -602,7 +606,7 @@ def _unfinished(answer: ScriptedAnswer, request: RecordedRequest, number: int) -
         "output": [],
         "usage": None,
         "user": None,
-        **{name: request.json.get(name, default) for name, default in _ECHOED.items()},
+        **{name: request.json.get(name, default) for name, default in _ECHOED_SETTINGS.items()},
     }
 
 
@@ -627,7 +631,7 @@ def gemini_body(answer: ScriptedAnswer, request: RecordedRequest, number: int) -
 def gemini_chunks(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Iterator[dict[str, Any]]:
     """The chunks of a streamed answer in Gemini's protocol: whole responses with the next parts."""
     for part in _gemini_parts(answer, number):
-        texts = pieces(part["text"]) if "text" in part else []
+        texts = split_words(part["text"]) if "text" in part else []
         for piece in texts:
             yield _gemini_chunk(answer, request, number, [{**part, "text": piece}], is_last=False)
         if not texts:
@@ -688,7 +692,7 @@ PATH = "/embeddings"
 _MAX_TEXTS = 2_048
 
 
-def reply_with_vectors(request: RecordedRequest) -> ScriptedReply:
+def embeddings_reply(request: RecordedRequest) -> ScriptedReply:
     """Embed the texts in a request, or return an error if the request is invalid."""
     import json
 
@@ -697,8 +701,10 @@ def reply_with_vectors(request: RecordedRequest) -> ScriptedReply:
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
         return fail(400, "'$.input' is invalid. Please check the API reference.", parameter="input")
     if len(texts) > _MAX_TEXTS:
-        said = f"Invalid 'input': array too long. Expected at most {_MAX_TEXTS} entries, but got {len(texts)} instead."
-        return fail(400, said, code="array_above_max_length", parameter="input")
+        answered = (
+            f"Invalid 'input': array too long. Expected at most {_MAX_TEXTS} entries, but got {len(texts)} instead."
+        )
+        return fail(400, answered, code="array_above_max_length", parameter="input")
     length = request.json.get("dimensions", VECTOR_LENGTH)
     if not isinstance(length, int) or length < 1:
         return fail(400, f"Invalid value for 'dimensions' = {length}. Must be 1 or more.", parameter="dimensions")
@@ -708,15 +714,15 @@ def reply_with_vectors(request: RecordedRequest) -> ScriptedReply:
 
 def _answer(texts: list[str], length: int, request: RecordedRequest) -> Mapping[str, Any]:
     is_packed = request.json.get("encoding_format") == "base64"
-    vectors = [vector_of(text, length) for text in texts]
+    vectors = [deterministic_vector(text, length) for text in texts]
     data = [
-        {"object": "embedding", "index": index, "embedding": _packed(vector) if is_packed else vector}
+        {"object": "embedding", "index": index, "embedding": _pack(vector) if is_packed else vector}
         for index, vector in enumerate(vectors)
     ]
-    tokens = sum(map(words_in, texts))
+    tokens = sum(map(count_words, texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": request.model, "usage": usage}
 
 
-def _packed(vector: list[float]) -> str:
+def _pack(vector: list[float]) -> str:
     return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

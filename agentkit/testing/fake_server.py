@@ -21,19 +21,19 @@ from agentkit.testing.fake_responses import (
     ScriptedAnswer,
     ScriptedReply,
     ServerLine,
+    embeddings_reply,
     fail,
     read_request,
-    reply_of,
-    reply_with_vectors,
+    to_reply,
 )
-from agentkit.testing.request_rules import Receiver, faults
+from agentkit.testing.request_rules import Receiver, violations
 from agentkit.testing.scripted_llm import Script, ScriptError, is_function, resolve, with_call_ids
 
 _EVENT_STREAM = "text/event-stream"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-class _Piece(NamedTuple):
+class _BodyPart(NamedTuple):
     """A part of a body that is sent at once; `is_delta` marks a part of the answer."""
 
     data: bytes
@@ -75,16 +75,16 @@ _PROTOCOLS = {
 class Delivery:
     """The chunks to send over a connection, with the delays in seconds before the first and between all.
 
-    `ends_well` says whether the connection can be reused.
+    `is_complete` says whether the connection can be reused.
     """
 
-    pieces: tuple[bytes, ...]
+    chunks: tuple[bytes, ...]
     delay_seconds: float = 0.0
     pause_seconds: float = 0.0
-    ends_well: bool = True
+    is_complete: bool = True
 
 
-def objection(request: RecordedRequest) -> ScriptedReply | None:
+def request_error(request: RecordedRequest) -> ScriptedReply | None:
     """The error response to a request for an unknown URL or with an invalid body; None if it is valid."""
     if request.method != "POST" or not request.path.endswith((*_PROTOCOLS, PATH)):
         return fail(404, f"Unknown request URL: {request.method} {request.path}", code="unknown_url")
@@ -96,20 +96,20 @@ def objection(request: RecordedRequest) -> ScriptedReply | None:
 def deliver(reply: ScriptedReply, request: RecordedRequest, number: int) -> Delivery:
     """Serialise `reply` as the response to request `number`, counted from 1."""
     if reply.ending == "silent":
-        return Delivery((), reply.delay_seconds, ends_well=False)
+        return Delivery((), reply.delay_seconds, is_complete=False)
     content = reply.content
     status, headers = (content.status, content.headers) if isinstance(content, Raw) else (200, _headers(request))
     pieces = list(_body(content, request, number))
-    kept = pieces if reply.ending == "whole" else _before_the_end(pieces, reply.after)
-    data = [piece.data for piece in kept]
-    ends_well = reply.ending != "dropped"
+    sent = pieces if reply.ending == "whole" else _truncate(pieces, reply.after)
+    data = [piece.data for piece in sent]
+    is_complete = reply.ending != "dropped"
     if headers.get("Content-Type", "").startswith(_EVENT_STREAM):
-        framing, body = "Transfer-Encoding: chunked", _in_chunks(data, ends_well=ends_well)
+        framing, body = "Transfer-Encoding: chunked", _chunked_encoding(data, is_complete=is_complete)
     else:
-        promised = pieces if reply.ending == "dropped" else kept
-        framing, body = f"Content-Length: {sum(len(piece.data) for piece in promised)}", data
+        announced = pieces if reply.ending == "dropped" else sent
+        framing, body = f"Content-Length: {sum(len(piece.data) for piece in announced)}", data
     head = _head(status, {"X-Request-Id": f"req_{number}", **headers}, framing)
-    return Delivery((head, *body), reply.delay_seconds, reply.pause_seconds, ends_well)
+    return Delivery((head, *body), reply.delay_seconds, reply.pause_seconds, is_complete)
 
 
 def _protocol(request: RecordedRequest) -> _Protocol:
@@ -126,42 +126,42 @@ def _headers(request: RecordedRequest) -> dict[str, str]:
     return {"Content-Type": _EVENT_STREAM if request.is_streamed else "application/json"}
 
 
-def _body(content: ScriptedAnswer | Raw, request: RecordedRequest, number: int) -> Iterator[_Piece]:
+def _body(content: ScriptedAnswer | Raw, request: RecordedRequest, number: int) -> Iterator[_BodyPart]:
     if isinstance(content, Raw):
-        return (_Piece(piece, is_delta=True) for piece in content.pieces)
+        return (_BodyPart(piece, is_delta=True) for piece in content.chunks)
     protocol = _protocol(request)
     answer = replace(content, response=with_call_ids(content.response, number))
     if request.is_streamed:
         return _events(protocol, answer, request, number)
-    return _halves(_json(protocol.whole(answer, request, number)))
+    return _split_in_half(_json(protocol.whole(answer, request, number)))
 
 
-def _events(protocol: _Protocol, answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Iterator[_Piece]:
+def _events(protocol: _Protocol, answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Iterator[_BodyPart]:
     for event in protocol.streamed(answer, request, number):
         name = protocol.event_name.format_map(event).encode()
-        yield _Piece(name + b"data: " + _json(event) + b"\n\n", protocol.is_delta(event))
-    yield from (_Piece(data, is_delta=False) for data in protocol.last)
+        yield _BodyPart(name + b"data: " + _json(event) + b"\n\n", protocol.is_delta(event))
+    yield from (_BodyPart(data, is_delta=False) for data in protocol.last)
 
 
-def _halves(body: bytes) -> Iterator[_Piece]:
+def _split_in_half(body: bytes) -> Iterator[_BodyPart]:
     middle = len(body) // 2
-    yield _Piece(body[:middle], is_delta=True)
-    yield _Piece(body[middle:], is_delta=False)
+    yield _BodyPart(body[:middle], is_delta=True)
+    yield _BodyPart(body[middle:], is_delta=False)
 
 
-def _before_the_end(pieces: list[_Piece], after: int | None) -> list[_Piece]:
+def _truncate(pieces: list[_BodyPart], after: int | None) -> list[_BodyPart]:
     """The pieces up to delta number `after`, or up to the first delta if `after` is 0."""
     deltas = [at for at, piece in enumerate(pieces) if piece.is_delta]
     if not deltas:
         return pieces[:1]
-    wanted = deltas[:after]
-    return pieces[: wanted[-1] + 1] if wanted else pieces[: deltas[0]]
+    sent = deltas[:after]
+    return pieces[: sent[-1] + 1] if sent else pieces[: deltas[0]]
 
 
-def _in_chunks(data: list[bytes], *, ends_well: bool) -> list[bytes]:
+def _chunked_encoding(data: list[bytes], *, is_complete: bool) -> list[bytes]:
     """Apply chunked transfer encoding, with the final chunk if the body ends well."""
     chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in data if piece]
-    return [*chunks, b"0\r\n\r\n"] if ends_well else chunks
+    return [*chunks, b"0\r\n\r\n"] if is_complete else chunks
 
 
 def _head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
@@ -208,8 +208,8 @@ class FakeServer:
         self.refusals: list[str] = []
         self._rules = rules
         self._script = _script(lines, repeat=repeat)
-        self._of_vectors = _script(embeddings, repeat=False)
-        self._objections: list[Exception] = []
+        self._embedding_script = _script(embeddings, repeat=False)
+        self._errors: list[Exception] = []
         self._connections: dict[socket.socket, Thread] = {}
         self._lock = Lock()
         self._closing = Event()
@@ -259,10 +259,10 @@ class FakeServer:
 
     def done(self) -> None:
         """Raise ScriptError if lines are unused, a request found no line, or a scripted function raised."""
-        if self._objections:
-            raise ScriptError(str(self._objections[0])) from self._objections[0]
+        if self._errors:
+            raise ScriptError(str(self._errors[0])) from self._errors[0]
         self._script.done()
-        self._of_vectors.done()
+        self._embedding_script.done()
 
     def __enter__(self) -> Self:
         self.start()
@@ -303,27 +303,27 @@ class FakeServer:
             return False
         if request is None:
             return False
-        delivery = self._delivery(request)
+        delivery = self._next_delivery(request)
         self._send(connection, delivery)
-        return delivery.ends_well and request.keeps_alive
+        return delivery.is_complete and request.keeps_alive
 
-    def _delivery(self, request: RecordedRequest) -> Delivery:
+    def _next_delivery(self, request: RecordedRequest) -> Delivery:
         """Serialise the next line. Script errors are sent to the client, and raised again by `done`."""
-        unscripted = objection(request) or self._refusal(request)
-        if unscripted is not None:
+        error_reply = request_error(request) or self._refusal(request)
+        if error_reply is not None:
             self.requests.append(request)
-            return deliver(unscripted, request, 0)
+            return deliver(error_reply, request, 0)
         try:
             number, line = self._line(request)
-            return deliver(reply_of(resolve(line, request)), request, number)
+            return deliver(to_reply(resolve(line, request)), request, number)
         except Exception as error:  # noqa: BLE001 - a scripted function is the user's; its error is sent to the client
-            self._objections.append(error)
-            told = fail(500, f"{type(error).__name__}: {error}", code="script", headers=_DO_NOT_RETRY)
-            return deliver(told, request, 0)
+            self._errors.append(error)
+            reply = fail(500, f"{type(error).__name__}: {error}", code="script", headers=_DO_NOT_RETRY)
+            return deliver(reply, request, 0)
 
     def _refusal(self, request: RecordedRequest) -> ScriptedReply | None:
         """The error response to a request that breaks the rules of the server; None if it is accepted."""
-        broken = faults(self._rules, request.json) if self._rules and not request.path.endswith(PATH) else []
+        broken = violations(self._rules, request.json) if self._rules and not request.path.endswith(PATH) else []
         self.refusals += broken
         return fail(400, broken[0]) if broken else None
 
@@ -333,12 +333,12 @@ class FakeServer:
             return self._script.take(request)
         self.requests.append(request)
         with suppress(ScriptError):
-            return self._of_vectors.take(request)
-        return len(self.requests), reply_with_vectors
+            return self._embedding_script.take(request)
+        return len(self.requests), embeddings_reply
 
     def _send(self, connection: socket.socket, delivery: Delivery) -> None:
         self._wait(delivery.delay_seconds)
-        for position, piece in enumerate(delivery.pieces):
+        for position, piece in enumerate(delivery.chunks):
             self._wait(delivery.pause_seconds if position else 0)
             connection.sendall(piece)
 
@@ -349,5 +349,5 @@ class FakeServer:
 
 
 def _script(lines: Sequence[ServerLine], *, repeat: bool) -> Script[RecordedRequest, object]:
-    prepared = [line if is_function(line) else reply_of(line) for line in lines]
+    prepared = [line if is_function(line) else to_reply(line) for line in lines]
     return Script(prepared, lambda asked: asked.question, repeat=repeat)

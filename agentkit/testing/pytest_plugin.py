@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _NAME = "cassette"
 _FOLDER = "cassettes"
-_ENDING = ".cassette"
+_SUFFIX = ".cassette"
 _PLAIN_NAME = re.compile(r"[a-z0-9_.]+")
-_MOST_NAME_CHARS = 120
+_MAX_NAME_CHARS = 120
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -72,13 +72,13 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
 
     from agentkit.errors import SessionError
     from agentkit.recording import active
-    from agentkit.testing.scripted_llm import opened
+    from agentkit.testing.scripted_llm import open_cassette
 
     try:
-        tape = opened(_path(request.node), request.config.getoption("--record"))
+        tape = open_cassette(_path(request.node), request.config.getoption("--record"))
     except SessionError as error:  # the error text is sufficient: the traceback contains no code of the test
         pytest.fail(str(error), pytrace=False)
-    request.node.obj = _within(tape, request.node.obj)
+    request.node.obj = _with_recording(tape, request.node.obj)
     try:
         with active(tape):  # for fixtures that are set up later
             yield tape
@@ -89,38 +89,38 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
 def _path(test: Any) -> Path:
     """The path of a test's cassette."""
     marker = test.get_closest_marker(_NAME)
-    named = str(marker.args[0]) if marker and marker.args else _own_name(test)
-    return Path(test.path).parent / _FOLDER / f"{named.removesuffix(_ENDING)}{_ENDING}"
+    name = str(marker.args[0]) if marker and marker.args else _unique_name(test)
+    return Path(test.path).parent / _FOLDER / f"{name.removesuffix(_SUFFIX)}{_SUFFIX}"
 
 
-def _own_name(test: Any) -> str:
+def _unique_name(test: Any) -> str:
     """A unique name within the folder, from file, class and test name.
 
     A name that was shortened or had characters replaced ends in a hash of the full name.
     """
     within = test.nodeid.partition("::")[2]
-    whole = f"{Path(test.path).stem}.{within.replace('::', '.')}"
-    if len(whole) <= _MOST_NAME_CHARS and _PLAIN_NAME.fullmatch(whole):
-        return whole
+    full_name = f"{Path(test.path).stem}.{within.replace('::', '.')}"
+    if len(full_name) <= _MAX_NAME_CHARS and _PLAIN_NAME.fullmatch(full_name):
+        return full_name
     from hashlib import sha256
 
-    own = sha256(f"{Path(test.path).name}::{within}".encode("utf-8", "backslashreplace")).hexdigest()[:10]
-    readable = re.sub(r"[^a-zA-Z0-9_.]+", "_", whole)[:_MOST_NAME_CHARS].strip("_.")
-    return f"{readable}-{own}"
+    digest = sha256(f"{Path(test.path).name}::{within}".encode("utf-8", "backslashreplace")).hexdigest()[:10]
+    readable = re.sub(r"[^a-zA-Z0-9_.]+", "_", full_name)[:_MAX_NAME_CHARS].strip("_.")
+    return f"{readable}-{digest}"
 
 
-def _within(tape: Recorder | Player, test: Callable[..., Any]) -> Callable[..., Any]:
+def _with_recording(tape: Recorder | Player, test: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the test with the recorder or player, because an async test does not run in the fixture's context."""
-    from agentkit.testing.scripted_llm import running
+    from agentkit.testing.scripted_llm import activated
 
     @wraps(test)
     def run(*arguments: Any, **named: Any) -> Any:
-        with running(tape):
+        with activated(tape):
             return test(*arguments, **named)
 
     @wraps(test)
     async def arun(*arguments: Any, **named: Any) -> Any:
-        with running(tape):
+        with activated(tape):
             return await test(*arguments, **named)
 
     return arun if inspect.iscoroutinefunction(test) else run

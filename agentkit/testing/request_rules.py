@@ -32,14 +32,14 @@ Body = Mapping[str, Any]
 _Rule = Callable[[Body], Iterator[str]]
 
 _TOOL_NAME = r"[a-zA-Z0-9_-]{1,64}"
-_DESCRIPTION_CHARS, _CALL_ID_CHARS, _DEEPEST = 1_024, 64, 10
+_DESCRIPTION_CHARS, _CALL_ID_CHARS, _MAX_DEPTH = 1_024, 64, 10
 _MAX_CHOICES, _MANY_CHOICES, _CHOICE_CHARS, _NAME_CHARS = 1_000, 250, 15_000, 120_000
 _KEYWORDS_OF_SCHEMAS = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 _LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS_OF_SCHEMAS = ("properties", "$defs", "definitions", "patternProperties")
 
 
-def faults(receiver: Receiver, body: Any) -> list[str]:
+def violations(receiver: Receiver, body: Any) -> list[str]:
     """The rules of a receiver that a request body breaks, as its server would state them; empty if it is accepted."""
     return [fault for rule in _RULES[receiver] for fault in rule(body)]
 
@@ -48,35 +48,35 @@ _Checks = list[tuple[object, str]]
 """Conditions that must not hold, with the fault that each means."""
 
 
-def _failed(checks: _Checks) -> Iterator[str]:
+def _broken_rules(checks: _Checks) -> Iterator[str]:
     return (fault for is_broken, fault in checks if is_broken)
 
 
-def _nodes(schema: Any, path: str = "") -> Iterator[tuple[str, Body]]:
+def _subschemas(schema: Any, path: str = "") -> Iterator[tuple[str, Body]]:
     """Yield every schema inside a schema with its path."""
     if not isinstance(schema, dict):
         return
     yield path, schema
     for key in _KEYWORDS_OF_SCHEMAS:
-        yield from _nodes(schema.get(key), f"{path}.{key}")
+        yield from _subschemas(schema.get(key), f"{path}.{key}")
     for key in _LISTS_OF_SCHEMAS:
         for index, inner in enumerate(schema.get(key) or ()):
-            yield from _nodes(inner, f"{path}.{key}[{index}]")
+            yield from _subschemas(inner, f"{path}.{key}[{index}]")
     for key in _MAPS_OF_SCHEMAS:
         for name, inner in (schema.get(key) or {}).items():
-            yield from _nodes(inner, f"{path}.{key}.{name}")
+            yield from _subschemas(inner, f"{path}.{key}.{name}")
 
 
-def _is(schema: Body, kind: str) -> bool:
+def _has_type(schema: Body, kind: str) -> bool:
     kinds = schema.get("type")
     return kind in (kinds if isinstance(kinds, list) else [kinds])
 
 
-def _functions(body: Body) -> Iterator[tuple[str, Body]]:
+def _function_tools(body: Body) -> Iterator[tuple[str, Body]]:
     """Yield the function tools in any protocol, with their places."""
     for index, tool in enumerate(body.get("tools", ())):
-        for declared in tool.get("functionDeclarations", ()):
-            yield f"tools[{index}]", {**declared, "parameters": declared.get("parametersJsonSchema")}
+        for declaration in tool.get("functionDeclarations", ()):
+            yield f"tools[{index}]", {**declaration, "parameters": declaration.get("parametersJsonSchema")}
         if "function" in tool or "input_schema" in tool or tool.get("type") == "function":
             function = tool.get("function", tool)
             parameters = function.get("parameters", function.get("input_schema"))
@@ -96,23 +96,23 @@ def _answer_schema(body: Body) -> Body:
 
 
 def _schemas(body: Body) -> Iterator[tuple[str, Any]]:
-    for place, function in _functions(body):
-        yield f"{place}.{function.get('name')}", function["parameters"]
+    for where, function in _function_tools(body):
+        yield f"{where}.{function.get('name')}", function["parameters"]
     if answer := _answer_schema(body):
         yield "response schema", answer["schema"]
 
 
 def _lists(body: Body) -> Iterator[str]:
     """Rules of JSON schema for lists, which all servers check."""
-    for place, schema in _schemas(body):
-        for path, node in _nodes(schema):
+    for where, schema in _schemas(body):
+        for path, node in _subschemas(schema):
             for name in ("anyOf", "oneOf", "allOf", "enum"):
                 if node.get(name) == []:
-                    yield f"{place}{path}.{name}: [] should be non-empty"
+                    yield f"{where}{path}.{name}: [] should be non-empty"
             for name in ("enum", "required"):
                 entries = [json.dumps(each, sort_keys=True) for each in node.get(name) or ()]
                 if len({*entries}) < len(entries):
-                    yield f"{place}{path}.{name}: {entries} has non-unique elements"
+                    yield f"{where}{path}.{name}: {entries} has non-unique elements"
 
 
 def _tools(body: Body) -> Iterator[str]:
@@ -120,67 +120,67 @@ def _tools(body: Body) -> Iterator[str]:
     if body.get("tools") == []:
         yield "tools: array too short"
     yield from _lists(body)
-    names = [function.get("name") for _, function in _functions(body)]
+    names = [function.get("name") for _, function in _function_tools(body)]
     if len(set(names)) < len(names):
         yield f"tools: names must be unique: {names}"
-    for place, function in _functions(body):
+    for where, function in _function_tools(body):
         if not re.fullmatch(_TOOL_NAME, str(function.get("name"))):
-            yield f"{place}: name {function.get('name')!r} does not match '{_TOOL_NAME}'"
+            yield f"{where}: name {function.get('name')!r} does not match '{_TOOL_NAME}'"
         if not isinstance(function["parameters"], dict) and "contents" not in body:
-            yield f"{place}: parameters must be an object schema"
+            yield f"{where}: parameters must be an object schema"
 
 
 def _openai_schemas(body: Body) -> Iterator[str]:
-    for place, function in _functions(body):
+    for where, function in _function_tools(body):
         root = function["parameters"] or {}
         context = f"Invalid schema for function '{function.get('name')}'"
         combined = sorted({"oneOf", "anyOf", "allOf", "enum", "not"} & root.keys())
-        yield from _failed(
+        yield from _broken_rules(
             [
                 (root.get("type") != "object", f"{context}: schema must be of type 'object'"),
                 ("properties" not in root, f"{context}: object schema missing properties"),
                 (combined, f"{context}: schema must not have {combined} at the top level"),
-                (len(function.get("description") or "") > _DESCRIPTION_CHARS, f"{place}.description: string too long"),
+                (len(function.get("description") or "") > _DESCRIPTION_CHARS, f"{where}.description: string too long"),
             ]
         )
         if function["strict"]:
-            yield from _strict(context, root)
+            yield from _strict_rules(context, root)
     yield from _arrays_with_items(body)
     answer = _answer_schema(body)
     if answer and (answer["schema"].get("type") != "object" or "anyOf" in answer["schema"]):
         yield "Invalid schema for response_format: schema must be of type 'object'"
     if answer.get("strict"):
-        yield from _strict("Invalid schema for response_format", answer["schema"])
+        yield from _strict_rules("Invalid schema for response_format", answer["schema"])
 
 
 def _arrays_with_items(body: Body) -> Iterator[str]:
-    for place, schema in _schemas(body):
-        for path, node in _nodes(schema):
-            if _is(node, "array") and not isinstance(node.get("items"), dict):
-                yield f"{place}{path}: array schema missing items"
-            yield from _dangling(place, path, node, schema)
+    for where, schema in _schemas(body):
+        for path, node in _subschemas(schema):
+            if _has_type(node, "array") and not isinstance(node.get("items"), dict):
+                yield f"{where}{path}: array schema missing items"
+            yield from _dangling_reference(where, path, node, schema)
 
 
-def _dangling(place: str, path: str, node: Body, root: Any) -> Iterator[str]:
+def _dangling_reference(where: str, path: str, node: Body, root: Any) -> Iterator[str]:
     reference = node.get("$ref")
     if reference is None or reference == "#":
         return
     found = re.fullmatch(r"#/\$defs/([\w.-]+)", str(reference))
     if not found or found[1] not in root.get("$defs", {}):
-        yield f"{place}{path}: reference to component {reference!r} not found"
+        yield f"{where}{path}: reference to component {reference!r} not found"
 
 
-def _strict(context: str, schema: Any) -> Iterator[str]:
+def _strict_rules(context: str, schema: Any) -> Iterator[str]:
     """The rules of strict mode."""
-    nodes = list(_nodes(schema))
+    nodes = list(_subschemas(schema))
     texts = [[each for each in node.get("enum", ()) if isinstance(each, str)] for _, node in nodes]
     choices = sum(len(node.get("enum", ())) for _, node in nodes)
     chars = sum(map(len, (each for node in texts for each in node)))
     chars += sum(len(name) for _, node in nodes for name in node.get("properties", ()))
     for path, node in nodes:
-        yield from _failed(_strict_node(f"{context}{path}", path, node))
+        yield from _broken_rules(_strict_node(f"{context}{path}", path, node))
     long = [each for each in texts if len(each) > _MANY_CHOICES and sum(map(len, each)) > _CHOICE_CHARS]
-    yield from _failed(
+    yield from _broken_rules(
         [
             (long, f"{context}: an enum has a total string length of more than {_CHOICE_CHARS}"),
             (choices > _MAX_CHOICES, f"{context}: {choices} enum values, the maximum is {_MAX_CHOICES}"),
@@ -190,7 +190,7 @@ def _strict(context: str, schema: Any) -> Iterator[str]:
 
 
 def _strict_node(context: str, path: str, node: Body) -> _Checks:
-    is_object, required = _is(node, "object"), sorted(node.get("required", []))
+    is_object, required = _has_type(node, "object"), sorted(node.get("required", []))
     unknown = sorted(node.keys() & {"oneOf", "allOf", "not", "default", "minLength", "maxLength", "patternProperties"})
     return [
         (
@@ -200,7 +200,7 @@ def _strict_node(context: str, path: str, node: Body) -> _Checks:
         (is_object and required != sorted(node.get("properties", {})), f"{context}: 'required' must include every key"),
         (not node.keys() & {"type", "anyOf", "enum", "$ref"}, f"{context}: schema must have a 'type' key"),
         (unknown, f"{context}: {unknown} are not permitted"),
-        (path.count(".properties.") + path.count(".items") > _DEEPEST + 1, f"{context}: exceeds the nesting depth"),
+        (path.count(".properties.") + path.count(".items") > _MAX_DEPTH + 1, f"{context}: exceeds the nesting depth"),
     ]
 
 
@@ -208,32 +208,32 @@ def _chat_messages(body: Body) -> Iterator[str]:
     """Rules of conversations in Chat Completions."""
     waiting: list[str] = []
     for index, message in enumerate(body.get("messages", ())):
-        place, content = f"messages[{index}]", message.get("content")
+        where, content = f"messages[{index}]", message.get("content")
         calls = message.get("tool_calls") or []
         is_result = message.get("role") == "tool"
         call_id = message.get("tool_call_id")
-        yield from _failed(
+        yield from _broken_rules(
             [
-                (is_result and call_id not in waiting, f"{place}: tool_call_id {call_id!r} not found in 'tool_calls'"),
-                (waiting and not is_result, f"{place}: tool_calls must be followed by tool messages for {waiting}"),
-                (content is None and not calls, f"{place}: message must have content or tool_calls"),
-                (content is not None and not isinstance(content, str | list), f"{place}.content: invalid type"),
+                (is_result and call_id not in waiting, f"{where}: tool_call_id {call_id!r} not found in 'tool_calls'"),
+                (waiting and not is_result, f"{where}: tool_calls must be followed by tool messages for {waiting}"),
+                (content is None and not calls, f"{where}: message must have content or tool_calls"),
+                (content is not None and not isinstance(content, str | list), f"{where}.content: invalid type"),
             ]
         )
-        yield from _chat_calls(place, calls)
+        yield from _chat_calls(where, calls)
         waiting = [each for each in waiting if each != call_id] if is_result else [call["id"] for call in calls]
     if waiting:
         yield f"messages: tool_calls without results: {waiting}"
 
 
-def _chat_calls(place: str, calls: list[Any]) -> Iterator[str]:
+def _chat_calls(where: str, calls: list[Any]) -> Iterator[str]:
     for call in calls:
         name, arguments = call["function"]["name"], call["function"]["arguments"]
-        yield from _failed(
+        yield from _broken_rules(
             [
-                (not call["id"], f"{place}.tool_calls: id must not be empty"),
-                (not re.fullmatch(_TOOL_NAME, name), f"{place}.tool_calls: invalid name {name!r}"),
-                (not _is_json_object(arguments), f"{place}.tool_calls: arguments must be a JSON object"),
+                (not call["id"], f"{where}.tool_calls: id must not be empty"),
+                (not re.fullmatch(_TOOL_NAME, name), f"{where}.tool_calls: invalid name {name!r}"),
+                (not _is_json_object(arguments), f"{where}.tool_calls: arguments must be a JSON object"),
             ]
         )
 
@@ -299,17 +299,17 @@ def _responses(body: Body) -> Iterator[str]:
     items = body.get("input", ())
     waiting: list[str] = []
     for index, item in enumerate(items):
-        place, kind, call_id = f"input[{index}]", item.get("type", "message"), item.get("call_id", "")
+        where, kind, call_id = f"input[{index}]", item.get("type", "message"), item.get("call_id", "")
         is_call, is_result = kind == "function_call", kind == "function_call_output"
         is_content = isinstance(item.get("content"), str | list)
-        yield from _failed(
+        yield from _broken_rules(
             [
-                ((is_call or is_result) and not 1 <= len(call_id) <= _CALL_ID_CHARS, f"{place}.call_id: {call_id!r}"),
-                (is_call and not _is_json_object(item.get("arguments")), f"{place}: invalid arguments"),
-                (is_call and not re.fullmatch(_TOOL_NAME, item.get("name", "")), f"{place}: invalid name"),
-                (is_result and call_id not in waiting, f"{place}: no tool call found for {call_id!r}"),
-                (kind == "message" and waiting, f"{place}: no tool output found for function calls {waiting}"),
-                (kind == "message" and not is_content, f"{place}.content: expected a string or an array"),
+                ((is_call or is_result) and not 1 <= len(call_id) <= _CALL_ID_CHARS, f"{where}.call_id: {call_id!r}"),
+                (is_call and not _is_json_object(item.get("arguments")), f"{where}: invalid arguments"),
+                (is_call and not re.fullmatch(_TOOL_NAME, item.get("name", "")), f"{where}: invalid name"),
+                (is_result and call_id not in waiting, f"{where}: no tool call found for {call_id!r}"),
+                (kind == "message" and waiting, f"{where}: no tool output found for function calls {waiting}"),
+                (kind == "message" and not is_content, f"{where}.content: expected a string or an array"),
             ]
         )
         if kind == "reasoning":
@@ -346,18 +346,18 @@ def _anthropic(body: Body) -> Iterator[str]:
 
 
 def _anthropic_schemas(body: Body) -> Iterator[str]:
-    for place, schema in _schemas(body):
-        for path, node in _nodes(schema):
+    for where, schema in _schemas(body):
+        for path, node in _subschemas(schema):
             for name in node.get("properties", {}):
                 if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
-                    yield f"{place}{path}: property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$', not {name!r}"
-            yield from _dangling(place, path, node, schema)
-    for place, function in _functions(body):
+                    yield f"{where}{path}: property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$', not {name!r}"
+            yield from _dangling_reference(where, path, node, schema)
+    for where, function in _function_tools(body):
         root = function["parameters"] or {}
         if root.get("type") != "object":
-            yield f"{place}.input_schema.type: field required"
+            yield f"{where}.input_schema.type: field required"
         if combined := sorted({"oneOf", "anyOf", "allOf"} & root.keys()):
-            yield f"{place}.input_schema: does not support {combined} at the top level"
+            yield f"{where}.input_schema: does not support {combined} at the top level"
 
 
 def _blocks(turn: Body, kind: str) -> list[Any]:
@@ -376,17 +376,17 @@ def _anthropic_turn(index: int, turn: Body, before: Body) -> Iterator[str]:
         is_bad_id = call_id is not None and not re.fullmatch(_TOOL_NAME, call_id)
         is_blank = kind == "text" and not block["text"].strip()
         is_bad_input = kind == "tool_use" and not isinstance(block["input"], dict)
-        yield from _failed(
+        yield from _broken_rules(
             [
                 (is_blank, f"messages[{index}]: text content blocks must contain non-whitespace text"),
                 (is_bad_id, f"messages[{index}]: id {call_id!r} should match pattern '^[a-zA-Z0-9_-]+$'"),
                 (is_bad_input, f"messages[{index}]: tool_use.input: input should be a valid dictionary"),
             ]
         )
-    asked = [block["id"] for block in _blocks(before, "tool_use")]
-    given = [block["tool_use_id"] for block in _blocks(turn, "tool_result")]
-    if sorted(asked) != sorted(given):
-        yield f"messages[{index}]: tool_use ids {asked} and tool_result ids {given} do not correspond"
+    call_ids = [block["id"] for block in _blocks(before, "tool_use")]
+    result_ids = [block["tool_use_id"] for block in _blocks(turn, "tool_result")]
+    if sorted(call_ids) != sorted(result_ids):
+        yield f"messages[{index}]: tool_use ids {call_ids} and tool_result ids {result_ids} do not correspond"
 
 
 _GOOGLE_KEYWORDS = frozenset(
@@ -399,27 +399,27 @@ _GOOGLE_KEYWORDS = frozenset(
 
 
 def _google_schemas(body: Body) -> Iterator[str]:
-    for place, schema in _schemas(body):
-        for path, node in _nodes(schema):
-            yield from _failed(_google_node(f"{place}{path}", node))
-    for place, function in _functions(body):
+    for where, schema in _schemas(body):
+        for path, node in _subschemas(schema):
+            yield from _broken_rules(_google_node(f"{where}{path}", node))
+    for where, function in _function_tools(body):
         if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}", str(function.get("name"))):
-            yield f"{place}: invalid function name {function.get('name')!r}"
+            yield f"{where}: invalid function name {function.get('name')!r}"
 
 
-def _google_node(place: str, node: Body) -> _Checks:
+def _google_node(where: str, node: Body) -> _Checks:
     unknown, kind = sorted(node.keys() - _GOOGLE_KEYWORDS), node.get("type")
     are_texts = kind == "string" and all(_is_text(each) for each in node.get("enum", ()))
     missing = sorted(set(node.get("required", ())) - node.get("properties", {}).keys())
     is_odd_format = kind == "string" and node.get("format", "enum") not in ("enum", "date-time")
     return [
-        (unknown, f"Invalid JSON payload received. Unknown name {unknown} at '{place}': Cannot find field."),
-        (isinstance(kind, list), f"{place}.type: proto field is not repeating, cannot start list."),
-        ("enum" in node and not are_texts, f"{place}.enum: only allowed for STRING type"),
-        (is_odd_format, f"{place}: only 'enum' and 'date-time' are supported for STRING type"),
-        ("anyOf" in node and len(node) > 1, f"{place}: when using any_of, it must be the only field set"),
-        (kind == "array" and not isinstance(node.get("items"), dict), f"{place}.items: missing field."),
-        (missing, f"{place}.required: property is not defined: {missing}"),
+        (unknown, f"Invalid JSON payload received. Unknown name {unknown} at '{where}': Cannot find field."),
+        (isinstance(kind, list), f"{where}.type: proto field is not repeating, cannot start list."),
+        ("enum" in node and not are_texts, f"{where}.enum: only allowed for STRING type"),
+        (is_odd_format, f"{where}: only 'enum' and 'date-time' are supported for STRING type"),
+        ("anyOf" in node and len(node) > 1, f"{where}: when using any_of, it must be the only field set"),
+        (kind == "array" and not isinstance(node.get("items"), dict), f"{where}.items: missing field."),
+        (missing, f"{where}.required: property is not defined: {missing}"),
     ]
 
 
@@ -435,7 +435,7 @@ def _gemini(body: Body) -> Iterator[str]:
     for index, turn in enumerate(turns):
         parts = turn.get("parts", ())
         is_blank = any("text" in part and not part["text"] for part in parts)
-        yield from _failed(
+        yield from _broken_rules(
             [
                 (turn.get("role") not in ("user", "model"), f"contents[{index}].role: valid roles are user and model"),
                 (not parts, f"contents[{index}].parts: must include at least one parts field"),
@@ -449,9 +449,9 @@ def _gemini_calls(index: int, turns: Any) -> Iterator[str]:
     """A turn with calls is followed by a turn with as many responses, of the same names in the same order."""
     names = [part["functionCall"]["name"] for part in turns[index].get("parts", ()) if "functionCall" in part]
     after = turns[index + 1] if index + 1 < len(turns) else {}
-    given = [part["functionResponse"]["name"] for part in after.get("parts", ()) if "functionResponse" in part]
-    if names != given:
-        yield f"contents[{index}]: function calls {names} and function responses {given} do not correspond"
+    responses = [part["functionResponse"]["name"] for part in after.get("parts", ()) if "functionResponse" in part]
+    if names != responses:
+        yield f"contents[{index}]: function calls {names} and function responses {responses} do not correspond"
     for part in turns[index].get("parts", ()):
         if "functionResponse" in part and not isinstance(part["functionResponse"].get("response"), dict):
             yield f"contents[{index}]: function response must be an object"

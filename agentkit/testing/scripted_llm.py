@@ -16,7 +16,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Generic, Literal, Never, Self, TypeVar, cast
 
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
 from agentkit.llm.embeddings import Embeddings
@@ -31,7 +31,7 @@ from agentkit.usage import Usage, unreported
 LINE_USAGE = Usage(input_tokens=10, output_tokens=5, requests=1)
 """The default usage of a line."""
 
-Saying = str | ToolCall | Sequence[ToolCall] | AssistantMessage | Response
+ModelAnswer = str | ToolCall | Sequence[ToolCall] | AssistantMessage | Response
 """A model's answer: a text, one or more tool calls, a message, or a whole response."""
 
 _MAX_SHOWN = 10
@@ -82,21 +82,21 @@ def say(
     )
 
 
-def response_of(saying: object) -> Response:
+def to_response(answer: object) -> Response:
     """Convert a line to a response. Raises TypeError if the line is invalid."""
-    match saying:
+    match answer:
         case str():
-            return say(saying)
+            return say(answer)
         case ToolCall():
-            return say("", saying)
+            return say("", answer)
         case AssistantMessage():
-            return Response(saying, "tool_calls" if saying.tool_calls else "stop", LINE_USAGE)
+            return Response(answer, "tool_calls" if answer.tool_calls else "stop", LINE_USAGE)
         case Response():
-            return saying
-        case [ToolCall(), *_] if all(isinstance(entry, ToolCall) for entry in saying):
-            return say("", *cast("Sequence[ToolCall]", saying))
+            return answer
+        case [ToolCall(), *_] if all(isinstance(entry, ToolCall) for entry in answer):
+            return say("", *cast("Sequence[ToolCall]", answer))
     raise TypeError(
-        f"{saying!r} is not a valid script line. A line is a string, call(...), a list of calls, say(...), an "
+        f"{answer!r} is not a valid script line. A line is a string, call(...), a list of calls, say(...), an "
         "AssistantMessage, a Response, or a function from the request to a line."
     )
 
@@ -111,7 +111,7 @@ def with_call_ids(response: Response, number: int) -> Response:
     return replace(response, message=message)
 
 
-def pieces(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Split a text as it is streamed: word by word, each with the following space."""
     return re.findall(r"\s*\S+\s*|\s+", text)
 
@@ -135,7 +135,7 @@ def describe(line: object) -> str:
         text = ", ".join(words + [f"{entry.name}({entry.arguments})" for entry in line.tool_calls])
     else:
         text = f"{getattr(line, '__name__', 'function')}(request)" if is_function(line) else repr(line)
-    return cut(text, 100)
+    return truncate(text, 100)
 
 
 class Script(Generic[_Asked, _Line]):
@@ -149,7 +149,7 @@ class Script(Generic[_Asked, _Line]):
         self._lines = tuple(lines)
         self._question = question
         self._repeat = repeat
-        self._taken = 0
+        self._used = 0
         self._lock = Lock()
         if repeat and not self._lines:
             raise ValueError("The script has no line to repeat")
@@ -158,33 +158,34 @@ class Script(Generic[_Asked, _Line]):
         """The number of the request, counted from 1, and its line. Raises ScriptError if all lines are used."""
         with self._lock:
             self.requests.append(request)
-            self._taken += 1
-            number = self._taken
+            self._used += 1
+            number = self._used
         if number > len(self._lines) and not self._repeat:
             raise ScriptError(
                 f"The script has no line for request {number}; it has {len(self._lines)}.\n"
-                f"  asked: {cut(self._question(request), 400)}\n{self._shown(0)}"
+                f"  asked: {truncate(self._question(request), 400)}\n{self._list_lines(0)}"
             )
         return number, self._lines[min(number, len(self._lines)) - 1]
 
     def done(self) -> None:
         """Raise ScriptError if lines are unused; a script that repeats its last line fits any number of requests."""
-        if self._taken < len(self._lines) and not self._repeat:
+        if self._used < len(self._lines) and not self._repeat:
             raise ScriptError(
-                f"Only {self._taken} of the script's {len(self._lines)} lines were used. Unused:\n"
-                f"{self._shown(self._taken)}"
+                f"Only {self._used} of the script's {len(self._lines)} lines were used. Unused:\n"
+                f"{self._list_lines(self._used)}"
             )
 
-    def _shown(self, first: int) -> str:
+    def _list_lines(self, first: int) -> str:
         last = first + _MAX_SHOWN
-        lines = enumerate(self._lines[first:last], start=first + 1)
-        shown = [f"  {number}. {describe(line)}" for number, line in lines]
+        lines = [
+            f"  {number}. {describe(line)}" for number, line in enumerate(self._lines[first:last], start=first + 1)
+        ]
         if len(self._lines) > last:
-            shown.append(f"  … and {len(self._lines) - last} more")
-        return "\n".join(shown or ["  (the script is empty)"])
+            lines.append(f"  … and {len(self._lines) - last} more")
+        return "\n".join(lines or ["  (the script is empty)"])
 
 
-Line = Saying | BaseException | Callable[[Request], "Line"]
+Line = ModelAnswer | BaseException | Callable[[Request], "Line"]
 """A line of a ScriptedLLM: the model's answer, an exception to raise, or a function from the request to a line."""
 
 
@@ -192,7 +193,7 @@ class ScriptedProvider:
     """A provider that answers each request with its next line, and records the requests. It is thread-safe."""
 
     def __init__(self, *lines: Line, repeat: bool = False, model: str = "scripted") -> None:
-        prepared = [line if is_function(line) else _prepared(line) for line in lines]
+        prepared = [line if is_function(line) else _to_answer(line) for line in lines]
         self._script: Script[Request, object] = Script(prepared, _question, repeat=repeat)
         self._model = model
 
@@ -210,7 +211,7 @@ class ScriptedProvider:
         schema, settings = request.output_schema, request.settings
         asked = Request(tuple(request.messages), request.instruction, request.tools, schema, settings)
         number, line = self._script.take(asked)
-        said = _prepared(resolve(line, asked))
+        said = _to_answer(resolve(line, asked))
         if isinstance(said, BaseException):
             raise said.with_traceback(None)
         return with_call_ids(said if said.model else replace(said, model=self._model), number)
@@ -239,8 +240,8 @@ class ScriptedProvider:
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Embed texts as deterministic vectors, as a FakeServer does; no line is used."""
         length = settings.get("dimensions", VECTOR_LENGTH)
-        usage = Usage(input_tokens=sum(map(words_in, texts)), requests=1)
-        return Embeddings([vector_of(text, length) for text in texts], self._model, usage)
+        usage = Usage(input_tokens=sum(map(count_words, texts)), requests=1)
+        return Embeddings([deterministic_vector(text, length) for text in texts], self._model, usage)
 
     async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Like `embed`, but yield to other tasks first."""
@@ -309,8 +310,8 @@ class ScriptedLLM(LLM):
         raise TypeError("A ScriptedLLM cannot be copied or pickled: the copies would return the same lines")
 
 
-def _prepared(line: Any) -> Response | BaseException:
-    return line if isinstance(line, BaseException) else response_of(line)
+def _to_answer(line: Any) -> Response | BaseException:
+    return line if isinstance(line, BaseException) else to_response(line)
 
 
 def _question(request: Request) -> str:
@@ -318,11 +319,11 @@ def _question(request: Request) -> str:
 
 
 def _deltas(response: Response) -> Iterator[Event]:
-    yield from (ReasoningDelta(piece) for piece in pieces(response.message.reasoning))
-    yield from (TextDelta(piece) for piece in pieces(response.text))
+    yield from (ReasoningDelta(piece) for piece in split_words(response.message.reasoning))
+    yield from (TextDelta(piece) for piece in split_words(response.text))
     for index, call in enumerate(response.tool_calls):
         yield ToolCallDelta(index, call.name, "")
-        yield from (ToolCallDelta(index, "", piece) for piece in pieces(call.arguments))
+        yield from (ToolCallDelta(index, "", piece) for piece in split_words(call.arguments))
 
 
 VECTOR_LENGTH = 64
@@ -331,27 +332,27 @@ VECTOR_LENGTH = 64
 _PIECE_CHARS = 4
 
 
-def vector_of(text: str, length: int = VECTOR_LENGTH) -> list[float]:
+def deterministic_vector(text: str, length: int = VECTOR_LENGTH) -> list[float]:
     """A deterministic unit vector of a text. Texts that share words, or most of their letters, have similar vectors."""
     numbers = [0.0] * length
-    for piece, times in Counter(_pieces(text.lower()) or [text]).items():
+    for piece, times in Counter(_letter_groups(text.lower()) or [text]).items():
         found = int.from_bytes(blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
         numbers[(found >> 1) % length] += times if found & 1 else -times
     size = math.hypot(*numbers)
     return [number / size for number in numbers] if size else [1.0, *numbers[1:]]
 
 
-def words_in(text: str) -> int:
+def count_words(text: str) -> int:
     """The number of words in a text, used as its token count."""
     return len(re.findall(r"\w+", text)) or 1
 
 
-def _pieces(text: str) -> list[str]:
+def _letter_groups(text: str) -> list[str]:
     words = [f" {word} " for word in re.findall(r"\w+", text)]
     return [word[at : at + _PIECE_CHARS] for word in words for at in range(max(1, len(word) - _PIECE_CHARS + 1))]
 
 
-_Tape = TypeVar("_Tape", Recorder, Player, Recorder | Player)
+_Cassette = TypeVar("_Cassette", Recorder, Player, Recorder | Player)
 
 Mode = Literal["none", "once", "all"]
 """Always replay; record if the cassette does not exist; always record."""
@@ -363,7 +364,7 @@ def record(path: str | PathLike[str]) -> AbstractContextManager[Recorder]:
     At the end of the block the cassette replaces an older one; if the block raises, the older one stays, and the
     recording is next to it as `PATH.part`. Secrets are redacted. Raises SessionError if it cannot be written.
     """
-    return running(Recorder(path))
+    return activated(Recorder(path))
 
 
 def replay(path: str | PathLike[str], *, partial: bool = False) -> AbstractContextManager[Player]:
@@ -372,22 +373,22 @@ def replay(path: str | PathLike[str], *, partial: bool = False) -> AbstractConte
     Raises ReplayError if a request differs from the recording, and at the end of the block if recorded answers are
     unused, unless `partial`; SessionError if the cassette cannot be read.
     """
-    return running(Player(path, partial=partial))
+    return activated(Player(path, partial=partial))
 
 
 def record_or_replay(path: str | PathLike[str], mode: Mode = "once") -> AbstractContextManager[Recorder | Player]:
     """`record` or `replay`, depending on the mode."""
-    return running(opened(path, mode))
+    return activated(open_cassette(path, mode))
 
 
-def opened(path: str | PathLike[str], mode: Mode) -> Recorder | Player:
+def open_cassette(path: str | PathLike[str], mode: Mode) -> Recorder | Player:
     """Create the recorder or player for the mode."""
     is_recorded = mode == "all" or (mode == "once" and not lexists(path))
     return Recorder(path) if is_recorded else Player(path)
 
 
 @contextmanager
-def running(tape: _Tape) -> Iterator[_Tape]:
+def activated(tape: _Cassette) -> Iterator[_Cassette]:
     """Activate a recorder or player for the block, and finish it at the end."""
     try:
         with active(tape):

@@ -15,7 +15,7 @@ from typing import Any
 from agentkit.text_encoding import lazy_pattern
 from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, referred
 
-_MOST_DATE_CHARS = 60
+_MAX_DATE_CHARS = 60
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -54,7 +54,7 @@ def moment(text: str, form: str) -> str | None:
     05/06/2026 is the fifth of June in some countries.
     """
     text = text.strip()
-    if len(text) > _MOST_DATE_CHARS:
+    if len(text) > _MAX_DATE_CHARS:
         return None
     if form == "time":
         return _time(text) if ":" in text or text[-2:-1].isalpha() else None
@@ -78,7 +78,7 @@ def seconds(text: str) -> float | None:
     if re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*", text):
         return float(text)
     text = text.strip()
-    if len(text) > _MOST_DATE_CHARS or not _LENGTHS.fullmatch(text):
+    if len(text) > _MAX_DATE_CHARS or not _LENGTHS.fullmatch(text):
         return None
     parts = [(float(amount.replace(",", "")), _SECONDS[unit[0].lower()]) for amount, unit in _LENGTH.findall(text)]
     units = [unit for _, unit in parts]
@@ -122,7 +122,7 @@ def _time(text: str) -> str | None:
 
 
 _FENCE = lazy_pattern(r"```\w*[ \t\r]*\n")
-_FOREIGN = lazy_pattern(
+_NOT_JSON = lazy_pattern(
     r"""(?P<double>"(?:[^"\\]|\\.)*+(?:"|\\?\Z)) | '(?P<single>(?:[^'\\]|\\.)*+)(?:'|\\?\Z) | (?P<comma>,)(?=\s*[}\])])
     | (?P<word>\b(?:True|False|None)\b) | (?P<name>(?<![\w$.+-])[\w$-]++(?=\s*:)) | (?P<bracket>[()])
     | (?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))""",
@@ -150,20 +150,20 @@ def read_json(text: str) -> Any:
         fence = _FENCE.match(inner)
         if fence and inner.endswith("```"):
             inner = inner[fence.end() : -3].strip()
-        mended = _FOREIGN.sub(_translated, inner) if inner.startswith(("{", "[", "(")) else None
-        if mended is None:
+        translated = _NOT_JSON.sub(_to_json_token, inner) if inner.startswith(("{", "[", "(")) else None
+        if translated is None:
             raise
         try:
-            return _decode(mended)
+            return _decode(translated)
         except ValueError:
-            mended = None
+            translated = None
         raise
 
 
-def as_json(given: dict[str, Any]) -> str | None:
+def as_json(arguments: dict[str, Any]) -> str | None:
     """Serialise arguments that consist of plain JSON types; None for any others."""
     try:
-        return json.dumps(given) if _is_json(given) else None
+        return json.dumps(arguments) if _is_json(arguments) else None
     except (ValueError, RecursionError):
         return None
 
@@ -174,15 +174,15 @@ def _is_json(value: Any) -> bool:
     return all(map(_is_json, value)) if type(value) is list else type(value) in _JSON_SCALARS
 
 
-def _translated(found: re.Match[str]) -> str:
+def _to_json_token(found: re.Match[str]) -> str:
     if found["single"] is not None:
-        return f'"{_ESCAPED.sub(_reescaped, found["single"])}"'
+        return f'"{_ESCAPED.sub(_reescape, found["single"])}"'
     if found["name"] is not None:
         return f'"{found["name"]}"'
     return found["double"] or ("" if found["comma"] or found["remark"] else _PYTHON_LITERALS[found[0]])
 
 
-def _reescaped(found: re.Match[str]) -> str:
+def _reescape(found: re.Match[str]) -> str:
     """Re-escape a quote of a single-quoted string for a double-quoted one."""
     if found[2]:
         return '\\"'
@@ -230,7 +230,7 @@ def reason(kind: str, message: str) -> str:
     return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
 
 
-def untold(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | None:
+def discriminator_fault(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | None:
     """Return the name of the discriminator field at fault, the reason, and its value, if any.
 
     None if the error is not about a discriminator field.
@@ -246,12 +246,12 @@ def untold(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | Non
     return name.strip("'"), f"should be one of {context['expected_tags']}", context["tag"]
 
 
-def joined(reasons: Iterable[str]) -> str:
+def join_reasons(reasons: Iterable[str]) -> str:
     """Join the reasons for one value into a predicate; details are included only for a single reason."""
-    told = list(dict.fromkeys(reasons))
-    if len(told) == 1:
-        return told[0]
-    first, *others = dict.fromkeys(reason.split(",")[0] for reason in told)
+    distinct = list(dict.fromkeys(reasons))
+    if len(distinct) == 1:
+        return distinct[0]
+    first, *others = dict.fromkeys(reason.split(",")[0] for reason in distinct)
     return " or ".join([first, *(other.removeprefix("should be ") for other in others)])
 
 
@@ -262,11 +262,11 @@ def first_sentence(error: Exception) -> str:
 
 _GROUPED = lazy_pattern(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _NUMBER = lazy_pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?")
-_LISTED = lazy_pattern(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?")
+_LIST_NUMBER = lazy_pattern(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?")
 _HEAD = lazy_pattern(r"[+-]?\d{1,3}")
 _GROUP = lazy_pattern(r"\d{3}(?:\.\d+)?")
-_MOST_CHARS = 400
-_MOST_EXPONENT = 30
+_MAX_CHARS = 400
+_MAX_EXPONENT = 30
 
 
 def number(text: str, *, is_whole: bool = False) -> str | None:
@@ -276,7 +276,7 @@ def number(text: str, *, is_whole: bool = False) -> str | None:
     could be a decimal separator.
     """
     text = text.strip()
-    if len(text) > _MOST_CHARS or not (_GROUPED.fullmatch(text) or _NUMBER.fullmatch(text)):
+    if len(text) > _MAX_CHARS or not (_GROUPED.fullmatch(text) or _NUMBER.fullmatch(text)):
         return None
     may_be_fraction = text.count(",") == 1 and "." not in text and not is_whole
     return None if may_be_fraction else text.replace(",", "").removeprefix("+")
@@ -285,7 +285,7 @@ def number(text: str, *, is_whole: bool = False) -> str | None:
 def whole(written: str) -> int | None:
     """Convert the output of `number` to an integer; None if it is not integral or its exponent exceeds 30."""
     found = _NUMBER.fullmatch(written)
-    if found is None or abs(int(found["exponent"] or 0)) > _MOST_EXPONENT:
+    if found is None or abs(int(found["exponent"] or 0)) > _MAX_EXPONENT:
         return None
     exact = Decimal(written)
     return int(exact) if exact == exact.to_integral_value() else None
@@ -298,17 +298,17 @@ def numbers(text: str, *, is_whole: bool = False) -> list[str] | None:
     ambiguous, too.
     """
     parts = entries(text)
-    if not all(map(_LISTED.fullmatch, parts)) or (is_whole and any("." in part for part in parts)):
+    if not all(map(_LIST_NUMBER.fullmatch, parts)) or (is_whole and any("." in part for part in parts)):
         return None
-    return None if _is_unclear(_listed(text), parts, is_whole=is_whole) else parts
+    return None if _is_unclear(_strip_list(text), parts, is_whole=is_whole) else parts
 
 
 def _is_unclear(text: str, parts: list[str], *, is_whole: bool) -> bool:
     """Whether a comma without a following space could be something other than a separator of these numbers."""
-    behind = {*re.findall(r",(\s?)", text)}
-    if "" not in behind:
+    after_commas = {*re.findall(r",(\s?)", text)}
+    if "" not in after_commas:
         return False
-    if len(behind) > 1 or re.search(r"[;\n]", text) or any(map(_is_grouped, pairwise(parts))):
+    if len(after_commas) > 1 or re.search(r"[;\n]", text) or any(map(_is_grouped, pairwise(parts))):
         return True
     return len(parts) == 2 and not is_whole and "." not in parts[1]
 
@@ -319,10 +319,10 @@ def _is_grouped(pair: tuple[str, str]) -> bool:
 
 def entries(text: str) -> list[str]:
     """Split a text at commas, semicolons and line breaks."""
-    return [part.strip() for part in re.split(r"[,;\n]", _listed(text))]
+    return [part.strip() for part in re.split(r"[,;\n]", _strip_list(text))]
 
 
-def _listed(text: str) -> str:
+def _strip_list(text: str) -> str:
     """Strip whitespace and trailing separators."""
     return text.strip().rstrip(",;")
 
@@ -330,55 +330,55 @@ def _listed(text: str) -> str:
 UNCLEAR = object()
 """Sentinel: the value has no unambiguous meaning."""
 
-_MOST_NODES = 100
-_MOST_REMEMBERED_CHARS = 100
+_MAX_NODES = 100
+_MAX_CACHED_CHARS = 100
 _SIGNS = lazy_pattern(r"[\s_'\"-]+")
 _NULLS = frozenset({"null", "none", "nil", "undefined", "n/a", ""})
-_PARTED = frozenset({"anyOf", "oneOf", "$ref"})
+_COMPOUND = frozenset({"anyOf", "oneOf", "$ref"})
 _QUALIFIED = lazy_pattern(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
 
 
-def written_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
+def subschemas_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
     """Return the subschemas at a path, through every branch that leads there."""
     nodes = [schema]
     for step in path:
-        found = (inner for node in parted(nodes, schema) for inner in _inner(node, step))
+        found = (inner for node in expand(nodes, schema) for inner in _inner(node, step))
         nodes = [inner for inner in found if isinstance(inner, dict)]
     return nodes
 
 
 def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
     """Return the subschemas that can apply at a path, with references and unions expanded."""
-    return parted(written_at(schema, path), schema)
+    return expand(subschemas_at(schema, path), schema)
 
 
-def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
+def expand(nodes: Iterable[Any], root: Schema) -> list[Schema]:
     """Expand references and unions: the schemas together with all they refer to."""
-    waiting, found = list(nodes), list[Schema]()
-    while waiting and len(found) < _MOST_NODES:
-        node = waiting.pop(0)
+    pending, found = list(nodes), list[Schema]()
+    while pending and len(found) < _MAX_NODES:
+        node = pending.pop(0)
         if isinstance(node, dict):
             found.append(node)
-            waiting += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
-            waiting.append(referred(str(node.get("$ref", "")), root))
+            pending += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
+            pending.append(referred(str(node.get("$ref", "")), root))
     return found
 
 
-def key_meant(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:
+def matching_key(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:
     """Return the allowed key that matches one rejected by `propertyNames`."""
-    names = parted([node["propertyNames"] for node in nodes if "propertyNames" in node], root)
+    names = expand([node["propertyNames"] for node in nodes if "propertyNames" in node], root)
     found = _choice(key, names)
     written = [str(each) for node in names for each, _, python in _choices(node) if python is found]
     return written[0] if found is not UNCLEAR and written else None
 
 
-def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
+def coerce(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     """Coerce a value to these schemas, which are parts of `root`; returns UNCLEAR if ambiguous.
 
     Parses lists and objects encoded as text, matches choices by name or ignoring case and separators, reads other date
     notations, and wraps a single value where only a list is valid.
     """
-    for reader in (_structure, _choice, _sum, _digits, _number, _truth, _moment, _text):
+    for reader in (_structure, _choice, _flags, _digits, _number, _boolean, _moment, _text):
         found = reader(value, nodes)
         if found is not UNCLEAR:
             return found
@@ -405,8 +405,8 @@ def names_in(nodes: Iterable[Schema]) -> list[str]:
 
 def is_optional(name: str, nodes: Iterable[Schema]) -> bool:
     """Whether every schema that has this property leaves it optional."""
-    homes = [node for node in nodes if name in node.get("properties", ())]
-    return bool(homes) and not any(name in node.get("required", ()) for node in homes)
+    owners = [node for node in nodes if name in node.get("properties", ())]
+    return bool(owners) and not any(name in node.get("required", ()) for node in owners)
 
 
 def _inner(node: Schema, step: str | int) -> Iterator[Any]:
@@ -419,20 +419,20 @@ def _inner(node: Schema, step: str | int) -> Iterator[Any]:
 
 
 def _structure(value: Any, _: Sequence[Schema]) -> Any:
-    read = _read(value)
+    read = _read_value(value)
     return read if isinstance(read, dict | list) else UNCLEAR
 
 
 def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
     choices = [choice for node in nodes for choice in _choices(node)]
-    for wanted in (value, _read(value)):
-        exact = [python for written, _, python in choices if type(written) is type(wanted) and written == wanted]
+    for candidate in (value, _read_value(value)):
+        exact = [python for written, _, python in choices if type(written) is type(candidate) and written == candidate]
         if exact and (type(exact[0]), exact[0]) != (type(value), value):
             return exact[0]
     if not isinstance(value, str | bool):
         return UNCLEAR
     value = str(value)  # models write true for the choice "True"
-    spellings = {letters(value), letters(_unqualified(value))}
+    spellings = {letters(value), letters(_unqualify(value))}
     named = [python for written, name, python in choices if name and letters(name) in spellings]
     spelled = [python for written, _, python in choices if isinstance(written, str) and letters(written) in spellings]
     found = spelled or named
@@ -447,37 +447,37 @@ def _choices(node: Schema) -> list[tuple[Any, str, Any]]:
     return [(each, name, value) for each, (name, value) in zip(written, python, strict=True)]
 
 
-def _unqualified(text: str) -> str:
+def _unqualify(text: str) -> str:
     """Extract the name from `Color.RED` or `<Color.RED: 1>`."""
     found = _QUALIFIED.fullmatch(text)
     return found["name"] if found else text
 
 
-def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
+def _flags(value: Any, nodes: Sequence[Schema]) -> Any:
     """Coerce flags given by name: `R|W`, `R, W` or a list."""
     flags = {letters(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
     parts = re.split(r"[|,;+]", value) if isinstance(value, str) else value
     if not flags or not isinstance(parts, list) or not parts:
         return UNCLEAR
-    found = [flags.get(letters(_unqualified(str(part)))) for part in parts]
+    found = [flags.get(letters(_unqualify(str(part)))) for part in parts]
     return UNCLEAR if None in found else functools.reduce(operator.or_, found)
 
 
 def _digits(value: Any, nodes: Sequence[Schema]) -> Any:
     """Convert a number to text where only strings are valid, and an integral float to an integer."""
-    asked = _kinds(nodes) - {"null", None}
+    expected = _kinds(nodes) - {"null", None}
     if isinstance(value, bool) or not isinstance(value, int | float):
         return UNCLEAR
-    if asked == {"string"} and not any("format" in node for node in nodes):
+    if expected == {"string"} and not any("format" in node for node in nodes):
         return str(value)
-    return int(value) if asked == {"integer"} and isinstance(value, float) and value.is_integer() else UNCLEAR
+    return int(value) if expected == {"integer"} and isinstance(value, float) and value.is_integer() else UNCLEAR
 
 
 def _number(value: Any, nodes: Sequence[Schema]) -> Any:
     """Parse a number with digit grouping or an exponent; it stays text, hence exact, where strings are valid too."""
     kinds = _kinds(nodes)
-    asked = kinds & {"integer", "number"}
-    written = number(value, is_whole=asked == {"integer"}) if isinstance(value, str) and asked else None
+    expected = kinds & {"integer", "number"}
+    written = number(value, is_whole=expected == {"integer"}) if isinstance(value, str) and expected else None
     if written is None or (written == value and "string" in kinds):
         return UNCLEAR
     if "string" in kinds:
@@ -488,7 +488,7 @@ def _number(value: Any, nodes: Sequence[Schema]) -> Any:
     return found
 
 
-def _truth(value: Any, nodes: Sequence[Schema]) -> Any:
+def _boolean(value: Any, nodes: Sequence[Schema]) -> Any:
     word = value.strip().lower() if isinstance(value, str) and "boolean" in _kinds(nodes) else ""
     return _BOOLEAN_WORDS.get(word, UNCLEAR)
 
@@ -514,8 +514,8 @@ def _moment(value: Any, nodes: Sequence[Schema]) -> Any:
 
 def _text(value: Any, nodes: Sequence[Schema]) -> Any:
     """Serialise a list or object where JSON text is expected."""
-    asked = any(node.get("contentMediaType") == "application/json" for node in nodes)
-    return json.dumps(value) if asked and isinstance(value, dict | list) else UNCLEAR
+    is_json_text = any(node.get("contentMediaType") == "application/json" for node in nodes)
+    return json.dumps(value) if is_json_text and isinstance(value, dict | list) else UNCLEAR
 
 
 def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
@@ -530,14 +530,14 @@ def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
         parts = entries(value) if isinstance(value, str) and len(lists) == 1 else []
         if len(parts) != len(places) or len(parts) != lists[0].get("maxItems"):
             return UNCLEAR
-        fits = (_fits_place(part, parted([place], root)) for part, place in zip(parts, places, strict=True))
+        fits = (_fits_place(part, expand([place], root)) for part, place in zip(parts, places, strict=True))
         return parts if all(fits) else UNCLEAR
-    inner = [node for node in parted([node.get("items", {}) for node in lists], root) if not _PARTED & node.keys()]
+    inner = [node for node in expand([node.get("items", {}) for node in lists], root) if not _COMPOUND & node.keys()]
     kinds = {kind or "any" for kind in _kinds(inner)}
     if isinstance(value, dict):
         return [value] if "object" in kinds else UNCLEAR
     if isinstance(value, str) and re.search(r"[,;\n]|^\s*[\[{(]", value):
-        return _several(value, inner, kinds)
+        return _split_list(value, inner, kinds)
     return [value] if kinds != {"object"} else UNCLEAR
 
 
@@ -548,7 +548,7 @@ def _fits_place(part: str, nodes: Sequence[Schema]) -> bool:
     return _kinds(nodes) <= {"integer", "number"} and number(part) is not None
 
 
-def _several(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
+def _split_list(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
     """Split a text into the numbers or choices that it lists."""
     if kinds <= {"integer", "number"}:
         return numbers(text, is_whole="number" not in kinds) or UNCLEAR
@@ -558,7 +558,7 @@ def _several(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
     return parts if is_clear else UNCLEAR
 
 
-def _read(value: Any) -> Any:
+def _read_value(value: Any) -> Any:
     if not isinstance(value, str):
         return UNCLEAR
     try:
@@ -575,43 +575,43 @@ _BOOLEAN_WORDS: Mapping[str, bool] = {
 
 def letters(text: str) -> str:
     """Normalise a name or choice: drop case and separators."""
-    return _letters_of_short(text) if len(text) <= _MOST_REMEMBERED_CHARS else _letters(text)
+    return _cached_letters(text) if len(text) <= _MAX_CACHED_CHARS else _letters(text)
 
 
 def _letters(text: str) -> str:
     return _SIGNS.sub("", text).casefold()
 
 
-_letters_of_short = functools.lru_cache(4_096)(_letters)
+_cached_letters = functools.lru_cache(4_096)(_letters)
 """Cached, because the choices of a schema are compared with every value that fits none of them."""
 
 
-_AROUND = frozenset({"arguments", "args", "input", "kwargs", "parameters", "params"})
+_WRAPPER_KEYS = frozenset({"arguments", "args", "input", "kwargs", "parameters", "params"})
 """Keys that models wrap around the arguments."""
 
 
-def regrouped(given: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
+def regroup(arguments: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
     """Unwrap arguments nested in a wrapper object, or nest them under the only parameter; None otherwise.
 
     Models write `{"arguments": {"city": "Rome"}}`, and omit the name of an only parameter.
     """
     properties: Mapping[str, Any] = schema.get("properties", {})
-    if not given or given.keys() & properties.keys():
+    if not arguments or arguments.keys() & properties.keys():
         return None
-    inner = inside_all(given)
+    inner = unwrap(arguments)
     is_closed = schema.get("additionalProperties") is False
     if inner is not None and inner.keys() <= properties.keys() and (inner or is_closed):
         return dict(inner)
     if len(properties) != 1:
         return None
     (only,) = properties
-    return {only: given} if given.keys() <= {*names_in(nodes_at(schema, [only]))} else None
+    return {only: arguments} if arguments.keys() <= {*names_in(nodes_at(schema, [only]))} else None
 
 
-def inside_all(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def unwrap(arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the arguments inside a wrapper object, or None without a wrapper."""
-    name, inner = next(iter(given.items()), ("", None))
-    if len(given) > 1 or name.lower() not in _AROUND:
+    name, inner = next(iter(arguments.items()), ("", None))
+    if len(arguments) > 1 or name.lower() not in _WRAPPER_KEYS:
         return None
     try:
         inner = read_json(inner) if isinstance(inner, str) else inner

@@ -22,14 +22,14 @@ _ANY = lazy_pattern(_HEADING.format(f"{_PARAMETERS}|{_OTHERS}"), re.MULTILINE)
 _WORDS = lazy_pattern(
     r"^(?P<indent>[ \t]*)(?:#+[ ]*|\*\*)?[^\n:\uff1a]{1,40}(?:\*\*)?[:\uff1a](?:\*\*)?[ \t]*$", re.MULTILINE
 )
-_RULED = lazy_pattern(
+_UNDERLINED = lazy_pattern(
     r"^(?P<indent>[ \t]*)(?P<name>(?:Other )?Parameters|Attributes|Returns|Raises|Examples|Notes):?[ \t]*\n"
     r"[ \t]*[-=~]{3,}[ \t]*$",
     re.MULTILINE,
 )
-_RULED_ARGS = lazy_pattern(r"^(?P<indent>[ \t]*)Arg(?:ument)?s:?[ \t]*\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
-_BESIDE = lazy_pattern(rf"^(?P<indent>[ \t]*)(?P<heading>(?:{_PARAMETERS}):)[ \t]+(?P<entry>\S.*)$", re.MULTILINE)
-_BROKEN = lazy_pattern(
+_UNDERLINED_ARGS = lazy_pattern(r"^(?P<indent>[ \t]*)Arg(?:ument)?s:?[ \t]*\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
+_INLINE_ENTRY = lazy_pattern(rf"^(?P<indent>[ \t]*)(?P<heading>(?:{_PARAMETERS}):)[ \t]+(?P<entry>\S.*)$", re.MULTILINE)
+_WRAPPED_ENTRY = lazy_pattern(
     r"^[ \t]*+(?:[-*+][ ]++)?[`*]*+\w[\w`*]*+[ ]*+(?:\n[ \t]++)?"
     r"\((?:[^()]++|\([^()]*+\))*+\)[`*]*+[ ]*+(?:\n[ \t]++)?:",
     re.MULTILINE,
@@ -37,8 +37,8 @@ _BROKEN = lazy_pattern(
 _NAMED = lazy_pattern(r"^:(\w+):(?=\s)", re.MULTILINE)
 _ROLE = lazy_pattern(r"^(?=:[\w.+:-]+:`)", re.MULTILINE)
 _FIELD = lazy_pattern(r"^[:@][a-z]+\b[^:\n]*:", re.MULTILINE)
-_AFTERWORD = lazy_pattern(r"\n[ \t]*\n(?=\S)")
-_UNPARTED = lazy_pattern(r"^[ \t]*@param[ \t]+\w+(?=[ \t]+[^:\s])", re.MULTILINE)
+_TRAILING_TEXT = lazy_pattern(r"\n[ \t]*\n(?=\S)")
+_PARAM_WITHOUT_COLON = lazy_pattern(r"^[ \t]*@param[ \t]+\w+(?=[ \t]+[^:\s])", re.MULTILINE)
 _ENTRY = lazy_pattern(
     r"""(?P<indent>[ \t]*+)(?:[-*+][ ]++)?
     (?P<names>[`*]*+\w[\w`*]*+(?:[ ]*+,[ ]*+[`*]*+\w[\w`*]*+)*+)[ ]*+
@@ -50,17 +50,17 @@ _NEXT_TEXT = lazy_pattern(r"\n*+(?P<line>[^\n]*+)")
 _LINE = lazy_pattern(r"\n(?P<line>[^\n]*+)")
 
 
-def usual(docstring: str, names: Collection[str] = ()) -> str:
+def normalise(docstring: str, names: Collection[str] = ()) -> str:
     """Normalise the headings and fields of a docstring.
 
     Underlines below a heading become `---`, and `:name:` becomes `:param name:` for these names.
     """
     if any(rule in docstring for rule in ("---", "===", "~~~")):
-        docstring = _RULED.sub(_ruled, docstring)
-        docstring = _RULED_ARGS.sub(r"\g<indent>Args:", docstring) if "Arg" in docstring else docstring
+        docstring = _UNDERLINED.sub(_underline, docstring)
+        docstring = _UNDERLINED_ARGS.sub(r"\g<indent>Args:", docstring) if "Arg" in docstring else docstring
     if "\n:" in docstring and ":param" not in docstring:
         docstring = _NAMED.sub(lambda found: f":param {found[1]}:" if found[1] in names else found[0], docstring)
-    return _UNPARTED.sub(r"\g<0>:", docstring) if "@param" in docstring else docstring
+    return _PARAM_WITHOUT_COLON.sub(r"\g<0>:", docstring) if "@param" in docstring else docstring
 
 
 def with_fields_last(docstring: str) -> str:
@@ -70,19 +70,19 @@ def with_fields_last(docstring: str) -> str:
     Directives after the fields, such as version notes, are dropped.
     """
     docstring = _ROLE.sub(" ", docstring) if ":`" in docstring else docstring
-    if not _AFTERWORD.search(docstring, max(docstring.rfind("\n:"), docstring.rfind("\n@")) + 1):
+    if not _TRAILING_TEXT.search(docstring, max(docstring.rfind("\n:"), docstring.rfind("\n@")) + 1):
         return docstring
     fields = list(_FIELD.finditer(docstring))
     is_about = bool(fields) and not fields[-1][0][1:].startswith(("return", "rtype", "raise"))
-    afterword = _AFTERWORD.search(docstring, fields[-1].start()) if is_about else None
+    afterword = _TRAILING_TEXT.search(docstring, fields[-1].start()) if is_about else None
     if afterword is None:
         return docstring
     start, end = fields[0].start(), afterword.start()
-    told = "" if docstring[afterword.end() :].startswith("..") else docstring[afterword.start() :].strip()
-    return f"{docstring[:start].rstrip()}\n\n{told}\n\n{docstring[start:end]}"
+    text = "" if docstring[afterword.end() :].startswith("..") else docstring[afterword.start() :].strip()
+    return f"{docstring[:start].rstrip()}\n\n{text}\n\n{docstring[start:end]}"
 
 
-def _ruled(heading: re.Match[str]) -> str:
+def _underline(heading: re.Match[str]) -> str:
     return f"{heading['indent']}{heading['name']}\n{heading['indent']}{'-' * len(heading['name'])}"
 
 
@@ -98,7 +98,7 @@ def _below(found: re.Match[str], names: Collection[str]) -> str:
     return f"{found['indent']}{found['heading']}\n{deeper}{found['entry']}"
 
 
-def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[str, str]]:
+def split_docstring(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[str, str]]:
     """Split a docstring into the text before the first heading and the descriptions of parameters.
 
     Entries are written `name: text`, `name (type): text`, `name {type} -- text` or `- name: text`, with several names
@@ -108,17 +108,17 @@ def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[st
     """
     if "\n" not in docstring:
         return docstring, {}
-    found = _described(docstring, names)
+    found = _split(docstring, names)
     if all(name in found[1] for name in names):
         return found
-    mended = _BESIDE.sub(lambda heading: _below(heading, names), docstring)
-    mended = _BROKEN.sub(lambda entry: re.sub(r"\s*\n\s*", " ", entry[0]), mended)
-    return found if mended == docstring else _described(mended, names)
+    rewritten = _INLINE_ENTRY.sub(lambda heading: _below(heading, names), docstring)
+    rewritten = _WRAPPED_ENTRY.sub(lambda entry: re.sub(r"\s*\n\s*", " ", entry[0]), rewritten)
+    return found if rewritten == docstring else _split(rewritten, names)
 
 
-def returned(docstring: str) -> str:
+def returns_section(docstring: str) -> str:
     """Return the `Returns:` section of a docstring in one line, or an empty string."""
-    docstring = usual(docstring)
+    docstring = normalise(docstring)
     heading = _RETURNED.search(docstring)
     if heading is None:
         return ""
@@ -126,19 +126,19 @@ def returned(docstring: str) -> str:
     return " ".join(docstring[heading.end() : None if following is None else following.start()].strip("- \n").split())
 
 
-def _described(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
+def _split(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
     first = _START.search(docstring)
     about = [*_ABOUT.finditer(docstring, first.start())] if first else []
     about = [heading for heading in about if len(heading["indent"]) <= len(about[0]["indent"])]
     entries = {name: text for heading in about for name, text in _entries(docstring, heading)}
-    own = _own_heading(docstring, {*names} - entries.keys())
+    own = _find_heading(docstring, {*names} - entries.keys())
     if own is not None and not (about and own.start() > about[0].start()):
         entries = {**dict(_entries(docstring, own)), **entries}
         first = own if first is None or own.start() < first.start() else first
     return (docstring, {}) if first is None else (docstring[: first.start()].strip(), entries)
 
 
-def _own_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
+def _find_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
     """Return the first line that looks like a heading and is followed by an entry for one of the names."""
     for heading in _WORDS.finditer(docstring) if wanted else ():
         below = _NEXT_TEXT.match(docstring, heading.end())
@@ -165,32 +165,32 @@ def _entries(docstring: str, heading: re.Match[str]) -> Iterator[tuple[str, str]
         if entry is None and not (indent == outermost and lines[-1:] == [""] and line.rstrip().endswith(":")):
             lines.append(line)
             continue
-        yield from _told(names, lines)
+        yield from _yield_entries(names, lines)
         # a line that groups the entries below it, like a heading, describes none of them
         names, lines = (re.findall(r"\w+", entry["names"]), [entry["text"].strip()]) if entry else ([], [])
-    yield from _told(names, lines)
+    yield from _yield_entries(names, lines)
 
 
-def _told(names: list[str], lines: list[str]) -> Iterator[tuple[str, str]]:
+def _yield_entries(names: list[str], lines: list[str]) -> Iterator[tuple[str, str]]:
     if names:
         more = textwrap.dedent("\n".join(lines[1:]))
         text = f"{lines[0]}\n{more.lstrip(' ')}".strip()
         yield from ((name, text) for name in names)
 
 
-_MOST_CHARS = 80
-_STATED = lazy_pattern(
+_MAX_CHARS = 80
+_STATED_TYPE = lazy_pattern(
     rf"""^[ \t]*+(?:
     (?:[-*+][ ]++)?[`*]*+(?P<entry>\w++)[`*]*+[ ]*+
-        [(<{{](?P<bracketed>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
-    | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MOST_CHARS}}})$
-    | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MOST_CHARS}}})$
-    | :param[ ]++(?P<before>[^\n:]{{1,{_MOST_CHARS}}}?)[ ]++(?P<named>\w++):
+        [(<{{](?P<bracketed>[^()<>\n]{{1,{_MAX_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
+    | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MAX_CHARS}}})$
+    | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MAX_CHARS}}})$
+    | :param[ ]++(?P<before>[^\n:]{{1,{_MAX_CHARS}}}?)[ ]++(?P<named>\w++):
     )""",
     re.MULTILINE | re.VERBOSE,
 )
 _PLACES = (("entry", "bracketed"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
-_REMARK = lazy_pattern(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
+_TYPE_NOTE = lazy_pattern(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
 _CHOICES = lazy_pattern(r"\s*\|\s*|\s+or\s+|,\s*(?:or\s+)?(?![^\[]*\])")
 _LIST = lazy_pattern(r"(?:list|array|sequence)(?: of |\[)(?P<inner>[\w| ]+)\]?", re.IGNORECASE)
 _OPTIONAL = lazy_pattern(r"(?:typing\.)?(?P<kind>Optional|Union)\[(?P<inner>.+)\]")
@@ -214,15 +214,15 @@ def stated_types(docstring: str) -> dict[str, Any]:
     int`; a parameter with two different types is left out.
     """
     found: dict[str, set[Any]] = {}
-    for place in _STATED.finditer(docstring):
-        name, said = next((place[name], place[said]) for name, said in _PLACES if place[name])
-        found.setdefault(name, set()).add(stated_type(said))
+    for place in _STATED_TYPE.finditer(docstring):
+        name, kind_text = next((place[name], place[kind_text]) for name, kind_text in _PLACES if place[name])
+        found.setdefault(name, set()).add(stated_type(kind_text))
     return {name: kind for name, (kind, *others) in found.items() if kind not in (None, types.NoneType) and not others}
 
 
 def stated_type(text: str) -> Any:
     """Parse a type such as `str, optional`, `list of int` or `int or None`; None for any other text."""
-    text = _REMARK.sub("", text.strip().strip("`*")).strip()
+    text = _TYPE_NOTE.sub("", text.strip().strip("`*")).strip()
     optional = _OPTIONAL.fullmatch(text)
     if optional is not None:
         kinds = [stated_type(part) for part in _CHOICES.split(optional["inner"])]

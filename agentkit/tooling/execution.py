@@ -24,8 +24,8 @@ GRACE_SECONDS = 1.0
 IDLE_SECONDS = 10.0
 """Seconds after which an idle thread ends."""
 
-_MOST_VALUES = 100_000
-_MOST_LENGTH = 50_000_000
+_MAX_VALUES = 100_000
+_MAX_LENGTH = 50_000_000
 """Maximum total length, in characters and bytes, of the values of a generator."""
 
 _TEXTS = (str, bytes, bytearray)
@@ -33,10 +33,10 @@ _LISTS = (list, tuple)
 _ENTRY_LENGTH = 8
 """The length counted for each entry of a list or dictionary, in addition to its text."""
 
-_WHOLE = frozenset({str, dict, list, int, float, bool, type(None)})
-_THREAD_GOES_ON = "its thread could not be stopped and may still be running"
+_PLAIN_TYPES = frozenset({str, dict, list, int, float, bool, type(None)})
+_THREAD_CONTINUES = "its thread could not be stopped and may still be running"
 _COROUTINE_STOPPED = "it was cancelled"
-_COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be running"
+_COROUTINE_CONTINUES = "it did not stop when it was cancelled and may still be running"
 _CANCELLED_WITHIN = "Its work was cancelled from within (CancelledError), and not by the caller."
 _LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may still be running"
 
@@ -57,17 +57,17 @@ def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async
     run on one background event loop. Context variables are the caller's. The values of a generator are returned as a
     list, up to 100,000 values or 50 MB of text; the generator is then closed. Raises ToolTimeout.
     """
-    in_full = _InFull(function)
+    collecting = _CollectingCall(function)
     in_thread = timeout_seconds is not None and not is_async
     try:
-        value = _call_in_thread(in_full, timeout_seconds) if in_thread else in_full()
+        value = _call_in_thread(collecting, timeout_seconds) if in_thread else collecting()
         return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
     except BaseException as error:
         if _is_cancellation(error):  # synchronous code cannot be cancelled from outside
             raise ToolError(_CANCELLED_WITHIN) from error
         raise
     finally:
-        in_full.is_over = True
+        collecting.is_over = True
 
 
 async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
@@ -77,15 +77,15 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
     function runs in a daemon thread reserved for it. The values of a generator are returned as a list, up to 100,000
     values or 50 MB of text; the generator is then closed. Raises ToolTimeout.
     """
-    in_full = _InFull(function)
+    collecting = _CollectingCall(function)
     try:
-        value = in_full() if is_async else await _acall_in_thread(in_full, timeout_seconds)
-        return await _within(value, timeout_seconds) if inspect.isawaitable(value) else value
+        value = collecting() if is_async else await _acall_in_thread(collecting, timeout_seconds)
+        return await _await_with_timeout(value, timeout_seconds) if inspect.isawaitable(value) else value
     finally:
-        in_full.is_over = True
+        collecting.is_over = True
 
 
-class _InFull:
+class _CollectingCall:
     """A call that collects generator values in a list, up to the limits or until the caller stops waiting."""
 
     __slots__ = ("_function", "is_over")
@@ -97,20 +97,20 @@ class _InFull:
     def __call__(self) -> Any:
         """Return the value of the function, or a coroutine for it."""
         value = self._function()
-        if type(value) in _WHOLE:
+        if type(value) in _PLAIN_TYPES:
             return value
         if inspect.isawaitable(value):
-            return self._awaited(value)
-        return self._taken(value) if isinstance(value, AsyncIterator) else self._all_of(value)
+            return self._await(value)
+        return self._collect_async(value) if isinstance(value, AsyncIterator) else self._collect(value)
 
-    async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
+    async def _await(self, awaitable: Awaitable[Any]) -> Any:
         value = await awaitable
-        return await self._taken(value) if isinstance(value, AsyncIterator) else self._all_of(value)
+        return await self._collect_async(value) if isinstance(value, AsyncIterator) else self._collect(value)
 
-    def _all_of(self, values: Any) -> Any:
+    def _collect(self, values: Any) -> Any:
         if not isinstance(values, Iterator) or isinstance(values, io.IOBase):
             return values
-        taken, left = list[Any](), _MOST_LENGTH
+        taken, left = list[Any](), _MAX_LENGTH
         try:
             for value in values:
                 taken.append(value)
@@ -122,8 +122,8 @@ class _InFull:
                 values.close()
         return taken
 
-    async def _taken(self, values: AsyncIterator[Any]) -> list[Any]:
-        taken, left = list[Any](), _MOST_LENGTH
+    async def _collect_async(self, values: AsyncIterator[Any]) -> list[Any]:
+        taken, left = list[Any](), _MAX_LENGTH
         try:
             async for value in values:
                 taken.append(value)
@@ -136,7 +136,7 @@ class _InFull:
         return taken
 
     def _is_enough(self, taken: list[Any], left: int) -> bool:
-        return self.is_over or left <= 0 or len(taken) == _MOST_VALUES
+        return self.is_over or left <= 0 or len(taken) == _MAX_VALUES
 
 
 def _length(value: Any) -> int:
@@ -150,11 +150,11 @@ def _length(value: Any) -> int:
     return _ENTRY_LENGTH * len(value) + sum(len(each) for each in value if type(each) in _TEXTS)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing; the default for `when_done`."""
 
 
-def start(work: Callable[[], object], when_done: Callable[[], object] = _nothing) -> None:
+def start(work: Callable[[], object], when_done: Callable[[], object] = _do_nothing) -> None:
     """Run work in an idle daemon thread, or a new one if all are busy, so that it never queues.
 
     `work` and `when_done`, which is called once the thread is idle again, must not raise. Starting a thread takes three
@@ -177,7 +177,7 @@ def _work_on(
         try:
             work, when_done = inbox.get(timeout=idle_seconds)
         except queue.Empty:
-            if _is_out(inbox, idle):
+            if _retire(inbox, idle):
                 return
             continue
         work()
@@ -186,7 +186,7 @@ def _work_on(
         del work, when_done  # the references must not outlive the work while the thread waits
 
 
-def _is_out(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]]) -> bool:
+def _retire(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]]) -> bool:
     """Retire the inbox; False if a caller has just taken it and is about to put work in."""
     try:
         idle.remove(inbox)
@@ -245,7 +245,7 @@ def _call_in_thread(function: Callable[[], Any], timeout_seconds: float | None) 
     done.acquire()
     outcome = _begin(function, done.release)
     if not done.acquire(timeout=-1 if timeout_seconds is None else min(timeout_seconds, threading.TIMEOUT_MAX)):
-        raise _timeout(timeout_seconds, _THREAD_GOES_ON)
+        raise _timeout(timeout_seconds, _THREAD_CONTINUES)
     return outcome.get()
 
 
@@ -264,28 +264,28 @@ async def _acall_in_thread(function: Callable[[], Any], timeout_seconds: float |
         async with asyncio.timeout(timeout_seconds):
             await done.wait()
     except TimeoutError:
-        raise _timeout(timeout_seconds, _THREAD_GOES_ON) from None
+        raise _timeout(timeout_seconds, _THREAD_CONTINUES) from None
     return outcome.get()
 
 
-async def _within(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
+async def _await_with_timeout(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
     import asyncio
 
     if timeout_seconds is None:
-        return await _uncancelled(awaitable)
+        return await _await_directly(awaitable)
     outcome = _Outcome()
-    task = asyncio.ensure_future(_kept(awaitable, outcome))
+    task = asyncio.ensure_future(_await_into(awaitable, outcome))
     try:
         done, _ = await asyncio.wait({task}, timeout=timeout_seconds)
     except asyncio.CancelledError:
-        await _stopped(task)
+        await _cancel(task)
         raise
     if done:
         return outcome.get()
-    raise _timeout(timeout_seconds, _COROUTINE_STOPPED if await _stopped(task) else _COROUTINE_GOES_ON)
+    raise _timeout(timeout_seconds, _COROUTINE_STOPPED if await _cancel(task) else _COROUTINE_CONTINUES)
 
 
-async def _uncancelled(awaitable: Awaitable[Any]) -> Any:
+async def _await_directly(awaitable: Awaitable[Any]) -> Any:
     """Await in the caller's task. A CancelledError that nobody requested of this task is the tool's own failure."""
     import asyncio
 
@@ -298,13 +298,13 @@ async def _uncancelled(awaitable: Awaitable[Any]) -> Any:
         raise ToolError(_CANCELLED_WITHIN) from error
 
 
-async def _kept(awaitable: Awaitable[Any], outcome: _Outcome) -> None:
+async def _await_into(awaitable: Awaitable[Any], outcome: _Outcome) -> None:
     """Await inside the outcome: a SystemExit that escaped a task would end the event loop."""
     with outcome:
         outcome.value = await awaitable
 
 
-async def _stopped(task: Task[Any]) -> bool:
+async def _cancel(task: Task[Any]) -> bool:
     """Cancel a task and give it GRACE_SECONDS to clean up; return whether it has ended."""
     import asyncio
 
@@ -320,14 +320,14 @@ def _wait_for(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
 
     async def work() -> None:
         _on_own_loop.set(True)
-        await _kept(_within(awaitable, timeout_seconds), outcome)
+        await _await_into(_await_with_timeout(awaitable, timeout_seconds), outcome)
 
     if _on_own_loop.get():  # that loop is blocked waiting for this call: use a new one
         _call_in_thread(lambda: asyncio.run(work()), None)
         return outcome.get()
     future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
     try:
-        future.result(_waitable(timeout_seconds, 2 * GRACE_SECONDS))
+        future.result(_capped_timeout(timeout_seconds, 2 * GRACE_SECONDS))
     except TimeoutError:
         _loops.pop(os.getpid(), None)
         raise _timeout(timeout_seconds, _LOOP_IS_BLOCKED) from None
@@ -353,14 +353,14 @@ def _serve(loop: AbstractEventLoop) -> NoReturn:
             loop.run_forever()
 
 
-def shorter(*seconds: float | None) -> float | None:
+def shortest(*seconds: float | None) -> float | None:
     """Return the shortest of the given time limits, or None without any."""
     return min((limit for limit in seconds if limit is not None), default=None)
 
 
-def _waitable(timeout_seconds: float | None, more_seconds: float = 0.0) -> float | None:
+def _capped_timeout(timeout_seconds: float | None, more_seconds: float = 0.0) -> float | None:
     return None if timeout_seconds is None else min(timeout_seconds + more_seconds, threading.TIMEOUT_MAX)
 
 
-def _timeout(timeout_seconds: float | None, what_of_it: str) -> ToolTimeout:
-    return ToolTimeout(f"It did not finish within {timeout_seconds:g} seconds; {what_of_it}.")
+def _timeout(timeout_seconds: float | None, consequence: str) -> ToolTimeout:
+    return ToolTimeout(f"It did not finish within {timeout_seconds:g} seconds; {consequence}.")

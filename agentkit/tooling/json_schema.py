@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.arguments import MOST_FAULTS, ArgumentErrors, Fault, Place
+from agentkit.tooling.arguments import MAX_FAULTS, ArgumentErrors, Fault, Place
 from agentkit.tooling.coercion import MISSING, UNKNOWN, number, whole
 from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, referred
 
@@ -398,7 +398,7 @@ def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str
     optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
     given = reading.read_arguments(arguments, has_parameters=bool(asked.get("properties")))
     try:
-        return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
+        return reading.validate_or_repair(given, functools.partial(_fitting, asked), optional, asked, tool_name)
     except RecursionError:  # definitions that refer to one another, each a level deeper
         raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema nests too deeply.") from None
 
@@ -443,14 +443,14 @@ class _Check:
         if "default" in schema and value is not None and _is_same(value, schema["default"]):
             return []
         if not is_of(value, _kinds(schema)) or (schema.keys() & _CHOSEN and not _is_choice(value, schema)):
-            return [((), f"should be {reading.expected(schema)}", value)]
+            return [((), f"should be {reading.describe_type(schema)}", value)]
         found = list(self._others(value, schema)) if schema.keys() & _COMBINED else []
         if schema.keys() & CONDITIONS:
             found += conditional(value, schema, self.faults)
         if isinstance(value, Mapping):
-            found += islice(self._values(value, schema), MOST_FAULTS)
+            found += islice(self._values(value, schema), MAX_FAULTS)
         elif isinstance(value, list | tuple):
-            found += islice(self._entries(value, schema), MOST_FAULTS)
+            found += islice(self._entries(value, schema), MAX_FAULTS)
         return [*_beyond_limits(value, schema), *found] if schema.keys() & _LIMITS.keys() else found
 
     def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:
@@ -462,7 +462,9 @@ class _Check:
             tried = [self.faults(value, each) for each in union or ()]
             if tried and all(tried):
                 inside = [faults for faults in tried if all(path for path, _, _ in faults)]
-                yield from min(inside, key=len) if inside else [((), f"should be {reading.expected(schema)}", value)]
+                yield from (
+                    min(inside, key=len) if inside else [((), f"should be {reading.describe_type(schema)}", value)]
+                )
 
     def _entries(self, value: Sequence[Any], schema: Schema) -> Iterator[Fault]:
         places = schema.get("prefixItems", ())

@@ -16,8 +16,8 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError
 from agentkit.messages import OutputSchema
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.arguments import complaint, shown
-from agentkit.tooling.coercion import MISSING, first_sentence, joined, reason, untold, written_at
+from agentkit.tooling.arguments import arguments_error, format_value
+from agentkit.tooling.coercion import MISSING, discriminator_fault, first_sentence, join_reasons, reason, subschemas_at
 from agentkit.tooling.partial_json import GrowingJSON
 from agentkit.tooling.schema import adapter_of, json_schema_of, refuse_lazy
 from agentkit.tooling.signature import AnnotationContext, readable
@@ -51,7 +51,7 @@ class OutputMismatch(Exception):
         self.faults = faults
 
 
-def placed(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tuple[Path, tuple[Branch, ...]]:
+def split_location(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tuple[Path, tuple[Branch, ...]]:
     """Split a validator's location into the path through the value and the union branches on the way.
 
     Steps that do not exist in the value are the validator's branch names. A missing field comes last in the path.
@@ -78,7 +78,7 @@ def sentences(faults: Iterable[OutputError], schema: Schema, given: Any, under: 
     for fault in _nearest(list(faults)):
         grouped.setdefault(fault.path, []).append(fault)
     return [
-        f"{_named((under, *path) if under else path)} {_rest(path, same_place, schema, given)}"
+        f"{_format_subject((under, *path) if under else path)} {_rest(path, same_place, schema, given)}"
         for path, same_place in grouped.items()
     ]
 
@@ -98,26 +98,26 @@ def _nearest(faults: Sequence[OutputError], level: int = 0) -> list[OutputError]
     return found
 
 
-def _named(path: Path) -> str:
-    return repr(reading.dotted(path)) if path else "The answer"
+def _format_subject(path: Path) -> str:
+    return repr(reading.format_path(path)) if path else "The answer"
 
 
 def _rest(path: Path, faults: Sequence[OutputError], schema: Schema, given: Any) -> str:
     """Return the sentence about a path without its subject."""
     reasons = list(dict.fromkeys(fault.what for fault in faults))
     if reasons == [MISSING]:
-        wanted = " or ".join(dict.fromkeys(map(_asked, written_at(schema, path)))) or "any value"
+        wanted = " or ".join(dict.fromkeys(map(_describe_node, subschemas_at(schema, path)))) or "any value"
         was_null = len(reading.walk(given, path)) == len(path)
         return f"should be {wanted}; got null." if was_null else f"is missing; it should be {wanted}."
-    return f"{joined(reasons)}; got {reading.shown(faults[0].value)}."
+    return f"{join_reasons(reasons)}; got {reading.format_value(faults[0].value)}."
 
 
-def _asked(node: Schema) -> str:
-    wanted = reading.expected(node)
+def _describe_node(node: Schema) -> str:
+    wanted = reading.describe_type(node)
     return f"{wanted} in the form {node['format']}" if "format" in node else wanted
 
 
-_WHOLE = ""
+_ROOT = ""
 """The key that wraps a value during validation, so that every path in it has a container."""
 
 _NULL = {"none_required": "should be null"}
@@ -127,9 +127,9 @@ class Validator:
     """A pydantic validator for a Python type. Raises ConfigError if it is not a type or has no JSON form."""
 
     def __init__(self, kind: Any) -> None:
-        _refuse_what_is_no_type(kind)
+        _refuse_non_type(kind)
         try:
-            self._adapter, self.schema = _built(kind)
+            self._adapter, self.schema = _build(kind)
         except Exception as error:
             raise ConfigError(f"{kind!r} cannot be the type of an answer ({first_sentence(error)}); {_USE}") from error
 
@@ -139,20 +139,20 @@ class Validator:
         A null for an optional field counts as omitted; an object or list encoded as text is parsed.
         """
         faults: Sequence[OutputError] = ()
-        meant: dict[str, Any] | None = {_WHOLE: value}
-        while meant is not None:
+        repaired: dict[str, Any] | None = {_ROOT: value}
+        while repaired is not None:
             try:
-                return self._value(meant[_WHOLE])
+                return self._value(repaired[_ROOT])
             except OutputMismatch as error:
                 faults = error.faults
-                places = [((_WHOLE, *fault.path), fault.what, fault.value) for fault in faults]
-                meant = reading.repaired(meant, places, ())
+                places = [((_ROOT, *fault.path), fault.what, fault.value) for fault in faults]
+                repaired = reading.repair(repaired, places, ())
         raise OutputMismatch(faults)
 
     def encode(self, value: Any, *, is_tagged: bool = True) -> Any:
         """Convert a Python value to JSON data that `check` reads back, if the members of unions are tagged."""
-        how: dict[str, Any] = {"mode": "json", "by_alias": True, "round_trip": True, "warnings": False}
-        return self._adapter.dump_python(value, context=TAGGED if is_tagged else None, **how)
+        options: dict[str, Any] = {"mode": "json", "by_alias": True, "round_trip": True, "warnings": False}
+        return self._adapter.dump_python(value, context=TAGGED if is_tagged else None, **options)
 
     def _value(self, value: Any) -> Any:
         from pydantic import ValidationError
@@ -174,7 +174,7 @@ _USE = (
 )
 
 
-def _refuse_what_is_no_type(kind: Any) -> None:
+def _refuse_non_type(kind: Any) -> None:
     """Raise ConfigError for values and functions, some of which pydantic would accept."""
     is_named = hasattr(kind, "__value__") or hasattr(kind, "__supertype__")  # type aliases and NewType
     if isinstance(kind, type) or get_origin(kind) is not None or is_named or kind in (None, typing.Any):
@@ -190,17 +190,17 @@ def _refuse_what_is_no_type(kind: Any) -> None:
     raise ConfigError(f"{kind!r:.100} cannot be the type of an answer ({why}); {_USE}")
 
 
-def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
+def _build(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
     from pydantic import Field
 
     annotations = AnnotationContext({}, lambda text: Field(description=text), {})
     adapter = adapter_of(readable(kind, annotations))
     schema = tidied(json_schema_of(adapter))
     refuse_lazy(adapter.core_schema)
-    return adapter, _open_at_the_top(schema)
+    return adapter, _inline_root(schema)
 
 
-def _open_at_the_top(schema: Schema) -> Schema:
+def _inline_root(schema: Schema) -> Schema:
     """Inline the definition that the whole schema refers to, as in recursive types."""
     definitions: Schema = schema.get("$defs", {})
     target = definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"))
@@ -210,8 +210,8 @@ def _open_at_the_top(schema: Schema) -> Schema:
 def _faults(error: ValidationError, value: Any) -> list[OutputError]:
     faults = []
     for each in error.errors(include_url=False):
-        path, branches = placed(value, each["loc"], is_missing=each["type"] == "missing")
-        about_type = untold(each.get("ctx", {}), each["input"])
+        path, branches = split_location(value, each["loc"], is_missing=each["type"] == "missing")
+        about_type = discriminator_fault(each.get("ctx", {}), each["input"])
         if about_type is not None:
             name, what, given = about_type
             faults.append(OutputError((*path, name), what, given, branches))
@@ -222,12 +222,12 @@ def _faults(error: ValidationError, value: Any) -> list[OutputError]:
 
 
 _DECODER = json.JSONDecoder(strict=False)
-_MOST = 10
+_MAX_CANDIDATES = 10
 _FENCE = "```"
 _FENCE_BEGIN = r"```[\w-]*[ \t]*"
 # An object can begin within a line, a list only at its start: [1] within a line is a footnote.
 _BRACKET = re.compile(r"\{|^[ \t]*\[", re.MULTILINE)
-_MEANT = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|NaN|-?Infinity|$)""")
+_LIKELY_JSON = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|NaN|-?Infinity|$)""")
 # An unterminated string extends to the end of the text, so that its contents are scanned only once.
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
@@ -244,16 +244,16 @@ class JSONCandidates:
     fault: str | None = None
 
 
-def read(text: str) -> JSONCandidates:
+def find_json(text: str) -> JSONCandidates:
     """Find the JSON values in a text: the whole text, or the last few values embedded in prose."""
-    bare = _unfenced(text.lstrip("\ufeff").strip())
+    bare = _strip_fence(text.lstrip("\ufeff").strip())
     try:
         return JSONCandidates(bare, (_DECODER.decode(bare),))
     except (ValueError, RecursionError):
-        return _scanned(bare)
+        return _scan(bare)
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     """Strip a code fence around the whole text."""
     begin = re.match(_FENCE_BEGIN, text)
     if begin is None or not text.endswith(_FENCE) or len(text) < len(begin.group()) + len(_FENCE):
@@ -261,16 +261,16 @@ def _unfenced(text: str) -> str:
     return text[begin.end() : -len(_FENCE)].strip()
 
 
-def _scanned(text: str) -> JSONCandidates:
+def _scan(text: str) -> JSONCandidates:
     """Find JSON values anywhere in the text, skipping the contents of invalid ones."""
-    values: deque[Any] = deque(maxlen=_MOST)
+    values: deque[Any] = deque(maxlen=_MAX_CANDIDATES)
     broken: tuple[str, ValueError | RecursionError, int] | None = None
     place = 0
     while match := _BRACKET.search(text, place):
         start, place = match.end() - 1, match.end()
-        if not _MEANT.match(text, start):
+        if not _LIKELY_JSON.match(text, start):
             continue
-        place = closing(text, start) or len(text)
+        place = closing_bracket(text, start) or len(text)
         # Decoded separately, because the line count of an error includes all preceding text.
         piece = text[start:place]
         try:
@@ -287,14 +287,14 @@ def _fault(text: str, error: ValueError | RecursionError, start: int) -> str:
     if isinstance(error, json.JSONDecodeError):
         if error.pos >= len(text):
             return "The JSON is cut off before its end."
-        near = shown(text[max(error.pos - 20, 0) : error.pos + 20])
+        near = format_value(text[max(error.pos - 20, 0) : error.pos + 20])
         return f"The answer is not valid JSON: {error.msg} at character {start + error.pos}, near {near}."
     if isinstance(error, RecursionError):
         return "The JSON is nested too deeply."
     return "A number in the JSON has too many digits."
 
 
-def closing(text: str, start: int) -> int | None:
+def closing_bracket(text: str, start: int) -> int | None:
     """Return the index after the bracket that closes the one at `start`; None if it is not closed."""
     depth = 0
     for match in _BRACKETS.finditer(text, start):
@@ -331,7 +331,7 @@ class OutputType(Generic[_T]):
     def __init__(self, kind: type[_T] | Any) -> None:
         self.kind = kind
         # Build a type name from the characters that providers allow: `Invoice`, `list_of_Invoice`, `int_or_str`
-        name = re.sub(r"[^a-zA-Z0-9_-]+", "_", _spoken(kind)).strip("_")
+        name = re.sub(r"[^a-zA-Z0-9_-]+", "_", _type_name(kind)).strip("_")
         self.name = name[:64] or "answer"
         self._validator = None if kind is str else Validator(kind)
         self._is_object = self._validator is not None and self._validator.schema.get("type") == "object"
@@ -355,7 +355,7 @@ class OutputType(Generic[_T]):
         if isinstance(kind, list):
             kind = _union_of(kind)
         try:
-            return _shared(kind)
+            return _cached(kind)
         except TypeError:  # an annotation is unhashable, so the type cannot be cached
             return OutputType(kind)
 
@@ -383,14 +383,16 @@ class OutputType(Generic[_T]):
         """
         if self._validator is None:
             return cast("_T", text)
-        found = read(text)
+        found = find_json(text)
         faults: list[str] = []
         for candidate, place in self._candidates(found):
             try:
                 return cast("_T", self._validator.check(candidate))
-            except OutputMismatch as misfit:
-                faults = faults or sentences(misfit.faults, self._validator.schema, candidate, place)
-        raise BadResponse(str(complaint([found.fault] if found.fault else faults or [self._nothing(found.text)])))
+            except OutputMismatch as mismatch:
+                faults = faults or sentences(mismatch.faults, self._validator.schema, candidate, place)
+        raise BadResponse(
+            str(arguments_error([found.fault] if found.fault else faults or [self._no_json_fault(found.text)]))
+        )
 
     def growing(self) -> GrowingAnswer:
         """Create a parser for one streamed answer."""
@@ -429,7 +431,7 @@ class OutputType(Generic[_T]):
         if not self._is_object and not found.fault and not any(isinstance(each, dict | list) for each in found.values):
             yield from ((text, "") for text in dict.fromkeys((found.text, found.text.strip("\"'`*. "))) if text)
 
-    def _nothing(self, text: str) -> str:
+    def _no_json_fault(self, text: str) -> str:
         return f"The answer should be JSON; {'it is empty' if not text else 'it contains none'}."
 
     def __repr__(self) -> str:
@@ -443,7 +445,7 @@ class GrowingAnswer:
         self._json = None if is_text else GrowingJSON("{" if is_object else "{[")
         self._texts: list[str] = []
         self._is_object = is_object
-        self._chars, self._told_chars, self._told_changes = 0, 0, 0
+        self._chars, self._emitted_chars, self._emitted_changes = 0, 0, 0
 
     def feed(self, piece: str) -> Any:
         """Parse another piece; return the partial answer if there is more to emit, else None.
@@ -457,7 +459,7 @@ class GrowingAnswer:
         self._chars += len(piece)
         value = self._text_so_far(piece) if self._json is None else self._value_so_far(self._json, piece)
         if value is not None:
-            self._told_chars = self._chars
+            self._emitted_chars = self._chars
         return value
 
     def _text_so_far(self, piece: str) -> str | None:
@@ -469,16 +471,16 @@ class GrowingAnswer:
 
     def _value_so_far(self, json: GrowingJSON, piece: str) -> Any:
         json.feed(piece)
-        if json.changes == self._told_changes or not (self._is_due or json.is_whole):
+        if json.changes == self._emitted_changes or not (self._is_due or json.is_whole):
             return None
-        self._told_changes = json.changes
+        self._emitted_changes = json.changes
         value = json.value
         is_wrapper = not self._is_object and isinstance(value, dict) and value.keys() <= {WRAPPER}
         return value.get(WRAPPER) if is_wrapper else value
 
     @property
     def _is_due(self) -> bool:
-        return self._chars <= _SHORT_CHARS or self._told_chars * 65 <= self._chars * 64
+        return self._chars <= _SHORT_CHARS or self._emitted_chars * 65 <= self._chars * 64
 
 
 def _union_of(kinds: list[Any]) -> Any:
@@ -492,23 +494,23 @@ def _union_of(kinds: list[Any]) -> Any:
 
 
 @functools.lru_cache(256)
-def _shared(kind: Any) -> OutputType[Any]:
+def _cached(kind: Any) -> OutputType[Any]:
     return OutputType(kind)
 
 
-def _spoken(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     origin, inner = get_origin(kind), [each for each in get_args(kind) if each is not ...]
     named = getattr(kind, "__name__", "") if origin is None else getattr(origin, "__name__", "")
     match named:
         case "Annotated":
-            return _spoken(inner[0])
+            return _type_name(inner[0])
         case "Literal":
             return "choice"
         case "Union" | "UnionType":
-            return "_or_".join(map(_spoken, inner))
+            return "_or_".join(map(_type_name, inner))
         case "NoneType":
             return "null"
-    return f"{named}_of_{'_and_'.join(map(_spoken, inner))}" if inner else named
+    return f"{named}_of_{'_and_'.join(map(_type_name, inner))}" if inner else named
 
 
 __all__ = ["GrowingAnswer", "OutputType"]

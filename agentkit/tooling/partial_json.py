@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 _NOTHING = object()
-_MOST_LEVELS = 200
+_MAX_LEVELS = 200
 """Deeper nesting is rejected by the type validator and by the JSON parser."""
 
-_MOST_SCALAR_CHARS = 5_000
+_MAX_SCALAR_CHARS = 5_000
 """Python does not parse numbers with more characters."""
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
@@ -96,7 +96,7 @@ class GrowingJSON:
         match self._next():
             case "":
                 return False
-            case "{" | "[" if len(self._open) == _MOST_LEVELS:
+            case "{" | "[" if len(self._open) == _MAX_LEVELS:
                 return self._give_up()
             case "{":
                 self._keys.append("")
@@ -145,7 +145,7 @@ class GrowingJSON:
 
     def _scalar(self) -> bool:
         match = _SCALAR.match(self._rest, self._at)
-        if match and match.end() == len(self._rest) and len(match.group()) < _MOST_SCALAR_CHARS:
+        if match and match.end() == len(self._rest) and len(match.group()) < _MAX_SCALAR_CHARS:
             return False
         try:
             value = _DECODER.decode(match.group() if match else "")

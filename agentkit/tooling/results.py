@@ -20,25 +20,25 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, get_args
 
-from agentkit.content import File, Image, files_in, images_in, worded
+from agentkit.content import File, Image, files_in, images_in, load_part
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
-from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, reading_call, well_formed
+from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, read_more_call, well_formed
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.safety.approval import CANNOT_SUCCEED
-from agentkit.text_encoding import sentence
+from agentkit.text_encoding import as_sentence
 
-_DEEPEST, _RECORD_KEYS = 60, 32
-_MOST_SORTED, _MOST_BITS = 10_000, 14_000
+_MAX_DEPTH, _RECORD_KEYS = 60, 32
+_MAX_SORTED, _MAX_BITS = 10_000, 14_000
 _NOTE_CHARS, _MARK_CHARS, _NODE_CHARS = 60, 30, 20
 _SPARE_CHARS = _LONG_CHARS = 50_000
-_MOST_SHOWN, _MOST_LOOKED_AT = {"image": 20, "file": 5}, 100
+_MAX_ATTACHED, _MAX_INSPECTED = {"image": 20, "file": 5}, 100
 _CUT = "…"
 _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
 
-def rendered(
-    value: Any, max_chars: int, most_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
+def render(
+    value: Any, max_chars: int, max_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
 ) -> tuple[str, bool, tuple[Image | File, ...]]:
     """Render a value as text without secrets; return the text, whether it was cut, and the images and files shown.
 
@@ -46,38 +46,38 @@ def rendered(
     much is left out. Cut JSON remains valid: a dictionary gets the key `truncated`, anything else becomes
     `{"truncated": true, "value": …}`. NaN and infinities are rendered as text, bytes as UTF-8 text or base64; an image
     or PDF becomes `[image 1: image/png, 12 kB]`, or the reason why it is not shown. The work is bounded by `max_chars`
-    and by `most_values`, the number of nested values rendered. `clean` is a `redactor` to reuse.
+    and by `max_values`, the number of nested values rendered. `clean` is a `redactor` to reuse.
     """
     clean = clean or redactor()
-    value = worded(value) if isinstance(value, File) else value
+    value = load_part(value) if isinstance(value, File) else value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
-        text, was_cut = _bounded(str(value), max_chars, clean)
+        text, was_cut = _redact_and_cut(str(value), max_chars, clean)
         return well_formed(text), was_cut, ()
-    whole = _Renderer(clean, most_values, fair=False)
+    whole = _Renderer(clean, max_values, fair=False)
     tree = whole.tree(value, max_chars)
     text = well_formed(
         tree if isinstance(tree, str) and (isinstance(value, Image | File) or _is_pillow(value)) else _json(tree)
     )
     if not whole.was_cut and len(text) <= max_chars:
-        return text, False, tuple(whole.shown)
+        return text, False, tuple(whole.attached)
     room = max_chars - _MARK_CHARS
     while True:
-        fair = _Renderer(clean, most_values, fair=True)
+        fair = _Renderer(clean, max_values, fair=True)
         tree = fair.tree(value, room)
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = well_formed(_json(marked))
         if len(text) <= max_chars:
-            return text, True, tuple(fair.shown)
+            return text, True, tuple(fair.attached)
         room = room * max_chars // (len(text) + _MARK_CHARS)
 
 
 def is_long(value: object) -> bool:
     """Whether rendering the value takes milliseconds, estimated from a look into plain containers."""
-    chars, met = 0, [value]
-    for each in met:
+    chars, values = 0, [value]
+    for each in values:
         chars += len(each) if isinstance(each, str | bytes | bytearray) else _NODE_CHARS
         if isinstance(each, dict | list | tuple | set | frozenset):
-            met.extend(islice(each.values() if isinstance(each, dict) else each, _LONG_CHARS // _NODE_CHARS))
+            values.extend(islice(each.values() if isinstance(each, dict) else each, _LONG_CHARS // _NODE_CHARS))
         if chars > _LONG_CHARS or hasattr(type(each), "__array_interface__"):
             return True
     return False
@@ -101,23 +101,23 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
     return f"{text[: room - tail]}{note}{text[len(text) - tail :]}"
 
 
-def naming_handle(text: str, handle: str) -> str:
+def with_read_more(text: str, handle: str) -> str:
     """Add the `read_more` call for this handle to a cut text: in its note, as a JSON key, or on a line after it."""
-    reading = reading_call(handle)
+    read_call = read_more_call(handle)
     for note in _NOTE.finditer(text):
-        kept = len(text) - len(note[0])
+        length = len(text) - len(note[0])
         # The text can quote such notes: this one is at the cut.
-        if note.start() == kept - kept // 5 and kept > 4 * len(reading):
-            missing = int(note[1].replace(",", "")) - kept
+        if note.start() == length - length // 5 and length > 4 * len(read_call):
+            missing = int(note[1].replace(",", "")) - length
             return cut_text(text[: note.start()] + text[note.end() :], len(text), missing, handle)
     if _is_json_object(text):
-        return f'{text[:-1]}, "{READ_MORE}": {json.dumps(reading, ensure_ascii=False)}}}'
-    return f"{text}\n[{reading} reads the whole]"
+        return f'{text[:-1]}, "{READ_MORE}": {json.dumps(read_call, ensure_ascii=False)}}}'
+    return f"{text}\n[{read_call} reads the whole]"
 
 
 def _note(missing: int, whole: int, handle: str, start: int) -> str:
-    reading = f"; {reading_call(handle, start)} reads on" if handle else ""
-    return f"\n[… {missing:,} of {whole:,} characters left out{reading} …]\n"
+    read_call = f"; {read_more_call(handle, start)} reads on" if handle else ""
+    return f"\n[… {missing:,} of {whole:,} characters left out{read_call} …]\n"
 
 
 def _is_json_object(text: str) -> bool:
@@ -135,7 +135,7 @@ def text_of(value: object) -> str:
         return f"({type(value).__name__}: its text representation failed with {type(error).__name__})"
 
 
-def _bounded(text: str, room: int, clean: Callable[[str], str]) -> tuple[str, bool]:
+def _redact_and_cut(text: str, room: int, clean: Callable[[str], str]) -> tuple[str, bool]:
     """Redact and cut a text, in this order: a cut could disguise a secret. Return whether it was cut."""
     reach = room + _SPARE_CHARS
     ends = text if len(text) <= 2 * reach else text[:reach] + text[-reach:]
@@ -150,11 +150,11 @@ class _Renderer:
     is spent in order, which shows whether everything fits.
     """
 
-    def __init__(self, clean: Callable[[str], str], most_values: int, *, fair: bool) -> None:
+    def __init__(self, clean: Callable[[str], str], max_values: int, *, fair: bool) -> None:
         self.was_cut = False
-        self.shown: list[Image | File] = []
+        self.attached: list[Image | File] = []
         self._clean = clean
-        self._values_left = most_values
+        self._values_left = max_values
         self._fair = fair
         self._open: set[int] = set()
 
@@ -163,7 +163,7 @@ class _Renderer:
         return self._tree(value, room)[0]
 
     def _tree(self, value: Any, room: int) -> tuple[Any, int]:
-        """Return the tree and its approximate length, or the whole room once `most_values` is exceeded."""
+        """Return the tree and its approximate length, or the whole room once `max_values` is exceeded."""
         self._values_left -= 1
         if self._values_left < 0:
             self.was_cut = True
@@ -171,7 +171,7 @@ class _Renderer:
         if isinstance(value, bytes | bytearray | memoryview):
             return self._bytes(value, room)
         value = _from_library(value) if hasattr(type(value), "__array_interface__") else value
-        simple = _simplified(value)
+        simple = _simplify(value)
         if isinstance(simple, str):
             return self._text(simple, max(room, 0))
         if _is_scalar(simple):
@@ -182,36 +182,36 @@ class _Renderer:
         """Convert a container, given as itself and simplified to a mapping or sequence."""
         if id(value) in self._open:
             return "(this value contains itself)", 30
-        if room <= 2 or len(self._open) >= _DEEPEST:
+        if room <= 2 or len(self._open) >= _MAX_DEPTH:
             self.was_cut = True
             return _CUT, 3
         if isinstance(value, Image | File):
-            return self._shown(value, room)
+            return self._placeholder(value, room)
         self._open.add(id(value))
         try:
             return self._dict(simple, room) if isinstance(simple, Mapping) else self._list(simple, room)
         finally:
             self._open.remove(id(value))
 
-    def _shown(self, part: Image | File, room: int) -> tuple[str, int]:
+    def _placeholder(self, part: Image | File, room: int) -> tuple[str, int]:
         """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
         kind, label = type(part).__name__.lower(), str(part)[1:-1]
-        number = 1 + sum(type(each) is type(part) for each in self.shown)
+        number = 1 + sum(type(each) is type(part) for each in self.attached)
         words = f"[{kind} {number}: {label}]"
         if len(words) > room:
             self.was_cut = True
             return _CUT, 3
         is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
-        too_many = f"more than {_MOST_SHOWN[kind]} were returned" if number > _MOST_SHOWN[kind] else ""
-        fault = "its URL contains a secret" if is_secret else too_many
+        too_many = f"more than {_MAX_ATTACHED[kind]} were returned" if number > _MAX_ATTACHED[kind] else ""
+        exception_result = "its URL contains a secret" if is_secret else too_many
         try:
-            self.shown += [] if fault else [part.checked()]
+            self.attached += [] if exception_result else [part.validated()]
         except ValueError as error:
-            fault = str(error)
-        return self._text(f"[{label}: not shown, {fault}]" if fault else words, room)
+            exception_result = str(error)
+        return self._text(f"[{label}: not shown, {exception_result}]" if exception_result else words, room)
 
     def _text(self, text: str, room: int) -> tuple[str, int]:
-        text, was_cut = _bounded(text, room, self._clean)
+        text, was_cut = _redact_and_cut(text, room, self._clean)
         self.was_cut |= was_cut
         return text, len(text) + 2
 
@@ -258,8 +258,8 @@ class _Renderer:
         self, entries: Iterable[Any], backwards: Iterable[Any], count: int, room: int, render: _Render
     ) -> tuple[list[Any], list[Any], int]:
         """Render entries from the head into 80 % of the room, then from the tail; return both and the length used."""
-        head, used = _filled(entries, count, 0, room * 4 // 5 if self._fair else room, room, render)
-        tail, used = _filled(backwards, count - len(head), used, room, room, render)
+        head, used = _fill(entries, count, 0, room * 4 // 5 if self._fair else room, room, render)
+        tail, used = _fill(backwards, count - len(head), used, room, room, render)
         self.was_cut |= len(head) + len(tail) < count
         return head, tail[::-1], used
 
@@ -267,20 +267,20 @@ class _Renderer:
 _Render = Callable[[Any, int], tuple[Any, int]]
 
 
-def _filled(
-    entries: Iterable[Any], most: int, used: int, enough: int, room: int, render: _Render
+def _fill(
+    entries: Iterable[Any], limit: int, used: int, target: int, room: int, render: _Render
 ) -> tuple[list[Any], int]:
-    kept: list[Any] = []
-    for entry in islice(entries, most):
-        if used >= enough:
+    rendered: list[Any] = []
+    for entry in islice(entries, limit):
+        if used >= target:
             break
         rendered_entry, cost = render(entry, room - used)
-        kept.append(rendered_entry)
+        rendered.append(rendered_entry)
         used += cost + 2
-    return kept, used
+    return rendered, used
 
 
-def _simplified(value: Any) -> Any:
+def _simplify(value: Any) -> Any:
     """Simplify the value to None, bool, int, float, str, sequence or mapping; nested values stay as they are."""
     if value is None or type(value) in (bool, str):
         return value
@@ -292,7 +292,7 @@ def _simplified(value: Any) -> Any:
 
 def _number(value: Any) -> int | str:
     number = int(value)
-    if number.bit_length() > _MOST_BITS:
+    if number.bit_length() > _MAX_BITS:
         return f"(a whole number of {number.bit_length():,} bits)"
     return number
 
@@ -305,7 +305,7 @@ def _real(value: Any) -> float | str:
 
 
 def _as_list(members: Set[Any]) -> list[Any]:
-    if len(members) <= _MOST_SORTED:
+    if len(members) <= _MAX_SORTED:
         with contextlib.suppress(TypeError):
             return sorted(members)
     return list(members)
@@ -326,7 +326,7 @@ def _object_as_data(value: Any) -> Any:
     if hasattr(kind, "isoformat"):
         return str(value.isoformat())
     if hasattr(kind, "model_dump"):
-        return _simplified(_dumped(value))
+        return _simplify(_dump_model(value))
     if hasattr(kind, "__array_interface__") and getattr(value, "shape", None):
         return value  # its own text leaves out the middle
     has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
@@ -360,31 +360,31 @@ def _attributes(value: Any) -> dict[str, Any]:
     return {name: inner for name, inner in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
 
 
-def _dumped(model: Any) -> Any:
+def _dump_model(model: Any) -> Any:
     """Dump a pydantic model to JSON data, or else to Python values; images and files stay as they are."""
-    kept = {name: value for name, value in getattr(model, "__dict__", {}).items() if _is_shown(value)}
-    if "root" in kept:  # only a root model can have this field
-        return kept["root"]
-    left_out = {"exclude": set(kept)} if kept else {}
+    attachments = {name: value for name, value in getattr(model, "__dict__", {}).items() if _contains_attachment(value)}
+    if "root" in attachments:  # only a root model can have this field
+        return attachments["root"]
+    left_out = {"exclude": set(attachments)} if attachments else {}
     try:
         data = model.model_dump(mode="json", **left_out)
     except ValueError:
         data = model.model_dump(**left_out)
-    return {**data, **kept} if kept else data
+    return {**data, **attachments} if attachments else data
 
 
-def _is_shown(value: Any, levels: int = 8) -> bool:
+def _contains_attachment(value: Any, levels: int = 8) -> bool:
     """Whether the value contains an image or file, within the first entries and levels."""
     if isinstance(value, str | int | float | Image | File | None) or not levels:
         return isinstance(value, Image | File)
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list | tuple | set):
         inner = getattr(value, "__dict__", {}).values()
-    return any(_is_shown(each, levels - 1) for each in islice(inner, _MOST_LOOKED_AT))
+    return any(_contains_attachment(each, levels - 1) for each in islice(inner, _MAX_INSPECTED))
 
 
 def _key(key: Any) -> str:
-    simple = _simplified(key)
+    simple = _simplify(key)
     return simple if isinstance(simple, str) else json.dumps(simple) if _is_scalar(simple) else text_of(key)
 
 
@@ -403,7 +403,7 @@ def _json(tree: Any) -> str:
 
 
 _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-    (enum.Enum, lambda member: _simplified(member.value)),
+    (enum.Enum, lambda member: _simplify(member.value)),
     (str | UserString, str),
     (numbers.Integral, _number),
     (numbers.Real, _real),
@@ -420,30 +420,30 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Sequence, lambda items: items),
     (Set, _as_list),
     (BaseException, lambda error: f"{type(error).__name__}: {text_of(error)}"),
-    *((ValuesView, list), (File, worded)),
+    *((ValuesView, list), (File, load_part)),
 )
 
 
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
-_GOOD: frozenset[Status | None] = frozenset({"ok", "empty", "truncated"})
-_OF_A_RUN = frozenset({"waiting", "interrupted"})
+_SUCCESS_STATUSES: frozenset[Status | None] = frozenset({"ok", "empty", "truncated"})
+_RUN_STATUSES = frozenset({"waiting", "interrupted"})
 """Statuses that only a run can set."""
 
 BAD_ARGUMENTS, UNKNOWN_TOOL = "bad-arguments", "unknown-tool"
 """The rules of decisions on calls that could not be parsed."""
 
-_FAILING = {BAD_ARGUMENTS, UNKNOWN_TOOL, CANNOT_SUCCEED}
-_MOST_NAME_CHARS = 64
-_MOST_ERROR_CHARS = 2_000
-_MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES = 1_000_000, 40_000
-_STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = (
+_FAILED_RULES = {BAD_ARGUMENTS, UNKNOWN_TOOL, CANNOT_SUCCEED}
+_MAX_NAME_CHARS = 64
+_MAX_ERROR_CHARS = 2_000
+_MAX_WHOLE_CHARS, _MAX_WHOLE_VALUES = 1_000_000, 40_000
+_ERROR_STATUSES: tuple[tuple[type[BaseException], Status], ...] = (
     (ToolTimeout, "timed_out"),
     (Blocked, "denied"),
     (Postponed, "waiting"),
 )
 
 
-def returned(
+def success(
     tool_name: str,
     value: Any,
     max_chars: int,
@@ -459,17 +459,17 @@ def returned(
     """
     clean = redactor()
     value = redact_value(value, clean)
-    status, error = _standing(value)
+    status, error = _stated_status(value)
     if type(value) is str:
-        content, was_cut, shown = rendered(value, max_chars, clean=str)
+        content, was_cut, attached = render(value, max_chars, clean=str)
     else:
-        content, was_cut, shown = rendered(value, max_chars, clean=clean)
+        content, was_cut, attached = render(value, max_chars, clean=clean)
         content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
-    whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
+    whole = _whole(value, clean) if was_cut and max_chars < _MAX_WHOLE_CHARS else None
     public_decision = _without_secrets(decision, clean)
     result = ToolResult(tool_name, status, content, value, error, public_decision, seconds, labels, whole)
-    return replace(result, images=images_in(shown), files=files_in(shown)) if shown else result
+    return replace(result, images=images_in(attached), files=files_in(attached)) if attached else result
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:
@@ -479,17 +479,17 @@ def with_handle(result: ToolResult, handle: str) -> ToolResult:
     """
     if result.whole is None:
         return result
-    return replace(result, content=naming_handle(result.content, handle))
+    return replace(result, content=with_read_more(result.content, handle))
 
 
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
     """Build the result of a failed call, with the JSON text `{"error": …, "tool": …}`."""
-    error = well_formed(cut_text(redact(error), _MOST_ERROR_CHARS))
-    content = failure_content(well_formed(tool_name[:_MOST_NAME_CHARS]), error)
+    error = well_formed(cut_text(redact(error), _MAX_ERROR_CHARS))
+    content = failure_content(well_formed(tool_name[:_MAX_NAME_CHARS]), error)
     return ToolResult(tool_name, status, content, error=error, decision=_without_secrets(decision))
 
 
-def fault(
+def exception_result(
     tool_name: str,
     error: Exception,
     decision: Decision | None = None,
@@ -497,7 +497,7 @@ def fault(
     labels: frozenset[Label] = frozenset(),
 ) -> ToolResult:
     """Build the result of a call that raised: `TypeName: message`, or only the message of a ToolError."""
-    status: Status = next((status for kind, status in _STATUS_OF if isinstance(error, kind)), "failed")
+    status: Status = next((status for kind, status in _ERROR_STATUSES if isinstance(error, kind)), "failed")
     return replace(failure(tool_name, error_message(error), status, decision), seconds=seconds, labels=labels)
 
 
@@ -506,13 +506,13 @@ def denial(tool_name: str, decision: Decision) -> ToolResult:
 
     A call that could not be parsed, or could not succeed, counts as failed, not as denied.
     """
-    status: Status = "failed" if decision.rule in _FAILING else "denied"
-    return failure(tool_name, objection(decision), status, decision)
+    status: Status = "failed" if decision.rule in _FAILED_RULES else "denied"
+    return failure(tool_name, denial_text(decision), status, decision)
 
 
-def objection(decision: Decision) -> str:
+def denial_text(decision: Decision) -> str:
     """Join reason and remedy of a decision."""
-    return f"{sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
+    return f"{as_sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
 
 
 def error_message(error: Exception) -> str:
@@ -526,8 +526,8 @@ def error_message(error: Exception) -> str:
 def _whole(value: Any, clean: Callable[[str], str]) -> str:
     """Render a value that is too long for the model, up to the storage limit. A str is already redacted."""
     if type(value) is str:
-        return well_formed(cut_text(value, _MOST_WHOLE_CHARS))
-    return clean(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES, clean)[0])
+        return well_formed(cut_text(value, _MAX_WHOLE_CHARS))
+    return clean(render(value, _MAX_WHOLE_CHARS, _MAX_WHOLE_VALUES, clean)[0])
 
 
 def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | None = None) -> Decision | None:
@@ -536,25 +536,25 @@ def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | No
         return None
     clean = clean or redactor()
     texts = decision.reason, decision.evidence, decision.remedy
-    reason, evidence, remedy = shown = clean(texts[0]), clean(texts[1]), clean(texts[2])
-    return decision if shown == texts else replace(decision, reason=reason, evidence=evidence, remedy=remedy)
+    reason, evidence, remedy = redacted = clean(texts[0]), clean(texts[1]), clean(texts[2])
+    return decision if redacted == texts else replace(decision, reason=reason, evidence=evidence, remedy=remedy)
 
 
-def _standing(value: Any) -> tuple[Status, str | None]:
+def _stated_status(value: Any) -> tuple[Status, str | None]:
     """Return the status and error that a dictionary states; a status without an error can be that of an order."""
     if not isinstance(value, dict):
         return "ok", None
-    error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
+    error = well_formed(cut_text(redact(text_of(value["error"])), _MAX_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
-    status = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
-    if error is None and _exited_with_error(value):
+    status = _STATUSES.get(word) if isinstance(word, str) and word not in _RUN_STATUSES else None
+    if error is None and _has_exit_code(value):
         return "failed", None
-    if error is None and status not in _GOOD:
+    if error is None and status not in _SUCCESS_STATUSES:
         return "ok", None
     return status or "failed", error
 
 
-def _exited_with_error(value: Mapping[str, Any]) -> bool:
+def _has_exit_code(value: Mapping[str, Any]) -> bool:
     """Whether this is the result of a command with a non-zero exit code, such as a failed test run."""
     code = value.get("return_code")
     return "command" in value and isinstance(code, int) and code != 0

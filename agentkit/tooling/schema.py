@@ -31,7 +31,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.coercion import KEY, as_json, first_sentence, reason, untold
+from agentkit.tooling.coercion import KEY, as_json, discriminator_fault, first_sentence, reason
 from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
 from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
 from agentkit.tooling.signature import (
@@ -567,7 +567,7 @@ class _RichParameters:
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
-        checked = reading.settled(given, self._validated, self._optional, self._schema, self._tool_name)
+        checked = reading.validate_or_repair(given, self._validated, self._optional, self._schema, self._tool_name)
         return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
 
     def _validated(self, given: dict[str, Any]) -> BaseModel | reading.ArgumentErrors:
@@ -580,7 +580,7 @@ class _RichParameters:
             return reading.ArgumentErrors(_faults(error, given))
         except Exception as error:
             text = f"The arguments could not be checked ({type(error).__name__}: {error})."
-            raise reading.complaint([text]) from error
+            raise reading.arguments_error([text]) from error
 
     def _read(self, given: dict[str, Any]) -> BaseModel:
         """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
@@ -702,9 +702,9 @@ def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
 
 def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fault]:
     faults: list[reading.Fault] = []
-    for each in islice(error.errors(include_url=False), reading.MOST_FAULTS):
+    for each in islice(error.errors(include_url=False), reading.MAX_FAULTS):
         path = reading.walk(given, each["loc"])
-        about_type = untold(each.get("ctx", {}), each["input"])
+        about_type = discriminator_fault(each.get("ctx", {}), each["input"])
         if about_type is not None:
             name, what, value = about_type
             faults.append(((*path, name), what, value))

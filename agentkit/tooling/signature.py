@@ -36,7 +36,7 @@ from typing import (
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.tooling import docstrings
-from agentkit.tooling.coercion import by_letters, inside_all, letters
+from agentkit.tooling.coercion import by_letters, letters, unwrap
 from agentkit.tooling.docstrings import stated_types
 
 REQUIRED = inspect.Parameter.empty
@@ -214,10 +214,10 @@ def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) 
 
 def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
     """Parse a docstring in Google, NumPy, reST or Epytext style, detected by its sections."""
-    docstring = docstrings.usual(inspect.cleandoc(docstring.replace("\r\n", "\n")).strip(), names)
+    docstring = docstrings.normalise(inspect.cleandoc(docstring.replace("\r\n", "\n")).strip(), names)
     style = next((style for style, pattern in _SECTIONS.items() if re.search(pattern, docstring)), None)
     if style is None:
-        return Documentation(*docstrings.described(docstring, names))
+        return Documentation(*docstrings.split_docstring(docstring, names))
     from docstring_parser import DocstringStyle, ParseError, parse
 
     try:
@@ -232,7 +232,7 @@ def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
         for name in param.arg_name.split(",")
     }
     if not parameters:  # parameters can be in another style than the returns or examples
-        text, parameters = docstrings.described(docstring, names)
+        text, parameters = docstrings.split_docstring(docstring, names)
         if parameters:
             return Documentation(text, parameters)
     return Documentation((parsed.description or "").strip(), parameters)
@@ -357,7 +357,7 @@ def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, A
     if rest is None:
         return given
     named = signature.parameters.keys() - {rest}
-    around = None if given.keys() & named else inside_all(given)
+    around = None if given.keys() & named else unwrap(given)
     given = dict(around) if around and around.keys() & named else given
     known = given.get(rest, {})
     others = {name: value for name, value in given.items() if name not in signature.parameters}

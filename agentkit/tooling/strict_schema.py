@@ -156,10 +156,10 @@ NAMED = ("properties", "$defs", "patternProperties")
 LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
 _REFERENCE = "#/$defs/"
-_MOST_INLINED, _MOST_NODES = 500, 5_000
+_MAX_INLINED, _MAX_NODES = 500, 5_000
 """Limits on how many references are inlined, and on the number of schemas that this produces."""
-_MOST_LEVELS = 100
-_MOST_NAMED = 50
+_MAX_LEVELS = 100
+_MAX_NAMED = 50
 
 # Limits of strict mode, documented by OpenAI under "Structured outputs: supported schemas".
 _DEEPEST = 10
@@ -224,12 +224,12 @@ def refuse_malformed(schema: Any) -> None:
 def _refuse_deep(schema: Any) -> None:
     """Raise TypeError if the schema is nested too deeply to traverse."""
     level = [schema]
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MAX_LEVELS):
         inside = (each.values() if isinstance(each, dict) else each for each in level)
         level = [inner for values in inside for inner in values if isinstance(inner, dict | list)]
         if not level:
             return
-    raise TypeError(f"it is nested more than {_MOST_LEVELS} levels deep")
+    raise TypeError(f"it is nested more than {_MAX_LEVELS} levels deep")
 
 
 def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
@@ -344,12 +344,12 @@ def _names_of_choices(schema: Schema) -> str:
     """Describe the meaning of enum values that are not texts, or of combinable flags."""
     python = schema.get(PYTHON, [])
     if SUMMED in schema:
-        return ", ".join(f"{flag.value} = {name}" for name, flag in python[:_MOST_NAMED]) + "; or a sum of these"
+        return ", ".join(f"{flag.value} = {name}" for name, flag in python[:_MAX_NAMED]) + "; or a sum of these"
     written = schema.get("enum", [schema.get("const")])
     if not python or all(isinstance(each, str) for each in written):
         return ""
     named = [f"{each} = {name}" for each, (name, _) in zip(written, python, strict=True) if name]
-    return ", ".join(named[:_MOST_NAMED])
+    return ", ".join(named[:_MAX_NAMED])
 
 
 def _is_writable(value: Any) -> bool:
@@ -362,7 +362,7 @@ def _is_writable(value: Any) -> bool:
 
 def _inlined(schema: Schema) -> Schema:
     definitions = schema.get("$defs")
-    if not definitions or len(definitions) > _MOST_INLINED:
+    if not definitions or len(definitions) > _MAX_INLINED:
         return schema
     uses = {name: set(_references(definition)) for name, definition in definitions.items()}
     reach = {name: _reachable(name, uses) for name in definitions}
@@ -373,15 +373,15 @@ def _inlined(schema: Schema) -> Schema:
     def put_in(node: Schema) -> Schema:
         nonlocal inlined, nodes
         name = node.get("$ref", "").removeprefix(_REFERENCE)
-        if name not in definitions or name in recursive or inlined >= _MOST_INLINED or nodes > _MOST_NODES:
+        if name not in definitions or name in recursive or inlined >= _MAX_INLINED or nodes > _MAX_NODES:
             return node
         inlined, nodes = inlined + 1, nodes + sizes[name]
-        if nodes > _MOST_NODES:
+        if nodes > _MAX_NODES:
             return node
         return {**_rebuilt(definitions[name], put_in), **{key: node[key] for key in node if key != "$ref"}}
 
     body = _rebuilt({key: value for key, value in schema.items() if key != "$defs"}, put_in)
-    if inlined >= _MOST_INLINED or nodes > _MOST_NODES:
+    if inlined >= _MAX_INLINED or nodes > _MAX_NODES:
         return schema
     left = {name: _rebuilt(definitions[name], put_in) for name in definitions if name in recursive}
     return {**body, "$defs": left} if left else body

@@ -24,15 +24,23 @@ from typing import (
 )
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
+from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied, shown
-from agentkit.tooling.results import BAD_ARGUMENTS, denial, error_message, fault, is_long, objection, returned
+from agentkit.tooling.arguments import copy_arguments, format_value
+from agentkit.tooling.results import (
+    BAD_ARGUMENTS,
+    denial,
+    denial_text,
+    error_message,
+    exception_result,
+    is_long,
+    success,
+)
 from agentkit.tooling.run_context import (
     CONTEXT,
     ConditionFunction,
@@ -45,7 +53,7 @@ from agentkit.tooling.run_context import (
     within_run,
 )
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
-from agentkit.undo import Reversible, collected
+from agentkit.undo import Reversible, collect_records
 from agentkit.usage import is_number, is_whole
 
 Judge = Callable[[Mapping[str, Any]], Decision] | Callable[[Mapping[str, Any], RunContext[Any]], Decision]
@@ -81,7 +89,7 @@ def judgment(
                 Verdict.ASK, "no-run", f"The judge of {name} needs a run, and this call is not part of one."
             )
     try:
-        decision = decide(copied(arguments))
+        decision = decide(copy_arguments(arguments))
     except Exception as error:
         return Decision(Verdict.DENY, "judge-failed", f"The judge of {name} failed ({error_message(error)}).")
     if isinstance(decision, Decision):
@@ -100,8 +108,8 @@ def unconfirmed(decision: Decision) -> Decision:
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OTHERS = re.compile(r"[^a-zA-Z0-9_-]+")
-_MOST_CHARS = 64
-_FEWEST_CHARS = 100
+_MAX_CHARS = 64
+_MIN_CHARS = 100
 
 
 def checked_name(name: object) -> str:
@@ -109,7 +117,7 @@ def checked_name(name: object) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     is_near = isinstance(name, str) and name.isascii() and "<" not in name  # a lambda's name contains it
-    usable = _OTHERS.sub("_", str(name)).strip("_")[:_MOST_CHARS] if is_near else ""
+    usable = _OTHERS.sub("_", str(name)).strip("_")[:_MAX_CHARS] if is_near else ""
     instead = f"For example, {usable!r}." if usable else "Give name=..."
     raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
 
@@ -127,8 +135,8 @@ def checked_limits(timeout_seconds: object, max_chars: object) -> dict[str, Any]
         raise ConfigError(
             f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {timeout_seconds!r}."
         )
-    if not is_whole(max_chars, _FEWEST_CHARS):
-        raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {max_chars!r}.")
+    if not is_whole(max_chars, _MIN_CHARS):
+        raise ConfigError(f"max_chars= takes a whole number of at least {_MIN_CHARS}; not {max_chars!r}.")
     return {"timeout_seconds": timeout_seconds, "max_chars": max_chars}
 
 
@@ -270,7 +278,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     ) -> None:
         with short_traceback:
             if unknown:
-                refuse_made(Tool, unknown)
+                check_unknown_arguments(Tool, unknown)
             bare = _bare(function)
             may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
             self.__dict__.update(
@@ -383,7 +391,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
             checked = self.check(arguments)
         except BadArguments as error:
             return {}, Decision(
-                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=format_value(arguments)[:MAX_EVIDENCE_CHARS]
             )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
@@ -396,7 +404,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         permanently is denied unless you `confirm` it. `undo()` of the result restores the files that a built-in tool
         has changed.
         """
-        with within_run(run), collected() as records:
+        with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _recorded(records, self.run(checked, decision if confirm else unconfirmed(decision)))
 
@@ -404,7 +412,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
     ) -> ToolResult:
         """Like `invoke`, without blocking the event loop."""
-        with within_run(run), collected() as records:
+        with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _recorded(records, await self.arun(checked, decision if confirm else unconfirmed(decision)))
 
@@ -416,11 +424,11 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         try:
             call = self._parameters.call(self.function, arguments)
             value = execution.call(
-                call, execution.shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async
+                call, execution.shortest(self.timeout_seconds, timeout_seconds), is_async=self.is_async
             )
-            return returned(self.name, value, self.max_chars, decision, time.perf_counter() - started, self.labels)
+            return success(self.name, value, self.max_chars, decision, time.perf_counter() - started, self.labels)
         except Exception as error:
-            return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
+            return exception_result(self.name, error, decision, time.perf_counter() - started, self.labels)
 
     async def arun(
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
@@ -433,14 +441,14 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
             call = self._parameters.call(self._asynchronous or self.function, arguments)
             is_async = self.is_async or self._asynchronous is not None
             value = await execution.acall(
-                call, execution.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async
+                call, execution.shortest(self.timeout_seconds, timeout_seconds), is_async=is_async
             )
             seconds = time.perf_counter() - started
-            telling = functools.partial(returned, self.name, value, self.max_chars, decision, seconds, self.labels)
+            telling = functools.partial(success, self.name, value, self.max_chars, decision, seconds, self.labels)
             # long values are rendered in a thread, to keep the event loop responsive
             return await execution.acall(telling, None) if is_long(value) else telling()
         except Exception as error:
-            return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
+            return exception_result(self.name, error, decision, time.perf_counter() - started, self.labels)
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
@@ -658,9 +666,9 @@ def _is_default(value: Any, default: Any) -> bool:
 def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:
     """Return the value of a denied direct call. Raises BadArguments, or Blocked without `when_denied`."""
     if decision.rule == BAD_ARGUMENTS:
-        raise BadArguments(objection(decision))
+        raise BadArguments(denial_text(decision))
     if when_denied is None:
-        raise Blocked(objection(decision))
+        raise Blocked(denial_text(decision))
     return when_denied(arguments, decision)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Never, overload
 
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.run_context import ConditionFunction, ToolCondition
 from agentkit.tooling.tool import Tool
 
@@ -119,7 +119,7 @@ class Toolset(Sequence[AnyTool]):
         An agent with searchable tools gets the tool `find_tools`. Tools found are offered from the next request on.
         Finding a tool grants no permission: every call is judged, also a call of a tool that was not found before.
         """
-        refuse_made(Toolset.searchable, unknown)
+        check_unknown_arguments(Toolset.searchable, unknown)
         other = Toolset(self._tools)
         other._searchable = frozenset(self._by_name)
         return other

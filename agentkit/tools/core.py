@@ -14,7 +14,7 @@ from typing import Any
 from agentkit.decisions import Decision, SafetyLevel
 from agentkit.errors import ToolError
 from agentkit.text_encoding import split_lines
-from agentkit.tooling.results import objection
+from agentkit.tooling.results import denial_text
 from agentkit.tooling.tool import Tool, WhenDenied
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate
@@ -67,14 +67,14 @@ def calculator(expression: str) -> dict[str, Any]:
     """
     notes: list[str] = []
     try:
-        result = _without_noise(calculate(expression, notes))
+        result = _round_noise(calculate(expression, notes))
         return {"expression": expression, "result": result, **({"note": " ".join(notes)} if notes else {})}
     except ToolError as error:
         shown = expression[:MAX_CHARS] if isinstance(expression, str) else expression
         return {"expression": shown, "error": str(error)}
 
 
-def _without_noise(value: float) -> float:
+def _round_noise(value: float) -> float:
     """Remove binary rounding noise from a float, so that 1250 * 0.17 is 212.5."""
     if isinstance(value, int):
         return value
@@ -126,13 +126,13 @@ json_parse_tool = Tool(parse_json, level=SafetyLevel.SAFE, timeout_seconds=None)
 core_tools = Toolset((current_datetime_tool, calculator_tool, string_length_tool, json_parse_tool))
 
 
-def denied_with(*names: str, **more: Any) -> WhenDenied:
+def denial_handler(*names: str, **more: Any) -> WhenDenied:
     """Create a handler for denied calls that returns the named arguments, `error`, `status`, `decision` and `more`."""
-    return partial(_denied_value, names, more)  # unlike a nested function, it can be sent to another process
+    return partial(_denial_result, names, more)  # unlike a nested function, it can be sent to another process
 
 
-def _denied_value(
+def _denial_result(
     names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
 ) -> dict[str, Any]:
-    given = {name: arguments[name] for name in names}
-    return {**given, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
+    named = {name: arguments[name] for name in names}
+    return {**named, "error": denial_text(decision), "status": "denied", "decision": decision.to_dict(), **more}

@@ -26,9 +26,9 @@ from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.core import denied_with
+from agentkit.tools.core import denial_handler
 from agentkit.workspace.root import EXPECTED, Check
-from agentkit.workspace.safe_open import REMEDY, shown
+from agentkit.workspace.safe_open import REMEDY, quote_path
 from agentkit.workspace.search import Query
 from agentkit.workspace.workspace import Workspace, WriteResult
 
@@ -36,20 +36,20 @@ Access = Literal["read", "write"]
 
 _LEVELS = {"read": SafetyLevel.NETWORK, "write": SafetyLevel.SYSTEM}
 _EVIDENCE_CHARS = 200
-_MOST_REMEMBERED = 4_096
-_KEEP_OUT = "Work without it, or ask the user for the one value that is needed."
-_OWN = "agentkit's own records and keys"
-_UNSEEN = "It would overwrite a secret that you were not shown."
-_OTHER_LINES = "Use edit_file for the other lines."
-_NAME_IT = "Name the file itself, so that the user can be asked."
+_MAX_REMEMBERED = 4_096
+_HIDDEN_REMEDY = "Work without it, or ask the user for the one value that is needed."
+_STATE_REASON = "agentkit's own records and keys"
+_REDACTED_REASON = "It would overwrite a secret that you were not shown."
+_REDACTED_REMEDY = "Use edit_file for the other lines."
+_LINK_REMEDY = "Name the file itself, so that the user can be asked."
 
-secret: Callable[[str], str | None] = lru_cache(_MOST_REMEMBERED)(paths.secret)
-protected: Callable[[str], str | None] = lru_cache(_MOST_REMEMBERED)(paths.protected)
+secret: Callable[[str], str | None] = lru_cache(_MAX_REMEMBERED)(paths.secret)
+protected: Callable[[str], str | None] = lru_cache(_MAX_REMEMBERED)(paths.protected)
 
 
 @dataclass(frozen=True, slots=True)
 class FileJudge:
-    """Judges the `path` of a call: reading in the workspace has the level NETWORK, writing the level SYSTEM."""
+    """Judges the `path` of a call: reads in the workspace have the level NETWORK, writes the level SYSTEM."""
 
     workspace: Workspace
     access: Access
@@ -57,9 +57,9 @@ class FileJudge:
     def __call__(self, arguments: Mapping[str, Any]) -> Decision:
         """Return the decision on a call."""
         path = arguments["path"]
-        verdict, rule, reason, remedy = self._opinion(path)
-        if verdict is not Verdict.DENY and self._overwrites_unseen(arguments):
-            verdict, rule, reason, remedy = Verdict.DENY, "redacted", _UNSEEN, _OTHER_LINES
+        verdict, rule, reason, remedy = self._judge_path(path)
+        if verdict is not Verdict.DENY and self._overwrites_redacted(arguments):
+            verdict, rule, reason, remedy = Verdict.DENY, "redacted", _REDACTED_REASON, _REDACTED_REMEDY
         return Decision(verdict, f"workspace.{rule}", reason, path[:_EVIDENCE_CHARS], remedy, _LEVELS[self.access])
 
     def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -86,30 +86,30 @@ class FileJudge:
                 planned = self.workspace.preview_edit(path, arguments["old_text"], arguments["new_text"])
         except ToolError as error:
             return CallPreview(covers=covers, failure=str(error), is_confined=True)
-        effect = _effect(planned, is_edit=new is None)
+        effect = _describe_write(planned, is_edit=new is None)
         # The hunks of a diff of one file, without its headers
         _, found, hunks = planned.full_diff.partition("\n@@ ")
         return CallPreview((effect,), (f"@@ {hunks}" if found else planned.full_diff), covers, is_confined=True)
 
-    def _opinion(self, path: str) -> tuple[Verdict, str, str, str]:
+    def _judge_path(self, path: str) -> tuple[Verdict, str, str, str]:
         try:
-            name, place = self.workspace.locate(path)
+            name, real_path = self.workspace.locate(path)
         except Blocked as error:
             return _outside(path, error)
         except ToolError as error:
             return Verdict.ALLOW, self.access, f"It cannot access any file: {error}", ""
-        why = hiding(self.workspace)
-        hidden = why(name) or why(place)
+        reason_for = secret_rule(self.workspace)
+        hidden = reason_for(name) or reason_for(real_path)
         if hidden:
-            return Verdict.DENY, "secret", _secrecy(path, hidden), _KEEP_OUT
-        later = protected(name) or protected(place) if self.access == "write" else None
+            return Verdict.DENY, "secret", _secret_reason(path, hidden), _HIDDEN_REMEDY
+        later = protected(name) or protected(real_path) if self.access == "write" else None
         if not later:
-            return Verdict.ALLOW, self.access, f"{shown(path)} is in the workspace.", ""
+            return Verdict.ALLOW, self.access, f"{quote_path(path)} is in the workspace.", ""
         if not protected(name):
-            return Verdict.DENY, "protected", _led_astray(path, later), _NAME_IT
-        return Verdict.ASK, "protected", f"{shown(path)} is protected: {later}.", "Write another file."
+            return Verdict.DENY, "protected", _link_reason(path, later), _LINK_REMEDY
+        return Verdict.ASK, "protected", f"{quote_path(path)} is protected: {later}.", "Write another file."
 
-    def _overwrites_unseen(self, arguments: Mapping[str, Any]) -> bool:
+    def _overwrites_redacted(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a redaction mark would be written in place of the secret that it represents."""
         new, old = (
             arguments.get(name) or "" for name in ("content" if "content" in arguments else "new_text", "old_text")
@@ -117,11 +117,11 @@ class FileJudge:
         if self.access == "read" or MARK not in new:
             return False
         marks = {piece.partition("]")[0] for piece in new.split(MARK)[1:]}
-        stood = old.count if "old_text" in arguments else partial(self.workspace.count, arguments["path"])
-        return any(new.count(MARK + mark) > stood(MARK + mark) for mark in marks)
+        count_before = old.count if "old_text" in arguments else partial(self.workspace.count, arguments["path"])
+        return any(new.count(MARK + mark) > count_before(MARK + mark) for mark in marks)
 
 
-def _effect(planned: WriteResult, *, is_edit: bool) -> str:
+def _describe_write(planned: WriteResult, *, is_edit: bool) -> str:
     """Describe a planned write: "new file", "replaces a.py (50 lines)" or "changes a.py (50 lines)"."""
     before = planned.before
     if before.kind == "absent":
@@ -134,25 +134,25 @@ def _effect(planned: WriteResult, *, is_edit: bool) -> str:
     return f"{'changes' if is_edit else 'replaces'} {planned.path} ({size})"
 
 
-def hiding(workspace: Workspace) -> Callable[[str], str | None]:
+def secret_rule(workspace: Workspace) -> Callable[[str], str | None]:
     """Return a function that explains why a path is secret, or returns None.
 
     Paths are secret by name, or as part of agentkit's own state.
     """
     folder = workspace.folder
     own = {state_folder(), *filter(None, [workspace.journal.folder])}
-    inner = {place for each in own for place in _below(folder, each)}
+    inner = {place for each in own for place in _relative_paths(folder, each)}
 
     def why(place: str) -> str | None:
         below = f"{place.casefold()}/" if place else ""
         if any(below.startswith(each) for each in inner):
-            return _OWN
+            return _STATE_REASON
         return secret(place)
 
     return why
 
 
-def _below(folder: str, own: Path) -> set[str]:
+def _relative_paths(folder: str, own: Path) -> set[str]:
     """Return the paths of a folder relative to another, as spelled and resolved; "" if it is the same or a parent."""
     spellings = {os.path.normpath(own.absolute()), os.path.realpath(own)}
     base = f"{folder.rstrip('/')}/"
@@ -160,49 +160,49 @@ def _below(folder: str, own: Path) -> set[str]:
     return inner | {"" for each in spellings if base.startswith(f"{each}/")}
 
 
-def checking(workspace: Workspace, path: str, access: Access) -> Check:
+def access_check(workspace: Workspace, path: str, access: Access) -> Check:
     """Return a check of the real path at the time of access, in case files were moved after the call was judged."""
 
     def check(place: str) -> None:
         refuse_moved(path, place)
-        hidden = hiding(workspace)(place)
+        hidden = secret_rule(workspace)(place)
         if hidden:
-            raise Blocked(f"{_secrecy(path, hidden)} {_KEEP_OUT}")
+            raise Blocked(f"{_secret_reason(path, hidden)} {_HIDDEN_REMEDY}")
         later = protected(place) if access == "write" else None
         if later and not protected(workspace.locate(path)[0]):
-            raise Blocked(f"{_led_astray(path, later)} {_NAME_IT}")
+            raise Blocked(f"{_link_reason(path, later)} {_LINK_REMEDY}")
 
     return check
 
 
-def refuse_moved(path: str, place: str) -> None:
+def refuse_moved(path: str, real_path: str) -> None:
     """Raise Blocked if a path leads elsewhere than when rules were matched against it."""
-    if EXPECTED.get().get(path, place) != place:
-        raise Blocked(f"{shown(path)} points to another file than when this call was judged. Make the call again.")
+    if EXPECTED.get().get(path, real_path) != real_path:
+        raise Blocked(f"{quote_path(path)} points to another file than when this call was judged. Make the call again.")
 
 
 def _outside(path: str, error: Blocked) -> tuple[Verdict, str, str, str]:
     hidden = secret(path)
     if hidden:
-        return Verdict.DENY, "secret", _secrecy(path, hidden), _KEEP_OUT
+        return Verdict.DENY, "secret", _secret_reason(path, hidden), _HIDDEN_REMEDY
     return Verdict.DENY, "outside", str(error).removesuffix(REMEDY).strip(), REMEDY
 
 
-def _secrecy(path: str, hidden: str) -> str:
-    return f"{shown(path)} holds secrets ({hidden}), which no tool reads or changes."
+def _secret_reason(path: str, hidden: str) -> str:
+    return f"{quote_path(path)} holds secrets ({hidden}), which no tool reads or changes."
 
 
-def _led_astray(path: str, later: str) -> str:
-    return f"{shown(path)} leads through a symbolic link to a protected path: {later}."
+def _link_reason(path: str, later: str) -> str:
+    return f"{quote_path(path)} leads through a symbolic link to a protected path: {later}."
 
 
-MOST_LISTED = 1_000
+MAX_LISTED = 1_000
 """Maximum number of listed entries of a folder."""
 
 _READ_CHARS = 300_000
-_MOST_MATCHES = 200
+_MAX_MATCHES = 200
 _SEARCH_SECONDS = 5.0
-_OF_DOCUMENT = "This is the extracted text of the document; the document cannot be edited as text."
+_DOCUMENT_NOTE = "This is the extracted text of the document; the document cannot be edited as text."
 
 Result = dict[str, Any]
 
@@ -211,18 +211,18 @@ class FileTool(Tool[..., Result]):
     """A tool whose argument `path` can also be given as `file_path`."""
 
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, confirmed: bool) -> Result:
-        return super()._called(args, _respelled(kwargs), confirmed=confirmed)
+        return super()._called(args, _rename_path_argument(kwargs), confirmed=confirmed)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
         is_plain = isinstance(arguments, Mapping) and "file_path" not in arguments
-        return super().check(arguments if is_plain else _respelled(read_arguments(arguments)))
+        return super().check(arguments if is_plain else _rename_path_argument(read_arguments(arguments)))
 
 
 def _file_tool(
     function: Callable[..., Result], judge: FileJudge, within: Within, *keys_when_denied: str, **limits: Any
 ) -> FileTool:
-    denied = denied_with(*keys_when_denied, **({"success": False} if judge.access == "write" else {}))
+    denied = denial_handler(*keys_when_denied, **({"success": False} if judge.access == "write" else {}))
     limits = {"level": SafetyLevel.SYSTEM, "timeout_seconds": None, **limits}
     return FileTool(function, judge=judge, within=within, when_denied=denied, paths=("path",), **limits)
 
@@ -246,12 +246,12 @@ def read_file_in(workspace: Workspace) -> FileTool:
             next_column when the last line is longer, encoding when it is not UTF-8; or path and error.
         """
         try:
-            check = checking(workspace, path, "read")
+            check = access_check(workspace, path, "read")
             reading = workspace.read(path, offset, limit, column=column, check=check, words=text_of)
         except (ToolError, MissingExtra) as error:
             return {"path": path, **_failure(error)}
         lines = reading.lines
-        notes = (reading.note, lines.note, "" if reading.is_text else _OF_DOCUMENT)
+        notes = (reading.note, lines.note, "" if reading.is_text else _DOCUMENT_NOTE)
         is_cut = bool(lines.note) or (lines.next_offset is not None and limit is None)
         result = {
             "path": path,
@@ -284,11 +284,17 @@ def write_file_in(workspace: Workspace) -> FileTool:
             error, and then the file is as it was.
         """
         try:
-            written = workspace.write(path, content, check=checking(workspace, path, "write"))
+            written = workspace.write(path, content, check=access_check(workspace, path, "write"))
         except ToolError as error:
             return {"path": path, "success": False, **_failure(error)}
         created = written.before.kind == "absent"
-        return {"path": path, "success": True, "bytes_written": written.size, "created": created, **_remarks(written)}
+        return {
+            "path": path,
+            "success": True,
+            "bytes_written": written.size,
+            "created": created,
+            **_write_notes(written),
+        }
 
     return _file_tool(write_file, FileJudge(workspace, "write"), write_file_in, "path")
 
@@ -310,10 +316,10 @@ def edit_file_in(workspace: Workspace) -> FileTool:
             old_text occurs or which lines are similar.
         """
         try:
-            written = workspace.edit(path, old_text, new_text, check=checking(workspace, path, "write"))
+            written = workspace.edit(path, old_text, new_text, check=access_check(workspace, path, "write"))
         except ToolError as error:
             return {"path": path, "success": False, **_failure(error)}
-        return {"path": path, "success": True, "changes": written.diff, **_remarks(written)}
+        return {"path": path, "success": True, "changes": written.diff, **_write_notes(written)}
 
     return _file_tool(edit_file, FileJudge(workspace, "write"), edit_file_in, "path")
 
@@ -332,17 +338,17 @@ def list_directory_in(workspace: Workspace) -> FileTool:
             when there are more); or path and error.
         """
         try:
-            entries = workspace.list(path, check=checking(workspace, path, "read"))
+            entries = workspace.list(path, check=access_check(workspace, path, "read"))
         except ToolError as error:
             return {"path": path, **_failure(error)}
-        listed = entries[:MOST_LISTED]
+        listed = entries[:MAX_LISTED]
         result: Result = {
             "path": path,
             "directories": [entry.name for entry in listed if entry.kind == "folder"],
             "files": [entry.name for entry in listed if entry.kind != "folder"],
         }
-        if len(entries) > MOST_LISTED:
-            note = f"These are {MOST_LISTED:,} of {len(entries):,} entries; search_files finds names by glob."
+        if len(entries) > MAX_LISTED:
+            note = f"These are {MAX_LISTED:,} of {len(entries):,} entries; search_files finds names by glob."
             result |= {"total_entries": len(entries), "note": note, "status": "truncated"}
         return result
 
@@ -364,7 +370,7 @@ def search_files_in(workspace: Workspace) -> FileTool:
             pattern, path, matches (path, line and text of each, at most 200) and files_searched, with note and a
             status when that is not all; or pattern, path and error.
         """
-        query = Query(pattern, path, glob, _MOST_MATCHES, seconds=_SEARCH_SECONDS, skips=hiding(workspace))
+        query = Query(pattern, path, glob, _MAX_MATCHES, seconds=_SEARCH_SECONDS, skips=secret_rule(workspace))
         try:
             refuse_moved(path, workspace.locate(path)[1])
             found = workspace.search(query)
@@ -383,7 +389,7 @@ def search_files_in(workspace: Workspace) -> FileTool:
     )
 
 
-def _respelled(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_path_argument(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if "file_path" not in arguments or "path" in arguments:
         return dict(arguments)
     return {"path" if name == "file_path" else name: value for name, value in arguments.items()}
@@ -393,7 +399,7 @@ def _failure(error: ToolError | MissingExtra) -> Result:
     return {"error": str(error), "status": "denied" if isinstance(error, Blocked) else "failed"}
 
 
-def _remarks(written: WriteResult) -> Result:
+def _write_notes(written: WriteResult) -> Result:
     others = written.before.links - 1
     notes = (
         [f"The file had {others:,} more name(s) as hard links, which still have the old content."] if others > 0 else []
@@ -402,13 +408,13 @@ def _remarks(written: WriteResult) -> Result:
     return {"note": " ".join(notes)} if notes else {}
 
 
-_HERE = Workspace.for_direct_calls()
+_DIRECT_CALLS = Workspace.for_direct_calls()
 
-read_file_tool = read_file_in(_HERE)
-write_file_tool = write_file_in(_HERE)
-edit_file_tool = edit_file_in(_HERE)
-list_directory_tool = list_directory_in(_HERE)
-search_files_tool = search_files_in(_HERE)
+read_file_tool = read_file_in(_DIRECT_CALLS)
+write_file_tool = write_file_in(_DIRECT_CALLS)
+edit_file_tool = edit_file_in(_DIRECT_CALLS)
+list_directory_tool = list_directory_in(_DIRECT_CALLS)
+search_files_tool = search_files_in(_DIRECT_CALLS)
 
 file_tools = Toolset((read_file_tool, write_file_tool, list_directory_tool, edit_file_tool, search_files_tool))
 """The tools for agents that work on files."""

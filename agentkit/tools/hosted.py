@@ -22,7 +22,7 @@ _LEVELS: Mapping[str, tuple[SafetyLevel, tuple[Label, ...]]] = {
 }
 """Level and labels of hosted tools that reach only the provider, or that can change things."""
 
-_OTHERS = (SafetyLevel.NETWORK, (Label.UNTRUSTED,))
+_DEFAULT = (SafetyLevel.NETWORK, (Label.UNTRUSTED,))
 
 
 class HostedTool(Tool[..., NoReturn]):
@@ -48,17 +48,17 @@ class HostedTool(Tool[..., NoReturn]):
         labels: Iterable[Label | str] | None = None,
         **settings: Any,
     ) -> None:
-        known, brought = _LEVELS.get(_checked(kind), _OTHERS)
+        default_level, default_labels = _LEVELS.get(_check_kind(kind), _DEFAULT)
         _check_search(settings)
-        declared = {"type": kind, **settings} | ({} if name is None else {"name": name})
+        declaration = {"type": kind, **settings} | ({} if name is None else {"name": name})
         super().__init__(
             _run_by_provider,
             name=name or settings.get("server_label") or kind,
-            level=known if level is None else level,
-            labels=brought if labels is None else labels,
+            level=default_level if level is None else level,
+            labels=default_labels if labels is None else labels,
         )
         try:  # a copy, independent of the caller's objects
-            hosted = dict(json.loads(json.dumps(declared, allow_nan=False)))
+            hosted = dict(json.loads(json.dumps(declaration, allow_nan=False)))
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"The declaration of a hosted tool must be JSON data: {error}") from None
         self.__dict__.update(hosted=hosted)
@@ -81,7 +81,7 @@ def _run_by_provider() -> NoReturn:
     raise ConfigError("This tool is run by the provider only, while it answers. Pass it to an Agent.")
 
 
-def _checked(kind: object) -> str:
+def _check_kind(kind: object) -> str:
     if not isinstance(kind, str) or not kind.strip():
         raise ConfigError(f"HostedTool(...) takes the type of the tool, such as 'web_search'. Got {kind!r:.200}.")
     known = {name.replace("_", ""): name for name in ("web_search", *_LEVELS)}.get(re.sub(r"[\W_]", "", kind.lower()))
@@ -98,7 +98,7 @@ def _check_search(settings: Mapping[str, Any]) -> None:
     ):
         raise ConfigError(
             "allowed_domains= takes a list of host names without a scheme, e.g. ['who.int'], to which the search is "
-            "restricted. Got {domains!r:.200}."
+            f"restricted. Got {domains!r:.200}."
         )
     if not isinstance(place, Mapping):
         raise ConfigError(

@@ -145,14 +145,14 @@ class _JSONParser:
     def _replace_surrogates(self) -> None:
         """Replace lone surrogates, which cannot be printed or stored."""
 
-        def whole(match: re.Match[str]) -> str:
+        def replace(match: re.Match[str]) -> str:
             if match["lone"] is None:
                 return match[0]
             self._note("surrogate", match["lone"])
             return r"\ufffd"
 
         if _HALF_ESCAPE.search(self._text):
-            self._text = _LONE_ESCAPE.sub(whole, self._text)
+            self._text = _LONE_ESCAPE.sub(replace, self._text)
         found = _LONE_CHARACTER.search(self._text)
         if found:
             self._text = _LONE_CHARACTER.sub("\ufffd", self._text)
@@ -186,8 +186,8 @@ class _JSONParser:
         return value
 
     def _refuse(self, literal: str, reason: str) -> NoReturn:
-        shown = literal if len(literal) <= 40 else f"{literal[:20]}... ({len(literal):,} characters)"
-        raise ToolError(f"{_place(self._text, _position(self._text, literal))}: {shown} {reason}.")
+        text = literal if len(literal) <= 40 else f"{literal[:20]}... ({len(literal):,} characters)"
+        raise ToolError(f"{_position_text(self._text, _position(self._text, literal))}: {text} {reason}.")
 
 
 def _split_at_quotes(text: str) -> list[str]:
@@ -206,7 +206,7 @@ def _position(text: str, literal: str) -> int:
     )
 
 
-def _place(text: str, position: int) -> str:
+def _position_text(text: str, position: int) -> str:
     line = text.count("\n", 0, position) + 1
     return f"Line {line}, column {position - text.rfind(chr(10), 0, position)}"
 
@@ -218,8 +218,8 @@ def _explain(error: json.JSONDecodeError) -> str:
         return "Line 1, column 1: the text is empty; pass a JSON document such as {}."
     last = max(len(text[:position].rstrip()) - 1, 0)
     if _TRAILING_COMMA.match(text, last):
-        return f"{_place(text, last)}: {_FAULTS['Illegal trailing comma']}."
-    place = _place(text, position)
+        return f"{_position_text(text, last)}: {_FAULTS['Illegal trailing comma']}."
+    place = _position_text(text, position)
     fault = next((words for start, words in _FAULTS.items() if error.msg.startswith(start)), error.msg)
     if not error.msg.startswith(("Expecting", "Extra")):
         return f"{place}: {fault}."

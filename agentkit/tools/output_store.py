@@ -12,7 +12,7 @@ from agentkit.errors import ToolError
 from agentkit.messages import READ_MORE
 from agentkit.tooling.tool import Tool
 
-_MOST_CHARS = 40_000
+_MAX_CHARS = 40_000
 _BEFORE_CHARS = 200
 _SHOWN_CHARS = 80
 
@@ -50,26 +50,26 @@ def read_more_tool(whole: Callable[[str], str | None]) -> Tool[..., Any]:
         begin = max(len(text) + start, 0) if start < 0 else min(start, len(text))
         found = ""
         if find:
-            begin, found = _sought(text, find, begin)
-        end = min(begin + min(max(max_chars, 1), _MOST_CHARS), len(text))
-        on = f"read on with start={end}" if end < len(text) else "this is the end"
-        return f"[characters {begin:,} to {end:,} of {len(text):,}; {found}{on}]\n{text[begin:end]}"
+            begin, found = _find_from(text, find, begin)
+        end = min(begin + min(max(max_chars, 1), _MAX_CHARS), len(text))
+        continuation = f"read on with start={end}" if end < len(text) else "this is the end"
+        return f"[characters {begin:,} to {end:,} of {len(text):,}; {found}{continuation}]\n{text[begin:end]}"
 
     return Tool(read_more, READ_MORE, level=SafetyLevel.SAFE, timeout_seconds=None, labels=())
 
 
-def _sought(text: str, find: str, begin: int) -> tuple[int, str]:
+def _find_from(text: str, find: str, begin: int) -> tuple[int, str]:
     """Return the index to begin at, with context before the match, and a description of the match. Raises ToolError."""
-    places = [place.start() for place in re.finditer(re.escape(find), text, re.IGNORECASE)]
-    ahead = [place for place in places if place >= begin]
-    if not ahead:
+    positions = [match.start() for match in re.finditer(re.escape(find), text, re.IGNORECASE)]
+    following = [match for match in positions if match >= begin]
+    if not following:
         shown = json.dumps(find[:_SHOWN_CHARS], ensure_ascii=False)
-        if places:
-            text = f"does not occur from character {begin:,} on; it occurs earlier, first at {places[0]:,}"
+        if positions:
+            text = f"does not occur from character {begin:,} on; it occurs earlier, first at {positions[0]:,}"
         else:
             text = "does not occur in this output. Try a shorter text, or read it piece by piece with start"
         raise ToolError(f"{shown} {text}.")
-    line = text.rfind("\n", max(ahead[0] - _BEFORE_CHARS, begin), ahead[0])
-    first = line + 1 if line >= 0 else max(ahead[0] - _BEFORE_CHARS, begin)
-    more = f" and {len(ahead) - 1:,} times more, next at {ahead[1]:,}" if len(ahead) > 1 else ""
-    return first, f"found at {ahead[0]:,}{more}; "
+    line = text.rfind("\n", max(following[0] - _BEFORE_CHARS, begin), following[0])
+    first = line + 1 if line >= 0 else max(following[0] - _BEFORE_CHARS, begin)
+    more = f" and {len(following) - 1:,} times more, next at {following[1]:,}" if len(following) > 1 else ""
+    return first, f"found at {following[0]:,}{more}; "

@@ -15,12 +15,12 @@ from agentkit.messages import UPDATE_PLAN
 from agentkit.safety.approval import CallPreview
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.core import denied_with
+from agentkit.tools.core import denial_handler
 from agentkit.tools.files import FileJudge, read_file_in, write_file_in
 from agentkit.workspace.workspace import Workspace
 
 _NAME = re.compile(r"[\w-]{1,64}")
-_MOST_STEPS = 50
+_MAX_STEPS = 50
 
 
 _STEP = {
@@ -32,8 +32,8 @@ _STEPS = {"type": "array", "items": _STEP, "description": "All steps in order. A
 
 
 def _update_plan(steps: list[dict[str, str]]) -> str:
-    if not 1 <= len(steps) <= _MOST_STEPS or not all(each["step"].strip() for each in steps):
-        raise ToolError(f"A plan has 1 to {_MOST_STEPS} steps, each with a text.")
+    if not 1 <= len(steps) <= _MAX_STEPS or not all(each["step"].strip() for each in steps):
+        raise ToolError(f"A plan has 1 to {_MAX_STEPS} steps, each with a text.")
     return f"{sum(each['status'] == 'done' for each in steps)} of {len(steps)} done"
 
 
@@ -71,7 +71,7 @@ class NoteJudge:
 
     def _as_file(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name = arguments["name"]
-        written = {"content": _written(**arguments)} if "text" in arguments else {}
+        written = {"content": _note_content(**arguments)} if "text" in arguments else {}
         return {"path": self.folder if name is None else f"{self.folder}/{name}.md", **written}
 
 
@@ -94,7 +94,7 @@ def _write_note_in(folder: str, workspace: Workspace) -> Tool[..., Any]:
             about: One line that says when the note is of use.
             text: The note.
         """
-        return write_file_in(workspace).function(_checked(folder, name), _written(name, about, text))
+        return write_file_in(workspace).function(_note_path(folder, name), _note_content(name, about, text))
 
     return _note_tool(write_note, partial(_write_note_in, folder), NoteJudge(FileJudge(workspace, "write"), folder))
 
@@ -107,7 +107,7 @@ def _read_notes_in(folder: str, workspace: Workspace) -> Tool[..., Any]:
             name: The note to read; leave it out for the list of all notes.
         """
         if name is not None:
-            return read_file_in(workspace).function(_checked(folder, name))
+            return read_file_in(workspace).function(_note_path(folder, name))
         try:
             files = [entry.name for entry in workspace.list(folder) if entry.name.endswith(".md")]
         except ToolError:  # no note has been written
@@ -120,16 +120,16 @@ def _read_notes_in(folder: str, workspace: Workspace) -> Tool[..., Any]:
 
 
 def _note_tool(function: Any, within: Any, judge: NoteJudge) -> Tool[..., Any]:
-    denied = denied_with("name")
+    denied = denial_handler("name")
     return Tool(function, level="system", judge=judge, within=within, when_denied=denied, labels=list(Label))
 
 
-def _checked(folder: str, name: str) -> str:
+def _note_path(folder: str, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ToolError(f"A note's name has 1 to 64 letters, digits, - and _. Got {name!r:.100}.")
     return f"{folder}/{name}.md"
 
 
-def _written(name: str, about: str, text: str) -> str:
+def _note_content(name: str, about: str, text: str) -> str:
     """The content of a note; its first line is its entry in the list of notes."""
     return f"# {' '.join(about.split()) or name}\n\n{text.strip()}\n"

@@ -67,8 +67,8 @@ def plugin_tools(name: str, level: SafetyLevel | str | None = None) -> Toolset:
 
         listed = f"Installed: {', '.join(known)}." if known else "No package with tools is installed."
         raise ConfigError(f"No plugin with tools is named {name!r}.{suggestion(name, known)} {listed}")
-    given = load(known[name])
-    items = list(given) if isinstance(given, list | tuple | Toolset) else [given]
+    loaded = load(known[name])
+    items = list(loaded) if isinstance(loaded, list | tuple | Toolset) else [loaded]
     chosen = SafetyLevel.SYSTEM if level is None else SafetyLevel.of(level)
     labels = frozenset(Label) if level is None else None
     return Toolset([tool.of_plugin(name, chosen, labels) for tool in Toolset(items)])

@@ -20,10 +20,10 @@ from agentkit.workspace.root import Root
 FILE = "SKILL.md"
 """The file that makes a folder a skill."""
 
-_MOST_BYTES = 1_000_000
-_MOST_NAME_CHARS = 64
-_MOST_DESCRIPTION_CHARS = 1_024
-_MOST_LISTED = 100
+_MAX_BYTES = 1_000_000
+_MAX_NAME_CHARS = 64
+_MAX_DESCRIPTION_CHARS = 1_024
+_MAX_LISTED = 100
 _NOT_LISTED = (".git", "__pycache__", "node_modules")
 _FIELD = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
 _BLOCK = re.compile(r"([|>])[-+0-9]*(?:[ \t]+#.*)?")
@@ -48,8 +48,8 @@ class Skill:
         files = [each for each in self.root.files(skip=_NOT_LISTED) if each[0] != FILE]
         if not files:
             return self.text
-        listed = ", ".join(f"{name} ({size:,} bytes)" for name, size in islice(files, _MOST_LISTED))
-        more = f", and {len(files) - _MOST_LISTED:,} more" if len(files) > _MOST_LISTED else ""
+        listed = ", ".join(f"{name} ({size:,} bytes)" for name, size in islice(files, _MAX_LISTED))
+        more = f", and {len(files) - _MAX_LISTED:,} more" if len(files) > _MAX_LISTED else ""
         return f"{self.text}\n\n[Files of this skill, for read_skill_file: {listed}{more}.]"
 
 
@@ -64,7 +64,7 @@ def skill_tools(*folders: str | Path, labels: Iterable[Label | str] = ()) -> Too
     """
     skills: dict[str, Skill] = {}
     for folder in folders:
-        for skill in _skills_in(Path(folder)):
+        for skill in _find_skills(Path(folder)):
             if skill.name in skills:
                 raise ConfigError(f"Two skills are named {skill.name!r}: rename one of them in its {FILE}.")
             skills[skill.name] = skill
@@ -110,77 +110,77 @@ class _SkillReader:
 
     def read_skill_file(self, name: str, path: str) -> str:
         """Return the text of a file in the skill's folder. Raises ToolError if it is not text, or outside."""
-        return _text_in(self._skills[name].root, path)
+        return _read_text(self._skills[name].root, path)
 
 
-def _skills_in(folder: Path) -> Iterator[Skill]:
+def _find_skills(folder: Path) -> Iterator[Skill]:
     """Yield the skill in the folder itself, or those directly below it, by name."""
     if not folder.is_dir():
         raise ConfigError(f"The skills folder {str(folder)!r} does not exist.")
-    places = [folder] if (folder / FILE).is_file() else [each.parent for each in sorted(folder.glob(f"*/{FILE}"))]
-    if not places:
+    folders = [folder] if (folder / FILE).is_file() else [each.parent for each in sorted(folder.glob(f"*/{FILE}"))]
+    if not folders:
         raise ConfigError(f"No folder in {str(folder)!r} has a {FILE}; a skill is a folder with such a file.")
-    for place in places:
+    for skill_folder in folders:
         try:
-            yield _skill_at(place)
+            yield _read_skill(skill_folder)
         except ToolError as error:
-            raise ConfigError(f"The skill in {str(place)!r} cannot be read: {error}") from error
+            raise ConfigError(f"The skill in {str(skill_folder)!r} cannot be read: {error}") from error
 
 
-def _skill_at(place: Path) -> Skill:
-    root = Root(place)
+def _read_skill(folder: Path) -> Skill:
+    root = Root(folder)
     # Split a text into the fields between the first two lines `---` and the rest. Raises ToolError without
     # them.
-    first, *lines = split_lines(_text_in(root, FILE)) or [""]
-    ends = next((number for number, line in enumerate(lines) if line.rstrip() in ("---", "...")), None)
-    if first.rstrip() != "---" or ends is None:
+    first, *lines = split_lines(_read_text(root, FILE)) or [""]
+    end = next((number for number, line in enumerate(lines) if line.rstrip() in ("---", "...")), None)
+    if first.rstrip() != "---" or end is None:
         raise ToolError(f"{FILE} begins with a line ---, its name and description, and another line ---.")
-    fields, text = dict(_fields_in(lines[:ends])), "\n".join(lines[ends + 1 :]).strip()
+    fields, text = dict(_parse_fields(lines[:end])), "\n".join(lines[end + 1 :]).strip()
     description = " ".join(fields.get("description", "").split())
     if not description:
         raise ToolError("it has no description, which must state when to use it.")
-    if len(description) > _MOST_DESCRIPTION_CHARS:
+    if len(description) > _MAX_DESCRIPTION_CHARS:
         raise ToolError(
-            f"its description has {len(description):,} characters; at most {_MOST_DESCRIPTION_CHARS:,} are allowed."
+            f"its description has {len(description):,} characters; at most {_MAX_DESCRIPTION_CHARS:,} are allowed."
         )
-    name = " ".join(fields.get("name", "").split()) or place.resolve().name
-    if len(name) > _MOST_NAME_CHARS or not name.isprintable():
-        raise ToolError(f"its name must have at most {_MOST_NAME_CHARS} characters, all visible: {name[:99]!r}")
+    name = " ".join(fields.get("name", "").split()) or folder.resolve().name
+    if len(name) > _MAX_NAME_CHARS or not name.isprintable():
+        raise ToolError(f"its name must have at most {_MAX_NAME_CHARS} characters, all visible: {name[:99]!r}")
     return Skill(name, description, text, root)
 
 
-def _text_in(root: Root, path: str) -> str:
+def _read_text(root: Root, path: str) -> str:
     """Read a file below the root as text. Raises ToolError if it is not text, too long, or outside."""
     try:
-        found = root.read(path, _MOST_BYTES)
+        found = root.read(path, _MAX_BYTES)
     except Blocked:
         raise ToolError(f"{path!r} is not in the skill's folder; name a file as load_skill lists it.") from None
-    if found.size > _MOST_BYTES:
-        raise ToolError(f"{path!r} has {found.size:,} bytes; no more than {_MOST_BYTES:,} are read.")
+    if found.size > _MAX_BYTES:
+        raise ToolError(f"{path!r} has {found.size:,} bytes; no more than {_MAX_BYTES:,} are read.")
     try:
         return found.content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ToolError(f"{path!r} is not UTF-8 text.") from None
 
 
-def _fields_in(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _parse_fields(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Parse the fields of a YAML mapping as texts; indented lines belong to the field above."""
     name, first, rest = "", "", list[str]()
     for number, line in enumerate(lines, start=2):
         field = _FIELD.fullmatch(line.rstrip())
         if field is not None:
             if name:
-                yield name, _value(first, rest)
+                yield name, _parse_scalar(first, rest)
             name, first, rest = field[1], field[2] or "", []
         elif not line.strip() or line.startswith((" ", "\t", "- ", "#")):
             rest.append(line)
         else:
             raise ToolError(f"line {number} of {FILE} is not of the form `name: value`: {line[:80]!r}")
     if name:
-        yield name, _value(first, rest)
+        yield name, _parse_scalar(first, rest)
 
 
-def _value(first: str, rest: Sequence[str]) -> str:
+def _parse_scalar(first: str, rest: Sequence[str]) -> str:
     """Parse a YAML scalar as text: a block, quoted, or plain over one or several lines."""
     block = _BLOCK.fullmatch(first)
     if block is not None:

@@ -29,7 +29,7 @@ from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run
 from agentkit.settings import state_folder
 from agentkit.tooling.run_context import CONTEXT, RunContext
 from agentkit.tooling.tool import Tool
-from agentkit.tools.core import denied_with
+from agentkit.tools.core import denial_handler
 from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import State
 from agentkit.workspace.workspace import Workspace
@@ -43,7 +43,7 @@ _EVIDENCE_CHARS = 200
 _MAX_LISTED = 10
 _FILE_CHANGES = ("shell.writes", "shell.undoable")
 """The rules of commands that change nothing but files of the workspace."""
-_MOVED = (
+_MOVED_REFS = (
     "It moved or deleted {}, which was restored: other branches and tags can be changed only by a command that a "
     "person has approved."
 )
@@ -57,9 +57,11 @@ _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+-]*)[^`\n]*")
 _PYTHON = frozenset({"", "python", "python3", "py", "ipython"})
 _LONG_STRINGS = ('"""', "'''")
 _STATEFUL = "Variables, functions\nand imports of earlier calls are there, unless a result says that they are lost."
-_KEPT = "All variables remain, including those assigned before the error."
-_LOST = "All variables, functions and imports of this and of earlier calls are lost: define again what you need."
-_BEGAN_WITHOUT = "This call began without the variables, functions and imports of earlier calls: they are lost."
+_VARIABLES_KEPT = "All variables remain, including those assigned before the error."
+_VARIABLES_LOST = (
+    "All variables, functions and imports of this and of earlier calls are lost: define again what you need."
+)
+_VARIABLES_LOST_BEFORE = "This call began without the variables, functions and imports of earlier calls: they are lost."
 _NOT_IN_DOCKER = (
     "run_python cannot keep variables between calls in a Docker container, which runs one call and is removed."
 )
@@ -71,8 +73,8 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
 
     With network access, its results are labelled as untrusted.
     """
-    given = workspace if isinstance(workspace, Workspace) else Workspace.for_direct_calls(workspace)
-    shell = _Shell(given, confinement)
+    space = workspace if isinstance(workspace, Workspace) else Workspace.for_direct_calls(workspace)
+    shell = _Shell(space, confinement)
     tool = Tool(
         shell.run_shell,
         asynchronous=shell.arun_shell,
@@ -81,13 +83,13 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
         judge=_ShellJudge(shell),
         labels={Label.PRIVATE, Label.UNTRUSTED} if confinement.network else {Label.PRIVATE},
         within=lambda other: shell_tool_in(other, confinement),
-        when_denied=denied_with("command"),
+        when_denied=denial_handler("command"),
     )
     if confinement == DEFAULT:
         return tool
     seconds = f"after {confinement.limits.timeout_seconds:g} seconds"
     network = {"and has no network": "and may use the network"} if confinement.network else {}
-    return _fitting(tool, {"after 30 seconds": seconds, **network})
+    return _with_description_changes(tool, {"after 30 seconds": seconds, **network})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,10 @@ class _Shell:
             boundary = command_boundary(self.confinement)
             boundary.require(self.confinement.isolation)
         except SandboxError as error:
-            return _impossible("shell", error)
-        decision = self._decided(command, contained=boundary.is_strong)
+            return _isolation_denial("shell", error)
+        decision = self._decide(command, contained=boundary.is_strong)
         if decision.allowed and not boundary.is_strong and _GIT.search(command):
-            decision = _unless_programs(decision, programs_in(self.workspace.folder))
+            decision = _ask_about_programs(decision, programs_in(self.workspace.folder))
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
             reason = "A dry run must not change anything, and no sandbox confines the command on this machine."
             return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
@@ -146,9 +148,9 @@ class _Shell:
         if folder not in self.searches:
             hidden = (*self.confinement.hidden, str(state_folder()))
             self.searches[folder] = search(folder, repository_of(folder, hidden)).unsearched
-        why = self.searches[folder]
-        if why and decision.allowed:
-            reason = f"Secrets in the workspace may stay readable, because {why}."
+        unsearched = self.searches[folder]
+        if unsearched and decision.allowed:
+            reason = f"Secrets in the workspace may stay readable, because {unsearched}."
             evidence = command[:_EVIDENCE_CHARS]
             return Decision(Verdict.ASK, "shell.unsearched", reason, evidence, "Choose a smaller folder as workspace.")
         return decision
@@ -164,10 +166,10 @@ class _Shell:
         writable = self.confinement.writable and not (reads or is_dry)
         confinement = replace(self.confinement, writable=writable, hidden=hidden)
         notes = ["This was a dry run: no file could be written."] if is_dry and not reads else []
-        permitted = _named_in(command) if not decision.allowed else _nothing
+        permitted = _permit_named(command) if not decision.allowed else _permit_nothing
         outcome = None
         try:
-            with self._observing(command, judgment, repository if writable else None, records=writable) as remarks:
+            with self._record_changes(command, judgment, repository if writable else None, records=writable) as remarks:
                 before = git_repository.read_refs(repository) if repository and writable and decision.allowed else None
                 outcome = run_command(
                     command,
@@ -178,8 +180,8 @@ class _Shell:
                     searched=self.searches.get(folder) == "",
                 )
                 if repository and before:
-                    notes += _put_back(repository, before, confinement)
-            self._keep(outcome)
+                    notes += _restore_refs(repository, before, confinement)
+            self._record_removed(outcome)
             notes += remarks
         except SandboxError as error:
             self.searches.pop(folder, None)  # the next judgment searches it again
@@ -194,7 +196,7 @@ class _Shell:
         notes += [*_created_notes(outcome), *_git_hints(outcome, repository, folder)]
         return result | {"note": " ".join(notes)} if notes else result
 
-    def _decided(self, command: str, *, contained: bool) -> Decision:
+    def _decide(self, command: str, *, contained: bool) -> Decision:
         from agentkit.safety.shell import settled
 
         judgment = self.judgment(command, contained=contained)
@@ -214,52 +216,52 @@ class _Shell:
         return decision
 
     @contextmanager
-    def _observing(
+    def _record_changes(
         self, command: str, judgment: Judgment, repository: Repository | None, *, records: bool
     ) -> Iterator[list[str]]:
-        """Record what the command changes, unless it cannot write.
+        """Record the changes of the command, unless it cannot write.
 
-        A command that was allowed as undoable is not run if it no longer is. Gives a list of what cannot
-        be undone, which is complete at the end.
+        A command that was allowed because its deletions can be undone is not run if they no longer can. Yields a list
+        of the changes that cannot be undone, which is complete at the end.
         """
         if not records:
             yield []
             return
-        surely = judgment.destroyed if command in self.restorable else ()
+        undoable = judgment.destroyed if command in self.restorable else ()
         folder = repository.common_dir if repository else None
         if repository:  # before the first look, so that these files do not count as the command's
             create_missing_settings(repository)
         before = git_repository.read_objects(repository) if repository else None
         with self.workspace.observing(
-            "run_shell", surely, judgment.destroyed | judgment.touched, repository=folder
+            "run_shell", undoable, judgment.destroyed | judgment.touched, repository=folder
         ) as remarks:
             yield remarks
         if repository and before:
             lost = git_repository.count_lost(before, git_repository.read_objects(repository))
             remarks += [_LOST_OBJECTS.format(repository.common_dir, lost)] if lost else []
 
-    def _keep(self, outcome: ProcessOutcome) -> None:
+    def _record_removed(self, outcome: ProcessOutcome) -> None:
         """Record the contents of configuration files that were removed after the command."""
-        kept = [
+        removed = [
             (each.path, State.of("link" if each.is_link else "file", each.content, each.mode))
             for each in outcome.created.contents
             if each.content is not None
         ]
-        if kept:
-            self.workspace.record_removed(kept, "run_shell")
+        if removed:
+            self.workspace.record_removed(removed, "run_shell")
 
     def judgment(self, command: str, *, contained: bool) -> Judgment:
         """Return the judgment of a command, cached between the decision on a call and its execution."""
         folder = self.workspace.folder
         undoable = contained and self.confinement.writable and not self.workspace.dry_run
         exposed = () if contained else tuple(survey(folder).hidden)
-        return _judged(
+        return _cached_judgment(
             command, folder, exposed, contained=contained, network=self.confinement.network, undoable=undoable
         )
 
 
 @lru_cache(maxsize=128)
-def _judged(
+def _cached_judgment(
     command: str, folder: str, exposed: tuple[str, ...], *, contained: bool, network: bool, undoable: bool
 ) -> Judgment:
     """Return the judgment of a command, cached by the facts it depends on."""
@@ -293,14 +295,14 @@ class _ShellJudge:
         return judgment.places, judgment.scripts
 
     def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
-        """Predict what the command reads, changes and runs, as far as its text shows it."""
+        """Predict the files that the command reads, changes and runs, as far as its text names them."""
         judgment = self.shell.judgment(arguments["command"], contained=True)
         decision, folder = judgment.decision, self.shell.workspace.folder
         changed = {_relative(each, folder) for each in judgment.touched | judgment.destroyed}
         run = {_relative(each, folder) for each in judgment.scripts}
         read = {_relative(each, folder) for each in judgment.places} - changed - run
         effects = (("runs", run), ("reads", read), ("changes", changed))
-        summary = [f"{verb}: {_listed(names)}" for verb, names in effects if names]
+        summary = [f"{verb}: {_join_names(names)}" for verb, names in effects if names]
         is_confined = decision.allowed and decision.rule in _FILE_CHANGES and not decision.egress
         effect = [decision.reason] if decision.allowed else []
         return CallPreview((*effect, *summary), is_confined=is_confined)
@@ -311,17 +313,17 @@ def _relative(path: str, folder: str) -> str:
     return "files that it does not name" if path == "**/*" else path.replace(HOME, "~", 1)
 
 
-def _listed(names: Collection[str]) -> str:
+def _join_names(names: Collection[str]) -> str:
     """The first names in alphabetical order, and the number of the others."""
     first = ", ".join(sorted(names)[:_MAX_LISTED])
     return f"{first} and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else first
 
 
-def _nothing(_: str) -> bool:
+def _permit_nothing(_: str) -> bool:
     return False
 
 
-def _named_in(command: str) -> Callable[[str], bool]:
+def _permit_named(command: str) -> Callable[[str], bool]:
     """Return a function that checks whether an approved command names a configuration file that it creates."""
 
     def is_named(path: str) -> bool:
@@ -336,20 +338,20 @@ def _created_notes(outcome: ProcessOutcome) -> list[str]:
     notes = []
     if created.removed:
         notes.append(
-            f"It created {_listed(created.removed)}, which other programs run or obey later. These files were removed. "
+            f"It created {_join_names(created.removed)}, which other programs run or obey later. These files were removed. "
             "Use write_file, which asks the user, if it is wanted."
         )
     if created.left:
-        notes.append(f"It created {_listed(created.left)}, which other programs run or obey later.")
+        notes.append(f"It created {_join_names(created.left)}, which other programs run or obey later.")
     if outcome.appeared:
-        names = _listed(outcome.appeared)
+        names = _join_names(outcome.appeared)
         notes.append(f"Files with secrets appeared while it ran: {names}. The output is without the values in them.")
     if outcome.unsearched:
         notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
     return notes
 
 
-def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
+def _ask_about_programs(decision: Decision, programs: list[str]) -> Decision:
     """Require approval for a git command outside a sandbox, if git would run other programs."""
     if not programs:
         return decision
@@ -359,7 +361,7 @@ def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
     )
 
 
-def _put_back(repository: Repository, before: git_repository.Refs, confinement: Confinement) -> list[str]:
+def _restore_refs(repository: Repository, before: git_repository.Refs, confinement: Confinement) -> list[str]:
     """Restore other branches and tags that an unapproved command has moved or deleted.
 
     A fast-forward loses nothing and is left in place. Returns notes for the model.
@@ -381,7 +383,7 @@ def _put_back(repository: Repository, before: git_repository.Refs, confinement: 
             restored.append(name)
         except ToolError as error:
             restored.append(f"{name} (not put back: {error})")
-    return [_MOVED.format(", ".join(restored))] if restored else []
+    return [_MOVED_REFS.format(", ".join(restored))] if restored else []
 
 
 def _is_ancestor(old: str, new: str | None, repository: Repository, confinement: Confinement) -> bool:
@@ -429,7 +431,7 @@ def python_tool_with(
         timeout_seconds=None,
         judge=python.judge,
         labels=(),
-        when_denied=denied_with("code"),
+        when_denied=denial_handler("code"),
     )
     if limits == PYTHON_LIMITS and not stateful:
         return tool
@@ -437,10 +439,10 @@ def python_tool_with(
     texts = {"after 10 seconds": f"after {limits.timeout_seconds:g} seconds", "512 MB": memory}
     if stateful:
         texts |= {"The code knows\nnothing of earlier calls.": _STATEFUL}
-    return _fitting(tool, texts)
+    return _with_description_changes(tool, texts)
 
 
-def _fitting(tool: Tool[..., dict[str, Any]], texts: Mapping[str, str]) -> Tool[..., dict[str, Any]]:
+def _with_description_changes(tool: Tool[..., dict[str, Any]], texts: Mapping[str, str]) -> Tool[..., dict[str, Any]]:
     """Adapt the limits in the description of a tool to its own."""
     description = tool.description
     for usual, own in texts.items():
@@ -488,18 +490,18 @@ class _Python:
             boundary = python_boundary() if self.sandbox != "off" else python_boundary(frozenset())
             boundary.require(self.sandbox)
         except SandboxError as error:
-            return _impossible("python", error)
+            return _isolation_denial("python", error)
         if boundary.is_strong:
             reason = f"The code runs isolated: {boundary.describe()}."
             return Decision(Verdict.ALLOW, "python.sandboxed", reason, level=SafetyLevel.NETWORK)
-        lacking = ", ".join(boundary.missing)
-        reason = f"The code would be confined only by the language guard and {boundary.describe()}; missing: {lacking}."
+        missing = ", ".join(boundary.missing)
+        reason = f"The code would be confined only by the language guard and {boundary.describe()}; missing: {missing}."
         return Decision(Verdict.ASK, "python.uncontained", reason, remedy=_REMEDY)
 
     def _run(
         self, code: str, context: RunContext[Any] | None, cancellation: Cancellation | None = None
     ) -> dict[str, Any]:
-        plain, resources = _unfenced(code), None if context is None else context.resources
+        plain, resources = _strip_fences(code), None if context is None else context.resources
         try:
             if self.stateful and context is not None and resources is not None:
                 session = resources.opened(self, lambda: PythonSession(self.sandbox, self.limits))
@@ -514,14 +516,14 @@ class _Python:
         self, session: PythonSession, code: str, context: RunContext[Any], cancellation: Cancellation | None
     ) -> dict[str, Any]:
         """Run code with the variables of earlier calls; the result states whether they are lost."""
-        began_without = not session.has_variables and _is_later_call(context)
-        outcome = session.run(_unfenced(code), cancellation)
+        lost_before = not session.has_variables and _is_later_call(context)
+        outcome = session.run(_strip_fences(code), cancellation)
         result = code_result(code, outcome)
         if "error" in result:
-            note = _KEPT if outcome.variables == "kept" else _LOST
+            note = _VARIABLES_KEPT if outcome.variables == "kept" else _VARIABLES_LOST
             result["error"] = f"{result['error']}\n{note}"
-        if began_without:
-            result["note"] = _BEGAN_WITHOUT
+        if lost_before:
+            result["note"] = _VARIABLES_LOST_BEFORE
         return result | {"variables": outcome.variables}
 
 
@@ -531,7 +533,7 @@ def _is_later_call(context: RunContext[Any]) -> bool:
     return any(isinstance(message, ToolMessage) and message.name == name for message in context.messages)
 
 
-def _unfenced(code: str) -> str:
+def _strip_fences(code: str) -> str:
     """The code of fenced Markdown blocks, also in prose, with the same line numbers; other code unchanged.
 
     Outside of a long string, a fence is never valid Python.
@@ -553,7 +555,7 @@ def _unfenced(code: str) -> str:
     return code if is_quoted or not any(map(str.strip, blocks)) else textwrap.dedent("\n".join(blocks))
 
 
-def _impossible(tool: str, error: SandboxError) -> Decision:
+def _isolation_denial(tool: str, error: SandboxError) -> Decision:
     return Decision(Verdict.DENY, f"{tool}.isolation-required", str(error), remedy='Use isolation="auto".')
 
 
@@ -565,7 +567,7 @@ def _command_result(command: str, outcome: ProcessOutcome) -> dict[str, Any]:
         "output": outcome.output,
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,
-        **_circumstances(outcome),
+        **_common_fields(outcome),
     }
 
 
@@ -574,10 +576,10 @@ def code_result(code: str, outcome: PythonOutcome) -> dict[str, Any]:
     shown = f"{outcome.value}\n" if outcome.value else ""
     gap = "\n" if shown and outcome.output and not outcome.output.endswith("\n") else ""
     ending = {"error": outcome.error} if outcome.error else {}
-    return {"code": code, **ending, "output": outcome.output + gap + shown, **_circumstances(outcome)}
+    return {"code": code, **ending, "output": outcome.output + gap + shown, **_common_fields(outcome)}
 
 
-def _circumstances(outcome: ProcessOutcome | PythonOutcome) -> dict[str, Any]:
+def _common_fields(outcome: ProcessOutcome | PythonOutcome) -> dict[str, Any]:
     """Return status, duration and boundary, common to both tools."""
     return {
         "status": "truncated" if outcome.truncated and outcome.status == "ok" else outcome.status,

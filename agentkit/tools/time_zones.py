@@ -102,14 +102,14 @@ _NAMES: Mapping[str, str] = {
 }
 """Abbreviations, cities and countries of a zone; a country has the zone of its capital or largest city."""
 
-_SEVERAL: Mapping[str, str] = {
+_AMBIGUOUS: Mapping[str, str] = {
     "usa, us, u.s., u.s.a., united states, america": "America/New_York, America/Chicago, America/Denver, "
     "America/Los_Angeles",
     "canada": "America/Toronto, America/Winnipeg, America/Edmonton, America/Vancouver",
     "australia": "Australia/Sydney, Australia/Adelaide, Australia/Brisbane, Australia/Perth",
     "europe, eu": "Europe/London, Europe/Paris, Europe/Athens",
 }
-"""Places with several zones, none of which is meant more often than the others."""
+"""Places with several zones, none of which is the usual one."""
 
 
 def time_zone(name: str) -> tzinfo:
@@ -119,14 +119,14 @@ def time_zone(name: str) -> tzinfo:
     if name.strip().upper() in {"UTC", "GMT", "Z", "UTC±0", "GMT±0"}:
         return UTC
     if found := _OFFSET.fullmatch(name.strip()):
-        return _fixed(name, found)
+        return _fixed_offset(name, found)
     try:
-        return ZoneInfo(_known(name) or name)
+        return ZoneInfo(_iana_name(name) or name)
     except (KeyError, ValueError, OSError):
-        raise ToolError(_unknown(name)) from None
+        raise ToolError(_unknown_zone(name)) from None
 
 
-def _fixed(name: str, found: re.Match[str]) -> tzinfo:
+def _fixed_offset(name: str, found: re.Match[str]) -> tzinfo:
     """The zone of an offset: `UTC+7` is seven hours ahead of UTC, unlike the POSIX name `Etc/GMT+7`."""
     offset = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
     if offset > _MAX_OFFSET:
@@ -134,16 +134,16 @@ def _fixed(name: str, found: re.Match[str]) -> tzinfo:
     return timezone(-offset if found[1] in ("-", "\u2212") else offset) if offset else UTC
 
 
-def _known(name: str) -> str:
+def _iana_name(name: str) -> str:
     """The IANA name for a zone, city, country or abbreviation in any case; empty if it is not known."""
     zones = _zones()
     if not zones:
         return ""
-    known = {_plain(zone.rpartition("/")[2]): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
-    known |= {_plain(zone): zone for zone in zones}
+    known = {_normalise(zone.rpartition("/")[2]): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
+    known |= {_normalise(zone): zone for zone in zones}
     known |= {other: zone for zone, others in _NAMES.items() for other in others.split(", ")}
-    wanted = _ASIDE.sub("", _plain(name)).strip()
-    forms = (_plain(name), wanted, _SUFFIX.sub("", wanted), wanted.partition(",")[0])
+    query = _ASIDE.sub("", _normalise(name)).strip()
+    forms = (_normalise(name), query, _SUFFIX.sub("", query), query.partition(",")[0])
     return next((known[form] for form in forms if form in known), "")
 
 
@@ -153,23 +153,25 @@ def _zones() -> list[str]:
     return sorted(available_timezones())
 
 
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     decomposed = unicodedata.normalize("NFKD", name[:_MAX_NAME_CHARS]).translate({ord("đ"): "d", ord("Đ"): "d"})
     plain = "".join(char for char in decomposed if not unicodedata.combining(char))
     return " ".join(plain.replace("_", " ").lower().split())
 
 
-def _unknown(name: str) -> str:
+def _unknown_zone(name: str) -> str:
     import difflib
 
-    zones = {_plain(zone.rpartition("/")[2]): zone for zone in _zones() if "/" in zone and not zone.startswith("Etc/")}
+    zones = {
+        _normalise(zone.rpartition("/")[2]): zone for zone in _zones() if "/" in zone and not zone.startswith("Etc/")
+    }
     if not zones:
         return "This machine has no time zone data. Install it with: pip install tzdata. UTC works without it."
-    wanted = _plain(re.split(r"[/\\]", name)[-1])
-    several = next((zones for names, zones in _SEVERAL.items() if wanted in names.split(", ")), "")
+    query = _normalise(re.split(r"[/\\]", name)[-1])
+    several = next((zones for names, zones in _AMBIGUOUS.items() if query in names.split(", ")), "")
     zones |= {other: zone for zone, others in _NAMES.items() for other in others.split(", ") if len(other) > 3}
     close = (
-        several.split(", ") if several else [zones[city] for city in difflib.get_close_matches(wanted, zones, 3, 0.7)]
+        several.split(", ") if several else [zones[city] for city in difflib.get_close_matches(query, zones, 3, 0.7)]
     )
     hint = (
         f"did you mean {' or '.join(dict.fromkeys(close))}?"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import arguments_text, collapsed, hidden, one_line, seconds_text
+from agentkit.event_rendering import arguments_text, collapse, one_line, redact_stored, seconds_text
 from agentkit.events import Event, EventDescription, ResponseReceived, RunLeft, ToolCallStarted
 from agentkit.messages import ToolCall
-from agentkit.redaction import redact_data, written_redactor
+from agentkit.redaction import redact_data, stored_text_redactor
 from agentkit.settings import has_colour
 from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, Work, is_logged, origin, outcome_of
 from agentkit.usage import is_whole
@@ -118,7 +118,9 @@ class Console:
         """Write lines in a single call, so that lines of other runs cannot come between."""
         run, stream = self._run(source), self._stream or sys.stderr
         whole = "\n".join([source.agent, *(text for line in lines for text in (line.title, line.text, line.outcome))])
-        render = collapsed if hidden(whole) == whole else one_line  # one check of all texts instead of one for each
+        render = (
+            collapse if redact_stored(whole) == whole else one_line
+        )  # one check of all texts instead of one for each
         start = f"{_INDENT * run.depth}[{run.number}] {render(source.agent, _MAX_NAME_CHARS)}"
         if self._style[0] is not stream:  # terminal detection is cached
             self._style = stream, _styled if has_colour(stream) else _plain
@@ -160,5 +162,5 @@ def _lines(event: Event, description: EventDescription, run: _Run, took: str) ->
 
 def _arguments(call: ToolCall) -> str:
     """Render arguments in readable form, redacting those with secret names; invalid JSON stays unchanged."""
-    text: str = redact_data({"arguments": call.arguments}, written_redactor())["arguments"]
+    text: str = redact_data({"arguments": call.arguments}, stored_text_redactor())["arguments"]
     return arguments_text(text)

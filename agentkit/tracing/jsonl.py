@@ -15,7 +15,7 @@ from typing import Any
 from agentkit.errors import ConfigError
 from agentkit.events import Event, RequestFailed, ResponseReceived
 from agentkit.portable_files import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_own, lock, set_mode
-from agentkit.redaction import redact_data, written_redactor
+from agentkit.redaction import redact_data, stored_text_redactor
 from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, Work, is_logged, origin
 
 Data = dict[str, Any]
@@ -34,7 +34,7 @@ def line_of(event: Event, source: Origin, seconds: float | None, *, content: boo
         data["session"] = source.session
     if content:
         data |= {name: text for name, text in description.content.items() if text}
-    clean = written_redactor()
+    clean = stored_text_redactor()
     if not content:  # one check of all texts together takes a fifth of the time of one for each
         texts = "\n".join([text for text in data.values() if isinstance(text, str)])
         data = data if clean(texts) == texts else redact_data(data, clean)
@@ -113,20 +113,12 @@ def append(path: Path, line: bytes) -> None:
     descriptor = _opened(path)
     try:
         with _locked(descriptor):
-            end = os.fstat(descriptor).st_size
-            try:
-                _write_whole(descriptor, line)
-            except OSError:
-                os.ftruncate(descriptor, end)
-                raise
+            written = os.write(descriptor, line)
+            if written < len(line):
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+                raise OSError(f"only {written} of {len(line)} bytes were written")
     finally:
         os.close(descriptor)
-
-
-def _write_whole(descriptor: int, line: bytes) -> None:
-    written = os.write(descriptor, line)
-    if written < len(line):
-        raise OSError(f"only {written} of {len(line)} bytes were written")
 
 
 def _opened(path: Path) -> int:

@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
-from agentkit.events import Event, Milestone, ResponseReceived, RunStatus, ToolCallFinished
-from agentkit.messages import Request, Response, ToolCall, ToolResult, VectorsAsked, VectorsMade
+from agentkit.events import Event, ResponseReceived, RunStatus, StoredEvent, ToolCallFinished
+from agentkit.messages import EmbeddingAnswer, EmbeddingQuery, Request, Response, ToolCall, ToolResult
 from agentkit.redaction import redact
 
 Listener = Callable[[Event], object]
@@ -93,11 +93,11 @@ class EmbeddingRequest:
     """A request for the vectors of texts that a tool call is about to make. `made` is set once it is complete."""
 
     origin: Origin
-    asked: VectorsAsked
+    asked: EmbeddingQuery
     provider: str
     model: str
     url: str = ""
-    made: VectorsMade | None = None
+    made: EmbeddingAnswer | None = None
 
 
 Work = ModelRequest | ToolUse | EmbeddingRequest
@@ -143,7 +143,7 @@ _SURROUNDING: ContextVar[tuple[Sequence[ContextListener], Origin]] = ContextVar(
 
 
 @contextmanager
-def surrounded_embedding(asked: VectorsAsked, where: Callable[[], Any]) -> Iterator[EmbeddingRequest]:
+def surrounded_embedding(asked: EmbeddingQuery, where: Callable[[], Any]) -> Iterator[EmbeddingRequest]:
     """Enter the contexts of the run's listeners around a request for vectors, if a tool call makes it.
 
     `where` describes the model: its `provider`, `model` and `endpoint`.
@@ -235,8 +235,8 @@ def outcome_of(event: Event) -> RunOutcome | None:
 
 
 def is_logged(event: Event) -> bool:
-    """Whether an event is logged: milestones and the end of a run, not streamed chunks."""
-    return isinstance(event, Milestone) or outcome_of(event) is not None or event.describe().severity != "debug"
+    """Whether an event is logged: stored events and the end of a run, not streamed chunks."""
+    return isinstance(event, StoredEvent) or outcome_of(event) is not None or event.describe().severity != "debug"
 
 
 _LOGGER = logging.getLogger("agentkit.tracing")

@@ -18,7 +18,7 @@ from agentkit._version import __version__
 from agentkit.errors import MissingExtra
 from agentkit.event_rendering import answer_text
 from agentkit.messages import Response, ToolCall, ToolResult, UserMessage, arguments_of
-from agentkit.redaction import written_redactor
+from agentkit.redaction import stored_text_redactor
 from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import (
     EmbeddingRequest,
@@ -176,7 +176,7 @@ class Spans:
             case events.HandedOff():
                 run.end_lead()
                 run.lead = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
-            case events.Milestone(is_span_event=True) if run.innermost.is_recording():
+            case events.StoredEvent(is_span_event=True) if run.innermost.is_recording():
                 shown = {
                     names.FIELDS.get(name, f"agentkit.{name}"): self._shown(value) if isinstance(value, str) else value
                     for name, value in event.describe().fields.items()
@@ -283,14 +283,14 @@ class Spans:
 
     def _set_content(self, span: Span, content: Mapping[str, object]) -> None:
         """Set redacted contents as span attributes, without empty ones."""
-        clean = written_redactor()
+        clean = stored_text_redactor()
         texts = {
             name: clean(each) if isinstance(each, str) else names.written(each, clean) for name, each in content.items()
         }
         span.set_attributes({name: text for name, text in texts.items() if content[name]})
 
     def _shown(self, text: str) -> str:
-        return written_redactor()(text)[:_MAX_CHARS]
+        return stored_text_redactor()(text)[:_MAX_CHARS]
 
 
 class Instruments:

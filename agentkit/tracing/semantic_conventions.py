@@ -16,6 +16,7 @@ from agentkit.errors import LimitExceeded, ModelError
 from agentkit.messages import (
     AssistantMessage,
     Content,
+    EmbeddingAnswer,
     Message,
     Response,
     SystemMessage,
@@ -23,7 +24,6 @@ from agentkit.messages import (
     ToolMessage,
     ToolResult,
     ToolSpec,
-    VectorsMade,
     arguments_of,
     parts_of,
 )
@@ -180,7 +180,7 @@ def of_response(response: Response) -> Attributes:
     return attributes if response.usage.unreported else {**attributes, **of_usage(response.usage)}
 
 
-def of_vectors(made: VectorsMade | None) -> Attributes:
+def of_vectors(made: EmbeddingAnswer | None) -> Attributes:
     """Return the attributes of embeddings; tokens only if counted by the server."""
     known = made is not None and {RESPONSE_MODEL: made.model, INPUT_TOKENS: made.usage.input_tokens}
     unknown = {INPUT_TOKENS} if made is not None and made.usage.unreported else set()

@@ -29,8 +29,8 @@ SKIPPED = frozenset(
 
 MAX_PLACES_AFTER = 20_000
 MAX_REPOSITORY_FILES, MAX_REPOSITORY_BYTES = 20_000, 100_000_000
-_STORED = frozenset({"objects", "hooks", "logs", "lfs", "annex", "fsmonitor--daemon"})
-_PASSING = (".lock", "/COMMIT_EDITMSG", "/FETCH_HEAD", "/gc.pid", "/gc.log")
+_SKIPPED_IN_REPOSITORY = frozenset({"objects", "hooks", "logs", "lfs", "annex", "fsmonitor--daemon"})
+_TEMPORARY = (".lock", "/COMMIT_EDITMSG", "/FETCH_HEAD", "/gc.pid", "/gc.log")
 _STASHES = "logs/refs/stash"
 _MAX_READ_BYTES = 1_000_000
 YOUNG_NANOSECONDS = 50_000_000
@@ -78,7 +78,7 @@ class WorkspaceSnapshot:
 NOTHING = WorkspaceSnapshot({}, is_whole=False)
 
 
-def take(
+def take_snapshot(
     root: Root, *, most_files: int = MAX_FILES, most_bytes: int = MAX_BYTES, is_repository: bool = False
 ) -> WorkspaceSnapshot:
     """Take a snapshot of every file below the root. Raises ToolError if there are too many.
@@ -86,11 +86,11 @@ def take(
     For a git repository, the snapshot contains branches, index and configuration, but not the objects.
     """
     signatures: dict[str, Signature] = {}
-    left, young = most_bytes, time.time_ns() - YOUNG_NANOSECONDS
+    bytes_left, young = most_bytes, time.time_ns() - YOUNG_NANOSECONDS
     for path, status in _walk(root, is_repository=is_repository):
         signatures[path] = signature(status) if status.st_ctime_ns < young else ()
-        left -= status.st_size
-        if len(signatures) > most_files or left < 0:
+        bytes_left -= status.st_size
+        if len(signatures) > most_files or bytes_left < 0:
             most = f"{most_files:,} files or {most_bytes // 1_000_000:,} MB"
             raise ToolError(f"the folder has more than {most}, so its contents were not recorded before")
     return WorkspaceSnapshot(
@@ -112,32 +112,34 @@ def differences(
     """
     now = time.time()
     changes: list[FileChange] = []
-    gone = dict(snapshot.places)
-    unknown, left_out = 0, ""
-    for count, (path, status) in enumerate(_looked_at(snapshot, root, is_repository=is_repository)):
+    remaining = dict(snapshot.places)
+    unreadable, incomplete = 0, ""
+    for count, (path, status) in enumerate(_paths_to_compare(snapshot, root, is_repository=is_repository)):
         if count >= most_places:
-            left_out = f"more than {most_places:,} files exist now; not all of them were compared"
+            incomplete = f"more than {most_places:,} files exist now; not all of them were compared"
             break
-        known, before = gone.pop(path, ((), ABSENT))
+        known, before = remaining.pop(path, ((), ABSENT))
         if known == signature(status):
             continue
         after = dict(root.inspect_all([path], max(_MAX_READ_BYTES, before.size))).get(path)
         if after is None:
-            unknown += 1
+            unreadable += 1
         elif _differ(before, after) and not (is_repository and is_same_index(before, after)):
             changes.append(FileChange(root.folder, path, before, after, tool, now))
-    for path, (_, before) in gone.items():
+    for path, (_, before) in remaining.items():
         after = root.inspect(path, max(_MAX_READ_BYTES, before.size))
         if _differ(before, after):
             changes.append(FileChange(root.folder, path, before, after, tool, now))
-    return changes, left_out or (f"{unknown:,} new files have names that cannot be recorded" if unknown else "")
+    return changes, incomplete or (f"{unreadable:,} new files have names that cannot be recorded" if unreadable else "")
 
 
 def _differ(before: State, after: State) -> bool:
     return not after.is_like(before) or after.mode != before.mode
 
 
-def _looked_at(snapshot: WorkspaceSnapshot, root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
+def _paths_to_compare(
+    snapshot: WorkspaceSnapshot, root: Root, *, is_repository: bool
+) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the paths that could be new: all, or those below the outermost paths of a partial snapshot."""
     if snapshot.is_whole:
         yield from _walk(root, is_repository=is_repository)
@@ -157,10 +159,10 @@ def is_same_index(one: State, other: State) -> bool:
 
 def _walk(root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
     """Yield every path, except where agentkit stores its own records."""
-    base, kept = root.folder.rstrip("/"), f"{os.path.realpath(state_folder())}/"
+    base, state_prefix = root.folder.rstrip("/"), f"{os.path.realpath(state_folder())}/"
     places = root.walk(prune=_is_stored) if is_repository else root.walk(skip=SKIPPED)
     for place, status in places:
-        if not f"{base}/{place}/".startswith(kept):
+        if not f"{base}/{place}/".startswith(state_prefix):
             yield place, status
 
 
@@ -175,7 +177,7 @@ def _is_stored(place: str) -> bool:
         return not (_STASHES.startswith(within) or within == _STASHES)
     if "refs" in names[:-1]:
         return place.endswith(".lock")
-    return names[-1] in _STORED or f"/{place}".endswith(_PASSING)
+    return names[-1] in _SKIPPED_IN_REPOSITORY or f"/{place}".endswith(_TEMPORARY)
 
 
 def signature(status: os.stat_result) -> Signature:

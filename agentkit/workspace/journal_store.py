@@ -54,26 +54,28 @@ class InMemoryJournalStore:
 
     def __init__(self, most_bytes: int = 50_000_000) -> None:
         self._notes: list[tuple[Note, Contents]] = []
-        self._left = most_bytes
+        self._bytes_left = most_bytes
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Append notes."""
         del durable  # memory does not survive the process anyway
-        first = [self._stored(contents[:1]) for _, contents in notes]  # the contents before the change matter most
-        others = [self._stored(contents[1:]) for _, contents in notes]
+        first = [
+            self._limit_contents(contents[:1]) for _, contents in notes
+        ]  # the contents before the change matter most
+        others = [self._limit_contents(contents[1:]) for _, contents in notes]
         self._notes += [(note, (*a, *b)) for (note, _), a, b in zip(notes, first, others, strict=True)]
 
     @property
     def room(self) -> int:
         """The number of bytes of contents that can still be stored."""
-        return self._left
+        return self._bytes_left
 
-    def _stored(self, contents: Contents) -> Contents:
+    def _limit_contents(self, contents: Contents) -> Contents:
         """Return the contents, or None for each of them if the limit is reached."""
         size = sum(len(content or b"") for content in contents)
-        if size > self._left:
+        if size > self._bytes_left:
             return (None,) * len(contents)
-        self._left -= size
+        self._bytes_left -= size
         return contents
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
@@ -88,7 +90,7 @@ class FileJournalStore:
     """
 
     def __init__(self, path: str | Path, prepare: Callable[[], None] | None = None) -> None:
-        self._place = os.fspath(path)
+        self._path = os.fspath(path)
         self._prepare = prepare
 
     @property
@@ -99,7 +101,7 @@ class FileJournalStore:
     @property
     def path(self) -> Path:
         """The path of the file."""
-        return Path(self._place)
+        return Path(self._path)
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Append notes to the file."""
@@ -118,7 +120,7 @@ class FileJournalStore:
             raise ToolError(f"The journal cannot be written ({error.strerror}){NOT_DONE}") from None
 
     def _append(self, whole: bytes, *, durable: bool) -> None:
-        file = os.open(self._place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW | BINARY, 0o600)
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW | BINARY, 0o600)
         _lock(file)
         size = os.fstat(file).st_size
         try:
@@ -147,7 +149,7 @@ class FileJournalStore:
             while (read := _next(file)) is not None:
                 yield read
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Truncate an incomplete note at the end, so that others can be appended."""
         with contextlib.suppress(*_NOT_THERE), self._open("r+b") as file:
             _lock(file.fileno())  # so that a concurrent write is not truncated
@@ -159,7 +161,7 @@ class FileJournalStore:
     def _is_missing(self) -> bool:
         """Whether the file does not exist, as for every run without changes. Much cheaper than a failed open."""
         try:
-            os.lstat(self._place)
+            os.lstat(self._path)
         except OSError as error:
             return isinstance(error, _NOT_THERE)  # other errors are raised on opening
         return False
@@ -215,10 +217,10 @@ class CallStore(FileJournalStore):
         """Yield the notes in order."""
         return super().read() if self._memory is None else self._memory.read()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Truncate an incomplete note at the end."""
         if self._memory is None:
-            super().mend()
+            super().repair()
 
 
 def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> None:
@@ -226,12 +228,12 @@ def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> No
 
     Recent files stay, because they could still be written.
     """
-    left, count = most_bytes, most_files
+    bytes_left, count = most_bytes, most_files
     for path in reversed(paths):
         with contextlib.suppress(OSError):  # another process could be removing files, too
             status = path.stat()
-            left, count = left - status.st_size, count - 1
-            if min(left, count) < 0 and time.time() - status.st_mtime > _YOUNG_SECONDS:
+            bytes_left, count = bytes_left - status.st_size, count - 1
+            if min(bytes_left, count) < 0 and time.time() - status.st_mtime > _YOUNG_SECONDS:
                 for each in path.parent.glob(f"{glob.escape(path.stem)}*"):
                     each.unlink(missing_ok=True)
 
@@ -242,10 +244,10 @@ def _next(file: BinaryIO) -> tuple[Note, Contents] | None:
     except (ValueError, RecursionError):
         return None
     sizes = note.pop("sizes", None) if isinstance(note, dict) else None
-    left = os.fstat(file.fileno()).st_size - file.tell()
+    bytes_left = os.fstat(file.fileno()).st_size - file.tell()
     if not isinstance(sizes, list) or not all(size is None or (type(size) is int and size >= 0) for size in sizes):
         return None
-    if sum(size or 0 for size in sizes) >= left:  # a line break follows
+    if sum(size or 0 for size in sizes) >= bytes_left:  # a line break follows
         return None
     contents = tuple(None if size is None else file.read(size) for size in sizes)
     return (note, contents) if file.read(1) == b"\n" else None

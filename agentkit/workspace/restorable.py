@@ -34,9 +34,9 @@ MAX_PLACES = 200_000
 """Maximum number of files and folders examined to find matches of the patterns."""
 
 _ANY_DEPTH = "**"
-_MAGIC = re.compile(r"[*?](?!\])")
-_QUOTED = re.compile(r"\[([*?\[])\]")
-_ODD = re.compile(r"[\s'\"\\*?\[]|(^|/)-")
+_WILDCARD = re.compile(r"[*?](?!\])")
+_ESCAPED = re.compile(r"\[([*?\[])\]")
+_UNUSUAL = re.compile(r"[\s'\"\\*?\[]|(^|/)-")
 _LIKE_AN_OPTION = re.compile(r"(^|\s)-")
 _PERMISSIONS = 0o777
 _LISTABLE = 0o500
@@ -46,7 +46,7 @@ _LOST_ATTRIBUTES = ("user.", "system.posix_acl_")
 Found = Iterator[tuple[str, os.stat_result]]
 
 
-def cover(
+def snapshot_matches(
     root: Root, patterns: Collection[str], *, most_files: int = MAX_FILES, most_bytes: int = MAX_BYTES
 ) -> WorkspaceSnapshot:
     """Take a snapshot of everything that matches the patterns, also in folders that are otherwise skipped.
@@ -58,7 +58,7 @@ def cover(
     missing: set[str] = set()
     left = most_bytes
     for pattern in patterns:
-        for place, status in _selected(root, pattern, missing):
+        for place, status in _select(root, pattern, missing):
             if place in selected:
                 continue
             _check_restorable(root, place, status)
@@ -107,32 +107,32 @@ def _attributes(path: str) -> list[str]:
         return []
 
 
-def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
+def _select(root: Root, pattern: str, missing: set[str]) -> Found:
     """Yield what a pattern matches and everything below; a literal path that does not exist is added to `missing`."""
     parts = pattern.strip("/").split("/")
     is_read, through = pattern.startswith("/"), pattern.endswith("/")
-    count = next((index for index, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
-    plain = [_QUOTED.sub(r"\1", part) for part in parts[:count] if part != "."]
+    count = next((index for index, part in enumerate(parts) if _WILDCARD.search(part)), len(parts))
+    plain = [_ESCAPED.sub(r"\1", part) for part in parts[:count] if part != "."]
     if count == len(parts) and plain:
-        yield from _literal(root, plain, missing, through=through)
+        yield from _select_literal(root, plain, missing, through=through)
         return
     parts = parts if count < len(parts) else [*parts, "*"]  # the workspace itself means everything in it
-    base = _real(root, plain)
+    base = _resolve(root, plain)
     if base is not None and (not base or _status(root, base) is not None):
-        match = _Match.of(parts[count:], through=through, is_read=is_read)
-        for place, below, status in _walked(root, base, match):
+        match = _CompiledPattern.of(parts[count:], through=through, is_read=is_read)
+        for place, below, status in _walk(root, base, match):
             is_link = stat.S_ISLNK(status.st_mode)
             if match.covered.fullmatch(below):
-                _refuse_unsure(match, place, below)
+                _refuse_ambiguous(match, place, below)
                 yield place, status
                 if is_link and match.through and match.named.fullmatch(below):
-                    yield from _through(root, place, folders=not match.is_deep)
+                    yield from _link_target_files(root, place, folders=not match.is_deep)
             elif is_link and not match.is_deep and match.is_above(below):
                 raise ToolError(f"{place!r} is a symbolic link, which leads the pattern to another folder")
 
 
-def _literal(root: Root, parts: list[str], missing: set[str], *, through: bool) -> Found:
-    parent = _real(root, parts[:-1])
+def _select_literal(root: Root, parts: list[str], missing: set[str], *, through: bool) -> Found:
+    parent = _resolve(root, parts[:-1])
     if parent is None:
         return
     place = f"{parent}/{parts[-1]}".strip("/")
@@ -140,13 +140,13 @@ def _literal(root: Root, parts: list[str], missing: set[str], *, through: bool) 
     if status is None and place.endswith(f"{_REPOSITORY}/index"):
         raise ToolError("the git repository is not a plain folder of the workspace")
     if status is None:
-        missing.update(_absent(root, place))
+        missing.update(_missing_paths(root, place))
     else:
         yield from _with_below(root, place, status)
-        yield from _through(root, place) if through and stat.S_ISLNK(status.st_mode) else ()
+        yield from _link_target_files(root, place) if through and stat.S_ISLNK(status.st_mode) else ()
 
 
-def _absent(root: Root, place: str) -> Iterator[str]:
+def _missing_paths(root: Root, place: str) -> Iterator[str]:
     """Yield a path that does not exist, and its missing parent folders."""
     while place and _status(root, place) is None:
         yield place
@@ -164,16 +164,16 @@ def _with_below(root: Root, place: str, status: os.stat_result) -> Found:
                 waiting.append(inner)
 
 
-def _through(root: Root, link: str, *, folders: bool = True) -> Found:
+def _link_target_files(root: Root, link: str, *, folders: bool = True) -> Found:
     """Yield the target of a link within the workspace: a file, or, with `folders`, a folder with its contents."""
-    place = _real(root, link.split("/"))
+    place = _resolve(root, link.split("/"))
     status = _status(root, place) if place else None
     if place and status is not None and (folders or not stat.S_ISDIR(status.st_mode)):
         yield from _with_below(root, place, status)
 
 
 @dataclass(frozen=True, slots=True)
-class _Match:
+class _CompiledPattern:
     """The regular expressions of a pattern, for paths below a folder.
 
     `named` matches the pattern itself, `covered` also everything below, `above` the folders that could contain matches.
@@ -188,7 +188,7 @@ class _Match:
     is_read: bool
 
     @classmethod
-    def of(cls, parts: Sequence[str], *, through: bool, is_read: bool) -> _Match:
+    def of(cls, parts: Sequence[str], *, through: bool, is_read: bool) -> _CompiledPattern:
         """Compile the expressions for these parts."""
         above = tuple(_expression(parts[:count]) for count in range(1, len(parts)))
         covered = _expression(parts, "(?:/.*)?")
@@ -204,14 +204,14 @@ class _Match:
         return self.is_deep or any(each.fullmatch(place) for each in self.above)
 
 
-def _refuse_unsure(match: _Match, place: str, below: str) -> None:
-    if match.is_read and _ODD.search(below):
+def _refuse_ambiguous(match: _CompiledPattern, place: str, below: str) -> None:
+    if match.is_read and _UNUSUAL.search(below):
         raise ToolError(f"{place!r} is an unusual name, which a command could interpret differently")
     if _REPOSITORY in place.split("/") and _REPOSITORY not in match.parts:
         raise ToolError(f"{place!r} is a part of a git repository")
 
 
-def _walked(root: Root, base: str, match: _Match) -> Iterator[tuple[str, str, os.stat_result]]:
+def _walk(root: Root, base: str, match: _CompiledPattern) -> Iterator[tuple[str, str, os.stat_result]]:
     """Yield each path in folders that could contain matches: path in the workspace, path below `base`, status."""
     waiting, left = [base], MAX_PLACES
     while waiting:
@@ -234,20 +234,20 @@ def _entries(root: Root, place: str) -> list[tuple[str, os.stat_result]]:
 
 
 @functools.lru_cache(maxsize=256)
-def _translated(part: str) -> str:
+def _part_expression(part: str) -> str:
     if part == _ANY_DEPTH:
         return "(?:[^/]+/)*"
     pieces = re.split(r"(\[[*?\[]\]|[*?])", part)
     special = {"*": "[^/]*", "?": "[^/]"}
-    return "".join(special.get(piece) or re.escape(_QUOTED.sub(r"\1", piece)) for piece in pieces)
+    return "".join(special.get(piece) or re.escape(_ESCAPED.sub(r"\1", piece)) for piece in pieces)
 
 
 def _expression(parts: Sequence[str], below: str = "") -> re.Pattern[str]:
-    text = "".join(_translated(part) + ("" if part == _ANY_DEPTH else "/") for part in parts).rstrip("/")
+    text = "".join(_part_expression(part) + ("" if part == _ANY_DEPTH else "/") for part in parts).rstrip("/")
     return re.compile(text + below, re.IGNORECASE | re.DOTALL)
 
 
-def _real(root: Root, parts: list[str]) -> str | None:
+def _resolve(root: Root, parts: list[str]) -> str | None:
     """Return the real path, links resolved; None outside the workspace, "" for the workspace itself."""
     path = os.path.realpath("/".join([root.folder, *parts]))
     if path == root.folder:

@@ -26,7 +26,7 @@ from agentkit.workspace.safe_open import (
     at,
     close,
     open_by_component,
-    shown,
+    quote_path,
 )
 from agentkit.workspace.snapshots import ABSENT, Kind, State
 
@@ -42,7 +42,7 @@ _PERMISSIONS = 0o777
 _NAMES_OF_FOLDERS = ("", ".", "..")
 _COPIED_ATTRIBUTES = ("user.", "system.posix_acl_access")
 _KINDS: dict[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
-_NO_FILES = {
+_SPECIAL_KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -89,7 +89,7 @@ class Root:
     """
 
     def __init__(self, folder: str | Path, *, opener: safe_open.Opener | None = None) -> None:
-        self._spelled = str(Path(folder).absolute())
+        self._given_folder = str(Path(folder).absolute())
         self.folder = os.path.realpath(folder)
         self._opener = opener or safe_open.best_opener()
         if not Path(self.folder).is_dir():
@@ -97,7 +97,7 @@ class Root:
 
     def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a regular file. Links are followed as long as they stay inside."""
-        with _translated(path), self._open(self.named(path), OPEN_FILE) as file:
+        with _os_errors_as_tool_errors(path), self._open(self.file_components(path), OPEN_FILE) as file:
             status = os.stat(file)
             _refuse_special(status, path)
             place = self._place(file, path)
@@ -108,7 +108,7 @@ class Root:
     @property
     def spellings(self) -> tuple[str, ...]:
         """The folder's absolute paths: the real one, and the one as given."""
-        return tuple(dict.fromkeys((self.folder, self._spelled)))
+        return tuple(dict.fromkeys((self.folder, self._given_folder)))
 
     def name(self, path: str) -> str:
         """Normalise a path relative to the workspace, which itself is "", without resolving links."""
@@ -121,22 +121,22 @@ class Root:
         """
         names = self._components(path)
         place, missing = self._existing(names, len(names), OPEN_ANY, path)
-        return "/".join(names), _joined(place, *missing)
+        return "/".join(names), _join(place, *missing)
 
     def missing_folders(self, path: str) -> tuple[str, list[str]]:
         """Return the real path of a file, without following the file itself if it is a link.
 
         Also returns the folders that have to be created for it, outermost first.
         """
-        names = self.named(path)
+        names = self.file_components(path)
         place, missing = self._existing(names, len(names) - 1, OPEN_FOLDER, path)
-        *folders, whole = (_joined(place, *missing[:count]) for count in range(1, len(missing) + 1))
+        *folders, whole = (_join(place, *missing[:count]) for count in range(1, len(missing) + 1))
         return whole, folders
 
     def inspect(self, place: str, most_bytes: int = MAX_KEPT_BYTES) -> State:
         """Return the state of a real path, without the content of a larger file."""
-        nowhere = contextlib.suppress(FileNotFoundError, NotADirectoryError)
-        with _translated(place), nowhere, self._parent(place) as (parent, name):
+        missing = contextlib.suppress(FileNotFoundError, NotADirectoryError)
+        with _os_errors_as_tool_errors(place), missing, self._parent(place) as (parent, name):
             return _state(parent, name, most_bytes)
         return ABSENT
 
@@ -147,45 +147,48 @@ class Root:
             with contextlib.suppress(OSError), self._open(names, OPEN_FOLDER, open_by_component) as parent:
                 for place in group:
                     with contextlib.suppress(OSError, ToolError):
-                        yield place, _state(parent, self.named(place)[-1], most_bytes)
+                        yield place, _state(parent, self.file_components(place)[-1], most_bytes)
 
     def write(self, place: str, content: bytes, mode: int | None = None) -> None:
         """Write a file atomically: at any instant there is either the old file or the new one.
 
         The permissions are `mode`, else those of the old file, else the default. The folder must exist.
         """
-        with _translated(place), self._parent(place) as (parent, name):
+        with _os_errors_as_tool_errors(place), self._parent(place) as (parent, name):
             old = _status(parent, name)
             if old is not None:
                 _refuse_special(old, place)
-            _replace(parent, name, content, _Look(mode, old, unnamed=self._opener is safe_open.open_beneath))
+            _replace(parent, name, content, _FileAttributes(mode, old, unnamed=self._opener is safe_open.open_beneath))
 
     def make_folder(self, place: str) -> None:
         """Create one folder."""
-        with _translated(place), self._parent(place) as (parent, name):
+        with _os_errors_as_tool_errors(place), self._parent(place) as (parent, name):
             path, where = at(parent, name)
             os.mkdir(path, **where)
 
-    def dress_folder(self, place: str, mode: int) -> None:
+    def set_folder_mode(self, place: str, mode: int) -> None:
         """Set the permissions of a folder."""
-        with _translated(place), self._open(self.named(place), _LIST_FOLDER, open_by_component) as folder:
+        with (
+            _os_errors_as_tool_errors(place),
+            self._open(self.file_components(place), _LIST_FOLDER, open_by_component) as folder,
+        ):
             os.chmod(folder, mode)
 
     def link(self, place: str, target: bytes) -> None:
         """Create a symbolic link at an unused path."""
-        with _translated(place), self._parent(place) as (parent, name):
+        with _os_errors_as_tool_errors(place), self._parent(place) as (parent, name):
             path, where = at(parent, name)
             os.symlink(os.fsdecode(target), path, **where)
 
     def remove(self, place: str) -> None:
         """Remove a file, a link or an empty folder."""
-        with _translated(place), self._parent(place) as (parent, name):
+        with _os_errors_as_tool_errors(place), self._parent(place) as (parent, name):
             path, where = at(parent, name)
             (os.rmdir if stat.S_ISDIR(os.lstat(path, **where).st_mode) else os.unlink)(path, **where)
 
     def entries(self, path: str, *, check: Check | None = None) -> tuple[str, list[DirectoryEntry]]:
         """Return the real path of a folder and its entries by name; at most the first 100,000 names."""
-        with _translated(path), self._open(self._components(path), _LIST_FOLDER) as folder:
+        with _os_errors_as_tool_errors(path), self._open(self._components(path), _LIST_FOLDER) as folder:
             place = self._place(folder, path)
             if check:
                 check(place)
@@ -221,7 +224,7 @@ class Root:
             os.scandir(folder) as scan,
         ):
             place = self._place(folder, path)
-            return sorted((_joined(place, each.name), each.stat(follow_symlinks=False)) for each in scan)
+            return sorted((_join(place, each.name), each.stat(follow_symlinks=False)) for each in scan)
         return []
 
     def files(self, path: str = ".", skip: Collection[str] = ()) -> Iterator[tuple[str, int]]:
@@ -240,18 +243,18 @@ class Root:
         return "link"
 
     def _components(self, path: str) -> tuple[str, ...]:
-        return safe_open.components(path, self.folder, self._spelled)
+        return safe_open.components(path, self.folder, self._given_folder)
 
-    def named(self, path: str) -> tuple[str, ...]:
+    def file_components(self, path: str) -> tuple[str, ...]:
         """Split the path of a file into names.
 
         Rejects `sub/`, `sub/.` and `sub/x/..`, which would hide the file's name from rules.
         """
         names = self._components(path)
         if not names:
-            raise ToolError(f"{shown(path)} is the workspace itself; name a file in it.")
+            raise ToolError(f"{quote_path(path)} is the workspace itself; name a file in it.")
         if path.rpartition("/")[2] in _NAMES_OF_FOLDERS:
-            raise ToolError(f"{shown(path)} ends with a slash, so it names a folder; name a file.")
+            raise ToolError(f"{quote_path(path)} ends with a slash, so it names a folder; name a file.")
         return names
 
     @contextlib.contextmanager
@@ -269,7 +272,7 @@ class Root:
 
     @contextlib.contextmanager
     def _parent(self, place: str) -> Iterator[tuple[Handle, str]]:
-        *folders, name = self.named(place)
+        *folders, name = self.file_components(place)
         with self._open(folders, OPEN_FOLDER, open_by_component) as parent:
             yield parent, name
 
@@ -278,40 +281,40 @@ class Root:
         for count in range(most, -1, -1):
             try:
                 with self._open(names[:count], flags) as opened:
-                    return self._place(opened, _joined(*names[:count]) or "."), names[count:]
+                    return self._place(opened, _join(*names[:count]) or "."), names[count:]
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise safe_open.explained(error, path) from None
+                raise safe_open.to_tool_error(error, path) from None
         raise ToolError(f"The workspace {self.folder} is gone.")
 
     def _place(self, opened: Handle, path: str) -> str:
         if self._opener is not safe_open.open_beneath:  # no link was followed, so the path is already real
-            return _joined(*self._components(path))
-        place = safe_open.real_place(self.folder, opened)
+            return _join(*self._components(path))
+        place = safe_open.real_path(self.folder, opened)
         if place is None:
             raise safe_open.outside(path)
         return place
 
 
 @contextlib.contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _os_errors_as_tool_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise safe_open.explained(error, path) from None
+        raise safe_open.to_tool_error(error, path) from None
 
 
-def _joined(*names: str) -> str:
+def _join(*names: str) -> str:
     return "/".join(filter(None, names))
 
 
 def _refuse_special(status: os.stat_result, path: str) -> None:
     kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFLNK:
-        raise Blocked(f"{shown(path)} is a symbolic link; name the file that it leads to.")
+        raise Blocked(f"{quote_path(path)} is a symbolic link; name the file that it leads to.")
     if kind != stat.S_IFREG:
-        raise ToolError(f"{shown(path)} is {_NO_FILES.get(kind, 'a special file')}, not a file.")
+        raise ToolError(f"{quote_path(path)} is {_SPECIAL_KINDS.get(kind, 'a special file')}, not a file.")
 
 
 def _status(parent: Handle, name: str) -> os.stat_result | None:
@@ -326,11 +329,11 @@ def _read(file: int, most_bytes: int, size: int) -> bytes:
     """Read the first bytes of a file with this expected size."""
     pieces = []
     while most_bytes > 0:
-        asked = min(most_bytes, max(size + 1, _PIECE_BYTES))
-        piece = os.read(file, asked)
+        size_to_read = min(most_bytes, max(size + 1, _PIECE_BYTES))
+        piece = os.read(file, size_to_read)
         pieces.append(piece)
         most_bytes -= len(piece)
-        if len(piece) < asked:  # a short read of a regular file means its end
+        if len(piece) < size_to_read:  # a short read of a regular file means its end
             break
     return b"".join(pieces)
 
@@ -355,7 +358,7 @@ def _state(parent: Handle, name: str, most_bytes: int) -> State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _FileAttributes:
     """The attributes of a new file: permissions, status of the replaced file, and whether O_TMPFILE can be used."""
 
     mode: int | None
@@ -369,15 +372,15 @@ class _Look:
         return self.old.st_mode & _PERMISSIONS
 
 
-def _replace(parent: Handle, name: str, content: bytes, look: _Look) -> None:
+def _replace(parent: Handle, name: str, content: bytes, attributes: _FileAttributes) -> None:
     hidden = f".agentkit-{secrets.token_hex(8)}.tmp"
-    file, is_named = _new_file(parent, hidden, look)
+    file, is_named = _new_file(parent, hidden, attributes)
     try:
         remaining = memoryview(content)
         while remaining:
             remaining = remaining[os.write(file, remaining) :]
-        _dress(parent, name, file, look)
-        if not is_named and look.old is None:  # if the process is killed here, no temporary file is left
+        _copy_metadata(parent, name, file, attributes)
+        if not is_named and attributes.old is None:  # if the process is killed here, no temporary file is left
             with contextlib.suppress(FileExistsError):
                 return _link_open(file, parent, name)
         if not is_named:
@@ -386,8 +389,8 @@ def _replace(parent: Handle, name: str, content: bytes, look: _Look) -> None:
         os.close(file)  # before the renaming: Windows renames no open file
         file = -1
         (source, of), (target, to) = at(parent, hidden, "src_dir_fd"), at(parent, name, "dst_dir_fd")
-        if not hasattr(os, "fchmod") and look.permissions is not None:
-            os.chmod(source, look.permissions)
+        if not hasattr(os, "fchmod") and attributes.permissions is not None:
+            os.chmod(source, attributes.permissions)
         os.replace(source, target, **of, **to)
     except BaseException:
         if is_named:
@@ -404,11 +407,11 @@ def _link_open(file: int, parent: Handle, name: str) -> None:
     os.link(f"/proc/self/fd/{file}", path, **where)
 
 
-def _new_file(parent: Handle, hidden: str, look: _Look) -> tuple[int, bool]:
+def _new_file(parent: Handle, hidden: str, attributes: _FileAttributes) -> tuple[int, bool]:
     """Create a new file; return whether it has a name. An unnamed one vanishes if the process is killed."""
-    mode = 0o666 if look.permissions is None else 0o600
+    mode = 0o666 if attributes.permissions is None else 0o600
     flags = os.O_WRONLY | CLOEXEC | BINARY
-    if look.unnamed and isinstance(parent, int):
+    if attributes.unnamed and isinstance(parent, int):
         with contextlib.suppress(OSError):  # not every file system supports it
             return os.open(".", flags | os.O_TMPFILE, mode, dir_fd=parent), False
     path, where = at(parent, hidden)
@@ -430,13 +433,13 @@ def _copy_attributes(parent: Handle, name: str, file: int) -> None:
             os.close(old)
 
 
-def _dress(parent: Handle, name: str, file: int, look: _Look) -> None:
+def _copy_metadata(parent: Handle, name: str, file: int, attributes: _FileAttributes) -> None:
     """Give a new file the attributes, the owner and the permissions of the replaced one."""
-    old = look.old
+    old = attributes.old
     if old is not None:
         _copy_attributes(parent, name, file)
     if old is not None and hasattr(os, "fchown") and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(PermissionError):
             os.fchown(file, old.st_uid, old.st_gid)
-    if look.permissions is not None:
-        set_mode(file, look.permissions)
+    if attributes.permissions is not None:
+        set_mode(file, attributes.permissions)

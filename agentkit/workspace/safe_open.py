@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentkit.errors import Blocked, ToolError
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.portable_files import BINARY, CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOCTTY, NOFOLLOW, NONBLOCK
 
 Handle = int | str
@@ -31,11 +31,11 @@ OPEN_FILE = os.O_RDONLY | NONBLOCK | NOCTTY | CLOEXEC | BINARY
 
 REMEDY = "File tools reach only what is in the workspace; give workspace=... to work on another folder."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_MAX_NAME_BYTES, _MAX_PATH_BYTES, _DEEPEST = 255, 4_000, 100
+_MAX_NAME_BYTES, _MAX_PATH_BYTES, _MAX_DEPTH = 255, 4_000, 100
 _MAX_SHOWN = 120
 _DOTS = (".", "..")
 _DRIVE = re.compile(r"[A-Za-z]:")
-_NO_WINDOWS_NAME = re.compile(r"(?i)[:*?\"<>|]|[ .]\Z|\A(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|\Z)")
+_INVALID_ON_WINDOWS = re.compile(r"(?i)[:*?\"<>|]|[ .]\Z|\A(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|\Z)")
 """Names with a colon or a wildcard, names of devices, and names whose end Windows drops."""
 
 _OPENAT2 = 437
@@ -77,8 +77,8 @@ def components(path: str, *roots: str, windows: bool = os.name == "nt") -> tuple
     that leaves the workspace, even if it returns. On Windows a backslash separates names too, and a colon, which
     begins another drive or a hidden stream, is refused in a name.
     """
-    _refuse_malformed(path)
-    inner = _below(path, roots, windows=windows)
+    _check_path(path)
+    inner = _relative_path(path, roots, windows=windows)
     names: list[str] = []
     for name in inner.split("/"):
         if name == ".." and not names:
@@ -87,12 +87,12 @@ def components(path: str, *roots: str, windows: bool = os.name == "nt") -> tuple
             names.pop()
         elif name not in ("", "."):
             names.append(name)
-    if len(names) > _DEEPEST:
-        raise ToolError(f"{shown(path)} is {len(names)} folders deep; at most {_DEEPEST} are allowed.")
+    if len(names) > _MAX_DEPTH:
+        raise ToolError(f"{quote_path(path)} is {len(names)} folders deep; at most {_MAX_DEPTH} are allowed.")
     return tuple(names)
 
 
-def _below(path: str, roots: Sequence[str], *, windows: bool) -> str:
+def _relative_path(path: str, roots: Sequence[str], *, windows: bool) -> str:
     """A path relative to the workspace, with slashes."""
     if windows:
         path, *roots = (each.replace("\\", "/") for each in (path, *roots))
@@ -101,28 +101,28 @@ def _below(path: str, roots: Sequence[str], *, windows: bool) -> str:
         if not inside:
             raise outside(path)
         path = path[len(max(inside, key=len)) :]
-    if windows and any(_NO_WINDOWS_NAME.search(name) for name in path.split("/") if name not in _DOTS):
-        raise ToolError(f"{shown(path)} has a name that Windows would interpret differently.")
+    if windows and any(_INVALID_ON_WINDOWS.search(name) for name in path.split("/") if name not in _DOTS):
+        raise ToolError(f"{quote_path(path)} has a name that Windows would interpret differently.")
     return path
 
 
 def outside(path: str) -> Blocked:
     """Return the error for a path outside the workspace."""
-    return Blocked(f"{shown(path)} is outside the workspace. {REMEDY}")
+    return Blocked(f"{quote_path(path)} is outside the workspace. {REMEDY}")
 
 
-def shown(path: str) -> str:
+def quote_path(path: str) -> str:
     """Format a path for an error message: quoted, without control characters, limited in length."""
-    return repr(cut(path, _MAX_SHOWN))
+    return repr(truncate(path, _MAX_SHOWN))
 
 
-def explained(error: OSError, path: str) -> ToolError:
+def to_tool_error(error: OSError, path: str) -> ToolError:
     """Convert an OSError to a sentence; Blocked if a link would have led outside."""
     number = error.errno or 0
     if number in _ESCAPES:
-        return Blocked(f"{_ESCAPES[number].format(path=shown(path))} {REMEDY}")
+        return Blocked(f"{_ESCAPES[number].format(path=quote_path(path))} {REMEDY}")
     sentence = _SENTENCES.get(number, "{path} cannot be used: " + (os.strerror(number) if number else str(error)) + ".")
-    return ToolError(sentence.format(path=shown(path)))
+    return ToolError(sentence.format(path=quote_path(path)))
 
 
 def open_beneath(root: Handle, names: Sequence[str], flags: int) -> Handle:
@@ -150,8 +150,8 @@ def open_by_component(root: Handle, names: Sequence[str], flags: int) -> Handle:
     try:
         for name in names[:-1]:
             inner = os.open(name, OPEN_FOLDER | NOFOLLOW, dir_fd=folder)
-            folder, left = inner, folder
-            _close(left, root)
+            folder, previous = inner, folder
+            _close(previous, root)
         return os.open(names[-1] if names else ".", flags | NOFOLLOW, dir_fd=folder)
     finally:
         _close(folder, root)
@@ -199,16 +199,16 @@ def close(handle: Handle) -> None:
 def best_opener() -> Opener:
     """Return `open_beneath` if the system supports it, else `open_by_component`."""
     is_linux = sys.platform == "linux" and HAS_FOLDER_DESCRIPTORS
-    return open_beneath if is_linux and _kernel_follows() else open_by_component
+    return open_beneath if is_linux and _supports_openat2() else open_by_component
 
 
-def _kernel_follows() -> bool:
+def _supports_openat2() -> bool:
     """Whether the kernel can confine a path to a folder, and report the path of an open file."""
     root = os.open("/", OPEN_FOLDER)
     try:
         opened = open_beneath(root, (), OPEN_FOLDER)
         try:
-            return real_place("/", opened) == ""
+            return real_path("/", opened) == ""
         finally:
             close(opened)
     except (OSError, ImportError):
@@ -217,7 +217,7 @@ def _kernel_follows() -> bool:
         os.close(root)
 
 
-def real_place(folder: str, descriptor: Handle) -> str | None:
+def real_path(folder: str, descriptor: Handle) -> str | None:
     """Return the real path of an open file, relative to its real root folder; None if it is outside."""
     place = _link_target(f"/proc/self/fd/{descriptor}")
     if place.endswith(_DELETED) and os.stat(descriptor).st_nlink == 0:
@@ -228,21 +228,21 @@ def real_place(folder: str, descriptor: Handle) -> str | None:
     return place[len(base) :] if place.startswith(base) else None
 
 
-def _refuse_malformed(path: str) -> None:
+def _check_path(path: str) -> None:
     if not path:
         raise ToolError('The path is empty; give the name of a file, or "." for the workspace itself.')
     if _CONTROL.search(path):
-        raise ToolError(f"{shown(path)} contains control characters, which are not allowed in file names.")
+        raise ToolError(f"{quote_path(path)} contains control characters, which are not allowed in file names.")
     if path.isascii() and len(path) <= _MAX_NAME_BYTES:
         return
     try:
         size = max(len(os.fsencode(name)) for name in path.split("/"))
         length = len(os.fsencode(path))
     except UnicodeEncodeError:
-        raise ToolError(f"{shown(path)} contains characters that are invalid in file names.") from None
+        raise ToolError(f"{quote_path(path)} contains characters that are invalid in file names.") from None
     if size > _MAX_NAME_BYTES or length > _MAX_PATH_BYTES:
         limit = f"a name may have {_MAX_NAME_BYTES} bytes, a path {_MAX_PATH_BYTES:,}"
-        raise ToolError(f"{shown(path)} is too long: {limit}.")
+        raise ToolError(f"{quote_path(path)} is too long: {limit}.")
 
 
 def _close(folder: int, root: int) -> None:

@@ -17,7 +17,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
 from agentkit.workspace.change_detection import SKIPPED
 from agentkit.workspace.root import Root
-from agentkit.workspace.text import decode, hidden
+from agentkit.workspace.text import decode, redact_text
 
 MAX_FILES = 5_000
 MAX_BYTES = 50_000_000
@@ -71,26 +71,28 @@ def search(root: Root, query: Query) -> Matches:
     deadline = time.monotonic() + query.seconds
     texts: list[tuple[str, bytes]] = []
     large: list[str] = []
-    left_out = ""
-    left = MAX_BYTES
+    incomplete = ""
+    bytes_left = MAX_BYTES
     for place, text in _texts(root, query, large):
-        left -= len(text or b"")
-        if left < 0 or len(texts) == query.most_files or time.monotonic() > deadline:
-            left_out = f"Only the first {len(texts):,} files were searched; give a narrower path or glob."
+        bytes_left -= len(text or b"")
+        if bytes_left < 0 or len(texts) == query.most_files or time.monotonic() > deadline:
+            incomplete = f"Only the first {len(texts):,} files were searched; give a narrower path or glob."
             break
         if text is not None:
             texts.append((place, text))
-    lines = _answer(query, [text for _, text in texts], deadline)
+    lines = _run_search(query, [text for _, text in texts], deadline)
     ends = [line for line in lines if "file" not in line]
     if ends and "error" in ends[0]:
         raise ToolError(f"The pattern is not a regular expression of Python: {ends[0]['error']}.")
     matches = tuple(Match(texts[line["file"]][0], line["line"], line["text"]) for line in lines if "file" in line)
     if not ends:
-        left_out = f"The search did not end within {query.seconds:g} seconds; simplify the pattern or narrow the path."
+        incomplete = (
+            f"The search did not end within {query.seconds:g} seconds; simplify the pattern or narrow the path."
+        )
     elif not ends[0]["complete"]:
-        left_out = f"There are more than {query.most_matches:,} matches; these are the first."
-    left_out = " ".join(filter(None, [left_out, _not_searched(large)]))
-    return Matches(matches, len(texts), left_out, not ends)
+        incomplete = f"There are more than {query.most_matches:,} matches; these are the first."
+    incomplete = " ".join(filter(None, [incomplete, _large_files_note(large)]))
+    return Matches(matches, len(texts), incomplete, not ends)
 
 
 def _texts(root: Root, query: Query, large: list[str]) -> Iterator[tuple[str, bytes | None]]:
@@ -98,14 +100,14 @@ def _texts(root: Root, query: Query, large: list[str]) -> Iterator[tuple[str, by
 
     Files that are too large to be searched whole are added to `large`.
     """
-    globs = _expanded(query.glob) if query.glob else ()
+    globs = _expand_braces(query.glob) if query.glob else ()
     _, place = root.locate(query.path)
     is_file = bool(place) and root.inspect(place, 0).kind == "file"
     if is_file:
-        root.named(query.path)
-    found = [(place, 0)] if is_file else _listed(root, query.path)
+        root.file_components(query.path)
+    found = [(place, 0)] if is_file else _list_files(root, query.path)
     for each, size in found:
-        is_asked = (not globs or _named(each, globs)) and not query.skips(each)
+        is_asked = (not globs or _matches_globs(each, globs)) and not query.skips(each)
         if is_asked and size > MAX_FILE_BYTES:
             large.append(each)
         yield each, _text(root, each, large) if is_asked and size <= MAX_FILE_BYTES else None
@@ -114,7 +116,7 @@ def _texts(root: Root, query: Query, large: list[str]) -> Iterator[tuple[str, by
 def _text(root: Root, place: str, large: list[str]) -> bytes | None:
     try:
         read = root.read(place, MAX_FILE_BYTES)
-        text = hidden(decode(read.content, place, read.size).text).encode("utf-8", "replace")
+        text = redact_text(decode(read.content, place, read.size).text).encode("utf-8", "replace")
     except ToolError:  # binary, deleted meanwhile, or not permitted
         return None
     if read.size > MAX_FILE_BYTES:
@@ -122,7 +124,7 @@ def _text(root: Root, place: str, large: list[str]) -> bytes | None:
     return text
 
 
-def _not_searched(large: Sequence[str]) -> str:
+def _large_files_note(large: Sequence[str]) -> str:
     if not large:
         return ""
     more = f" and {len(large) - _MAX_NAMED:,} more" if len(large) > _MAX_NAMED else ""
@@ -132,12 +134,12 @@ def _not_searched(large: Sequence[str]) -> str:
     )
 
 
-def _listed(root: Root, path: str) -> Iterator[tuple[str, int]]:
+def _list_files(root: Root, path: str) -> Iterator[tuple[str, int]]:
     root.entries(path)  # raises if the path is invalid
     return root.files(path, SKIPPED)
 
 
-def _expanded(glob: str) -> list[str]:
+def _expand_braces(glob: str) -> list[str]:
     """Expand braces in a glob: `*.{js,ts}` becomes `*.js` and `*.ts`."""
     if len(glob) > _MAX_GLOB_CHARS or glob.count("/") >= _MAX_GLOB_PARTS:
         raise ToolError(f"A glob has at most {_MAX_GLOB_CHARS} characters and {_MAX_GLOB_PARTS} parts.")
@@ -153,12 +155,15 @@ def _expanded(glob: str) -> list[str]:
     return globs
 
 
-def _named(place: str, globs: Sequence[str]) -> bool:
+def _matches_globs(place: str, globs: Sequence[str]) -> bool:
     names = place.split("/")
-    return any(_fits(names, glob.split("/")) if "/" in glob else fnmatch.fnmatchcase(names[-1], glob) for glob in globs)
+    return any(
+        _matches_parts(names, glob.split("/")) if "/" in glob else fnmatch.fnmatchcase(names[-1], glob)
+        for glob in globs
+    )
 
 
-def _fits(names: Sequence[str], globs: Sequence[str]) -> bool:
+def _matches_parts(names: Sequence[str], globs: Sequence[str]) -> bool:
     """Whether the names match the parts of a glob; `**` matches any number of names."""
     reached = {0}  # the numbers of names that can be consumed so far
     for glob in globs:
@@ -169,10 +174,10 @@ def _fits(names: Sequence[str], globs: Sequence[str]) -> bool:
     return len(names) in reached
 
 
-def _answer(query: Query, texts: Sequence[bytes], deadline: float) -> list[dict[str, Any]]:
+def _run_search(query: Query, texts: Sequence[bytes], deadline: float) -> list[dict[str, Any]]:
     """Return the output of the search process until the deadline, after which the process is killed."""
-    asked = {"pattern": query.pattern, "most_matches": query.most_matches, "seconds": math.ceil(query.seconds) + 1}
-    request = b"".join([json.dumps(asked).encode() + b"\n", *(b"%d\n%b" % (len(text), text) for text in texts)])
+    parameters = {"pattern": query.pattern, "most_matches": query.most_matches, "seconds": math.ceil(query.seconds) + 1}
+    request = b"".join([json.dumps(parameters).encode() + b"\n", *(b"%d\n%b" % (len(text), text) for text in texts)])
     with subprocess.Popen(  # this interpreter with a fixed program
         [sys.executable, "-I", "-S", _PROGRAM],
         stdin=subprocess.PIPE,

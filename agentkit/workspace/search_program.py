@@ -25,16 +25,16 @@ def matches(request: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str,
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
         yield {"error": str(error) or type(error).__name__}
         return
-    left = request["most_matches"]
+    remaining = request["most_matches"]
     for number, text in enumerate(files):
         for line_number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
             found = pattern.search(line.removesuffix("\r"))
             if found is None:
                 continue
-            if not left:
+            if not remaining:
                 yield {"complete": False}
                 return
-            left -= 1
+            remaining -= 1
             start = max(found.start() - _MAX_SHOWN_CHARS // 3, 0) if len(line) > _MAX_SHOWN_CHARS else 0
             yield {"file": number, "line": line_number, "text": line[start : start + _MAX_SHOWN_CHARS]}
     yield {"complete": True}
@@ -46,7 +46,7 @@ def read_files(stream: BinaryIO) -> Iterator[str]:
         yield stream.read(int(size)).decode("utf-8", "replace")
 
 
-def bound(seconds: int) -> None:
+def limit_resources(seconds: int) -> None:
     """Limit CPU time and memory, so that the kernel kills this process even if the parent is gone."""
     with contextlib.suppress(ImportError):  # Windows has no such limits
         import resource
@@ -58,7 +58,7 @@ def bound(seconds: int) -> None:
 def main(source: BinaryIO, target: BinaryIO) -> None:
     """Handle one request."""
     request = json.loads(source.readline())
-    bound(request["seconds"])
+    limit_resources(request["seconds"])
     for match in matches(request, read_files(source)):
         target.write(json.dumps(match).encode() + b"\n")
         target.flush()

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
-from agentkit.workspace.text import decode, hidden
+from agentkit.workspace.text import decode, redact_text
 
 Kind = Literal["absent", "file", "link", "folder", "other"]
 
@@ -53,18 +53,18 @@ class State:
 
     def to_dict(self) -> dict[str, str | int]:
         """Return everything except the content as JSON data."""
-        return {name: getattr(self, name) for name in _WRITTEN}
+        return {name: getattr(self, name) for name in _FIELDS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], content: bytes | None) -> State:
         """Restore a state from `to_dict` and its content. Raises ToolError for invalid values."""
-        fits = set(values) == set(_WRITTEN) and all(type(values[name]) is kind for name, kind in _WRITTEN.items())
-        if not fits or values["kind"] not in get_args(Kind):
+        is_valid = set(values) == set(_FIELDS) and all(type(values[name]) is kind for name, kind in _FIELDS.items())
+        if not is_valid or values["kind"] not in get_args(Kind):
             raise ToolError("The journal contains an invalid file state.")
         return cls(content=content, **values)
 
 
-_WRITTEN = {"kind": str, "mode": int, "fingerprint": str, "size": int, "links": int}
+_FIELDS = {"kind": str, "mode": int, "fingerprint": str, "size": int, "links": int}
 
 ABSENT = State()
 FOLDER = State("folder", mode=0o755)
@@ -82,26 +82,26 @@ class FileChange:
     time: float = 0.0
 
 
-def net(changes: Iterable[FileChange]) -> list[FileChange]:
+def merge_changes(changes: Iterable[FileChange]) -> list[FileChange]:
     """Merge the changes of each path, from its first state to its last, in the order of their first change."""
-    joined: dict[tuple[str, str], FileChange] = {}
+    merged: dict[tuple[str, str], FileChange] = {}
     for change in changes:
-        earlier = joined.get((change.root, change.path))
-        joined[change.root, change.path] = replace(change, before=earlier.before) if earlier else change
-    return list(joined.values())
+        earlier = merged.get((change.root, change.path))
+        merged[change.root, change.path] = replace(change, before=earlier.before) if earlier else change
+    return list(merged.values())
 
 
-def unified(changes: Iterable[FileChange], most_chars: int = MAX_DIFF_CHARS) -> str:
+def unified_diff(changes: Iterable[FileChange], most_chars: int = MAX_DIFF_CHARS) -> str:
     """Render the changes as one unified diff of at most `most_chars` characters, with a note of what is omitted."""
     parts: list[str] = []
-    left, omitted = most_chars, 0
+    chars_left, omitted = most_chars, 0
     for change in changes:
         part = _diff(change)
-        if len(part) > left - 80:
+        if len(part) > chars_left - 80:
             omitted += 1
             continue
         parts.append(part)
-        left -= len(part)
+        chars_left -= len(part)
     if omitted:
         parts.append(f"The differences of {omitted:,} more files are too long to show.\n")
     return "".join(parts)
@@ -115,13 +115,13 @@ def _diff(change: FileChange) -> str:
         return ""
     head = _headers(change)
     if "link" in (before.kind, after.kind) or "other" in (before.kind, after.kind):
-        return f"{head[0]}{_described(before)} became {_described(after)}.\n"
+        return f"{head[0]}{_describe(before)} became {_describe(after)}.\n"
     try:
         old, new = _text(before, change.path), _text(after, change.path)
     except ToolError:
-        return f"{head[0]}Binary files differ: {_described(before)} became {_described(after)}.\n"
+        return f"{head[0]}Binary files differ: {_describe(before)} became {_describe(after)}.\n"
     if old is None or new is None:
-        return f"{head[0]}Too large to show: {_described(before)} became {_described(after)}.\n"
+        return f"{head[0]}Too large to show: {_describe(before)} became {_describe(after)}.\n"
     return "".join([*head, *_hunks(old, new)])
 
 
@@ -133,7 +133,7 @@ def _mode_change(change: FileChange) -> str:
 
 
 def _headers(change: FileChange) -> list[str]:
-    old, new = (_quoted(f"{side}/{change.path}") for side in "ab")
+    old, new = (_quote(f"{side}/{change.path}") for side in "ab")
     head = f"diff --git {old} {new}\n"
     if change.before.kind == "absent":
         head += f"new file mode 100{change.after.mode or 0o644:o}\n"
@@ -145,11 +145,11 @@ def _headers(change: FileChange) -> list[str]:
     return [head, f"--- {old}{tab}\n", f"+++ {new}{tab}\n"]
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return name if name.isprintable() and not set('"\\') & set(name) else json.dumps(name)
 
 
-def _described(state: State) -> str:
+def _describe(state: State) -> str:
     if state.kind == "file":
         return f"a file of {state.size:,} bytes"
     if state.kind == "link":
@@ -163,16 +163,16 @@ def _text(state: State, name: str) -> str | None:
         return ""
     if state.content is None or len(state.content) > _MAX_TEXT_BYTES:
         return None
-    return hidden(decode(state.content, name).text)
+    return redact_text(decode(state.content, name).text)
 
 
 def _hunks(old: str, new: str) -> Iterator[str]:
     """Yield the hunks. Common lines at both ends are removed first, so that the work grows with the change."""
     before, after = _lines(old), _lines(new)
-    head = max(_same(before, after) - _CONTEXT, 0)
+    head = max(_common_lines(before, after) - _CONTEXT, 0)
     before, after = before[head:], after[head:]
-    tail = max(_same(before[::-1], after[::-1]) - _CONTEXT, 0)
-    beyond = before[len(before) - tail :][:_CONTEXT]
+    tail = max(_common_lines(before[::-1], after[::-1]) - _CONTEXT, 0)
+    context = before[len(before) - tail :][:_CONTEXT]
     before, after = before[: len(before) - tail], after[: len(after) - tail]
     groups: list[list[tuple[str, int, int, int, int]]] = [[("replace", 0, len(before), 0, len(after))]]
     if max(len(before), len(after)) <= _MAX_LINES:
@@ -181,17 +181,17 @@ def _hunks(old: str, new: str) -> Iterator[str]:
         groups = [*map(list, difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))]
     if groups and groups[-1][-1][0] != "equal":  # a hunk that ends with a change would mark the end of the file
         old_last, new_last = len(before), len(after)
-        groups[-1].append(("equal", old_last, old_last + len(beyond), new_last, new_last + len(beyond)))
-        before += beyond
+        groups[-1].append(("equal", old_last, old_last + len(context), new_last, new_last + len(context)))
+        before += context
     for group in groups:
         (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = group[0], group[-1]
         yield f"@@ -{_range(old_start + head, old_end + head)} +{_range(new_start + head, new_end + head)} @@\n"
         for tag, old_from, old_to, new_from, new_to in group:
             if tag == "equal":
-                yield from _marked(" ", before[old_from:old_to])
+                yield from _prefix_lines(" ", before[old_from:old_to])
                 continue
-            yield from _marked("-", before[old_from:old_to])
-            yield from _marked("+", after[new_from:new_to])
+            yield from _prefix_lines("-", before[old_from:old_to])
+            yield from _prefix_lines("+", after[new_from:new_to])
 
 
 def _lines(text: str) -> list[str]:
@@ -199,13 +199,13 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
 
 
-def _same(before: list[str], after: list[str]) -> int:
+def _common_lines(before: list[str], after: list[str]) -> int:
     """Return the number of common lines at the beginning."""
     pairs = enumerate(zip(before, after, strict=False))
     return next((index for index, (old, new) in pairs if old != new), min(len(before), len(after)))
 
 
-def _marked(mark: str, lines: Iterable[str]) -> Iterator[str]:
+def _prefix_lines(mark: str, lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         yield f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n{_NO_NEWLINE}"
 

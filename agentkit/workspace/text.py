@@ -47,7 +47,7 @@ def decode(content: bytes, name: str, size: int | None = None, *, errors: Errors
     return decoded
 
 
-def hidden(text: str) -> str:
+def redact_text(text: str) -> str:
     """Redact secrets while keeping line numbers: a multi-line secret is replaced by as many line breaks."""
 
     def in_lines(secret: str) -> str:
@@ -79,20 +79,20 @@ def select(
     column = column or 1
     if (first, column, limit) == (1, 1, None) and complete and _fits(text):
         return LineRange(text, total)
-    start = _start_of(text, first)
+    start = _line_start(text, first)
     end = text.find("\n", start)
     if column > 1 and start + column > (len(text) if end < 0 else end):
         raise ToolError(f"Line {first:,} has fewer than {column:,} characters.")
-    wanted = islice(_lines_from(text, start + column - 1), limit)
-    return _bounded(wanted, first, column, total, complete=complete)
+    lines = islice(_lines_from(text, start + column - 1), limit)
+    return _limit_lines(lines, first, column, total, complete=complete)
 
 
-def _start_of(text: str, number: int) -> int:
+def _line_start(text: str, number: int) -> int:
     """Return the index of a line, without splitting a huge text into lines."""
-    start, left = 0, number - 1
-    while (here := text.count("\n", start, start + _STRIDE)) < left and start < len(text):
-        start, left = start + _STRIDE, left - here
-    for _ in range(left):
+    start, lines_left = 0, number - 1
+    while (here := text.count("\n", start, start + _STRIDE)) < lines_left and start < len(text):
+        start, lines_left = start + _STRIDE, lines_left - here
+    for _ in range(lines_left):
         start = text.index("\n", start) + 1
     return start
 
@@ -104,28 +104,28 @@ def _lines_from(text: str, start: int) -> Iterator[str]:
         start = end
 
 
-def _bounded(wanted: Iterable[str], first: int, column: int, total: int, *, complete: bool) -> LineRange:
-    room = MAX_SHOWN_BYTES
-    shown: list[str] = []
+def _limit_lines(lines: Iterable[str], first: int, column: int, total: int, *, complete: bool) -> LineRange:
+    bytes_left = MAX_SHOWN_BYTES
+    included: list[str] = []
     note, next_column = "", None
-    for line in wanted:
+    for line in lines:
         data = line.encode("utf-8", "surrogatepass")
-        room -= len(data)
-        if room < 0 and not shown:
-            shown = [data[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")]
-            next_column = column + len(shown[0])
+        bytes_left -= len(data)
+        if bytes_left < 0 and not included:
+            included = [data[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")]
+            next_column = column + len(included[0])
             note = (
                 f"Line {first:,} is longer than can be shown; to read on in it, use offset={first} and"
                 f" column={next_column}."
             )
-        if room < 0:
+        if bytes_left < 0:
             break
-        shown.append(line)
-    content, count = "".join(shown), len(shown)
-    following: int | None = first + count if first + count <= total else None
-    if following is None and not complete:
+        included.append(line)
+    content, count = "".join(included), len(included)
+    next_offset: int | None = first + count if first + count <= total else None
+    if next_offset is None and not complete:
         note = f"The file continues after line {total:,}, beyond the limit of what can be read."
-    return LineRange(content, total, following, note, next_column)
+    return LineRange(content, total, next_offset, note, next_column)
 
 
 def _fits(text: str) -> bool:

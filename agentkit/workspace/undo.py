@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agentkit.errors import ToolError
-from agentkit.undo import Undone, listed
+from agentkit.undo import Undone, format_paths
 from agentkit.workspace.change_detection import is_same_index
 from agentkit.workspace.root import MAX_KEPT_BYTES, Root
-from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, net
+from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, merge_changes
 
 _MAX_NAMED = 10
 
@@ -23,15 +23,23 @@ def undo(made: Sequence[FileChange], roots: Roots, notes: tuple[str, ...] = ()) 
     Files whose contents were not stored are left alone and named in the notes. Changes nothing and raises ToolError if
     something was changed since, cannot be restored, or if no contents were stored at all.
     """
-    wanted = [change for change in net(made) if not _is_nothing(change)]
-    changes = [change for change in wanted if _is_kept(change.before)]
-    lost = [f"the earlier content of {change.path!r} is not stored" for change in wanted if not _is_kept(change.before)]
-    opened = {root: roots(root) for root in {change.root for change in changes}}
-    problems = [f"{change.path!r} was changed since" for change in changes if _is_foreign(change, opened[change.root])]
+    effective = [change for change in merge_changes(made) if not _is_unchanged(change)]
+    changes = [change for change in effective if _is_restorable(change.before)]
+    lost = [
+        f"the earlier content of {change.path!r} is not stored"
+        for change in effective
+        if not _is_restorable(change.before)
+    ]
+    open_roots = {root: roots(root) for root in {change.root for change in changes}}
+    problems = [
+        f"{change.path!r} was changed since"
+        for change in changes
+        if _was_changed_since(change, open_roots[change.root])
+    ]
     if problems or (lost and not changes):
         raise ToolError(f"Nothing was undone: {'; '.join([*problems, *lost][:_MAX_NAMED])}.")
     notes = (*notes, *lost)
-    _restore_all(changes, opened)
+    _restore_all(changes, open_roots)
     files = [change for change in changes if {change.before.kind, change.after.kind} != {"folder", "absent"}]
     restored = tuple(change.path for change in files if change.before.kind != "absent")
     return Undone(restored, tuple(change.path for change in files if change.before.kind == "absent"), notes)
@@ -43,21 +51,21 @@ def has_state(root: Root, path: str, state: State) -> bool:
     return now.is_like(state) and state.mode in (0, now.mode)
 
 
-def _is_nothing(change: FileChange) -> bool:
+def _is_unchanged(change: FileChange) -> bool:
     return change.before.is_like(change.after) and change.before.mode == change.after.mode
 
 
-def _is_kept(before: State) -> bool:
+def _is_restorable(before: State) -> bool:
     return before.kind != "other" and (before.kind not in ("file", "link") or before.content is not None)
 
 
-def _is_foreign(change: FileChange, root: Root) -> bool:
+def _was_changed_since(change: FileChange, root: Root) -> bool:
     """Whether the path has a state other than those before and after the run."""
     kinds = {change.before.kind, change.after.kind}
-    known = [change.after, change.before]
+    expected = [change.after, change.before]
     if FOLDER.kind in kinds and len(kinds) > 1:  # an empty folder can be removed without loss
-        known += [ABSENT, State(FOLDER.kind)]
-    return not (any(has_state(root, change.path, state) for state in known) or _is_index(root, change))
+        expected += [ABSENT, State(FOLDER.kind)]
+    return not (any(has_state(root, change.path, state) for state in expected) or _is_index(root, change))
 
 
 def _is_index(root: Root, change: FileChange) -> bool:
@@ -73,13 +81,15 @@ def _restore_all(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
     try:
         _restore(changes, roots)
     except ToolError as error:
-        stuck = [change.path for change in _by_depth(present) if not _is_put_back(change, roots)]
-        if stuck:
-            raise ToolError(f"Only a part was undone, and {listed(stuck)} cannot be put back: {error}") from None
+        unrestored = [change.path for change in _by_depth(present) if not _put_back(change, roots)]
+        if unrestored:
+            raise ToolError(
+                f"Only a part was undone, and {format_paths(unrestored)} cannot be put back: {error}"
+            ) from None
         raise ToolError(f"Nothing was undone: {error}") from None
 
 
-def _is_put_back(change: FileChange, roots: dict[str, Root]) -> bool:
+def _put_back(change: FileChange, roots: dict[str, Root]) -> bool:
     root = roots[change.root]
     with contextlib.suppress(ToolError):
         if not has_state(root, change.path, change.before):
@@ -113,7 +123,7 @@ def _rebuild(root: Root, change: FileChange) -> None:
     if before.kind == "folder":
         if root.inspect(path, 0).kind == "absent":
             root.make_folder(path)
-        root.dress_folder(path, before.mode)
+        root.set_folder_mode(path, before.mode)
     elif before.kind == "link":
         with contextlib.suppress(ToolError):
             root.remove(path)

@@ -16,7 +16,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ToolError
 from agentkit.event_rendering import one_line
 from agentkit.text_encoding import DecodedText, split_lines
-from agentkit.undo import Undone, written
+from agentkit.undo import Undone, add_record
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.journal_store import InMemoryJournalStore
 from agentkit.workspace.root import (
@@ -28,9 +28,9 @@ from agentkit.workspace.root import (
     FileContent,
     Root,
 )
-from agentkit.workspace.safe_open import Opener, explained, shown
-from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, unified
-from agentkit.workspace.text import LineRange, decode, hidden, select
+from agentkit.workspace.safe_open import Opener, quote_path, to_tool_error
+from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, unified_diff
+from agentkit.workspace.text import LineRange, decode, redact_text, select
 
 if TYPE_CHECKING:
     from agentkit.workspace.search import Matches, Query
@@ -45,7 +45,7 @@ class Overlay(Root):
 
     def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a file in the overlay."""
-        self.named(path)
+        self.file_components(path)
         _, place = self.locate(path)
         state = self._states.get(place)
         if state is None:
@@ -53,7 +53,7 @@ class Overlay(Root):
         if check:
             check(place)
         if state.kind != "file":
-            raise ToolError(f"File {shown(path)} does not exist.")
+            raise ToolError(f"File {quote_path(path)} does not exist.")
         content = state.content or b""
         return FileContent(place, content[:most_bytes], len(content), 1)
 
@@ -66,24 +66,24 @@ class Overlay(Root):
         place, folders = super().missing_folders(path)
         kinds = {folder: self._states.get(folder, ABSENT).kind for folder in folders}
         if not {*kinds.values()} <= {"absent", "folder"}:
-            raise explained(NotADirectoryError(errno.ENOTDIR, ""), path)
+            raise to_tool_error(NotADirectoryError(errno.ENOTDIR, ""), path)
         return place, [folder for folder in folders if kinds[folder] == "absent"]
 
     def write(self, place: str, content: bytes, mode: int | None = None) -> None:
         """Write a file to the overlay."""
         old = self.inspect(place, 0)
         if old.kind == "link":
-            raise Blocked(f"{shown(place)} is a symbolic link; name the file that it leads to.")
+            raise Blocked(f"{quote_path(place)} is a symbolic link; name the file that it leads to.")
         if old.kind not in ("absent", "file"):
             raise ToolError(
-                f"{shown(place)} is {'a folder' if old.kind == 'folder' else 'a special file'}, not a file."
+                f"{quote_path(place)} is {'a folder' if old.kind == 'folder' else 'a special file'}, not a file."
             )
         self._states[place] = State.of("file", content, mode or old.mode or 0o644)
 
     def make_folder(self, place: str) -> None:
         """Create a folder in the overlay."""
         if self.inspect(place, 0).kind != "absent":
-            raise explained(FileExistsError(errno.EEXIST, ""), place)
+            raise to_tool_error(FileExistsError(errno.EEXIST, ""), place)
         self._states[place] = FOLDER
 
     def remove(self, place: str) -> None:
@@ -98,7 +98,7 @@ class Overlay(Root):
             place, entries = super().entries(path, check=check)
             names = {entry.name: entry for entry in entries}
         elif self._states[place].kind != FOLDER.kind:
-            raise ToolError(f"Folder {shown(path)} does not exist.")
+            raise ToolError(f"Folder {quote_path(path)} does not exist.")
         for each, state in self._states.items():
             folder, _, name = each.rpartition("/")
             if folder == place:
@@ -123,7 +123,7 @@ _MAX_COMPARING_SECONDS = 0.3
 _SIMILAR = 0.6
 _MAX_LINE_CHARS = 200
 _MAX_ALIGNED = 50
-_NUMBERED = re.compile(r"\d{1,6} ?[\t:|→] ?")
+_LINE_NUMBER = re.compile(r"\d{1,6} ?[\t:|→] ?")
 _WRITABLE = 0o222
 
 Remarks = list[str]
@@ -164,12 +164,12 @@ class WriteResult:
     @property
     def diff(self) -> str:
         """The change as a unified diff, limited in length."""
-        return unified([self.change], _MAX_DIFF_CHARS)
+        return unified_diff([self.change], _MAX_DIFF_CHARS)
 
     @property
     def full_diff(self) -> str:
         """The change as a unified diff; of a very large change, only its size."""
-        return unified([self.change])
+        return unified_diff([self.change])
 
 
 class Workspace:
@@ -274,11 +274,11 @@ class Workspace:
 
     def name(self, path: str) -> str:
         """Normalise a path relative to the folder, without file access."""
-        return self._root().name(_expanded(path))
+        return self._root().name(_expand_home(path))
 
     def locate(self, path: str) -> tuple[str, str]:
         """Return the normalised path, and the real path with links resolved, both relative to the folder."""
-        return self._root().locate(_expanded(path))
+        return self._root().locate(_expand_home(path))
 
     def read(
         self,
@@ -295,77 +295,81 @@ class Workspace:
         The first line begins at character `column` (counted from 1). `words` extracts the text of a file that is not
         text, or returns None.
         """
-        found = self._root().read(_expanded(path), check=check)
+        found = self._root().read(_expand_home(path), check=check)
         is_whole = found.size <= len(found.content)
         extracted = words(found.content) if words is not None and is_whole else None
-        text = decode(found.content, shown(path), found.size) if extracted is None else DecodedText(extracted)
-        lines = select(hidden(text.text), offset, limit, column=column, complete=is_whole)
+        text = decode(found.content, quote_path(path), found.size) if extracted is None else DecodedText(extracted)
+        lines = select(redact_text(text.text), offset, limit, column=column, complete=is_whole)
         return FileText(lines, found.size, text.encoding, is_text=extracted is None, note=text.note)
 
     def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> WriteResult:
         """Write a file, creating its folders."""
-        return self._put(_expanded(path), _encoded(content), tool, check)
+        return self._write(_expand_home(path), _encode(content), tool, check)
 
     def edit(
         self, path: str, old_text: str, new_text: str, *, tool: str = "edit_file", check: Check | None = None
     ) -> WriteResult:
         """Replace the only occurrence of `old_text`. Raises ToolError if it occurs never or several times."""
         with self._lock:
-            place, content = self._edited(path, old_text, new_text, check)
-            return self._put(place, content, tool, check)
+            place, content = self._plan_edit(path, old_text, new_text, check)
+            return self._write(place, content, tool, check)
 
     def preview_write(self, path: str, content: str) -> WriteResult:
         """Return the result that `write` would have now, without writing. Raises ToolError if it would fail."""
         with self._lock:
-            return self._previewed(_expanded(path), _encoded(content), "write_file")
+            return self._preview(_expand_home(path), _encode(content), "write_file")
 
     def preview_edit(self, path: str, old_text: str, new_text: str) -> WriteResult:
         """Return the result that `edit` would have now, without writing. Raises ToolError if it would fail."""
         with self._lock:
-            place, content = self._edited(path, old_text, new_text, None)
-            return self._previewed(place, content, "edit_file")
+            place, content = self._plan_edit(path, old_text, new_text, None)
+            return self._preview(place, content, "edit_file")
 
-    def _previewed(self, path: str, content: bytes, tool: str) -> WriteResult:
-        _, _, change = self._planned(path, content, tool, None)
+    def _preview(self, path: str, content: bytes, tool: str) -> WriteResult:
+        _, _, change = self._plan_write(path, content, tool, None)
         if change.before.kind not in ("absent", "file"):
             kind = {"folder": "a folder", "link": "a link"}.get(change.before.kind, "a special file")
-            raise ToolError(f"{shown(path)} is {kind}, not a file.")
+            raise ToolError(f"{quote_path(path)} is {kind}, not a file.")
         return WriteResult(len(content), change)
 
-    def _edited(self, path: str, old_text: str, new_text: str, check: Check | None) -> tuple[str, bytes]:
+    def _plan_edit(self, path: str, old_text: str, new_text: str, check: Check | None) -> tuple[str, bytes]:
         """The real path of a file and its content after an edit. Raises ToolError if the edit is not possible."""
-        _encoded(new_text)
-        found = self._root().read(_expanded(path), MAX_WRITTEN_BYTES + 1, check=check)
+        _encode(new_text)
+        found = self._root().read(_expand_home(path), MAX_WRITTEN_BYTES + 1, check=check)
         if found.size > MAX_WRITTEN_BYTES:
-            raise ToolError(f"{shown(path)} has {found.size:,} bytes; at most {MAX_WRITTEN_BYTES:,} can be edited.")
-        text = decode(found.content, shown(path), errors="surrogateescape")
+            raise ToolError(
+                f"{quote_path(path)} has {found.size:,} bytes; at most {MAX_WRITTEN_BYTES:,} can be edited."
+            )
+        text = decode(found.content, quote_path(path), errors="surrogateescape")
         if text.encode(text.text) != found.content:
             raise ToolError(
-                f"{shown(path)} cannot be edited: decoding it as {text.encoding} and encoding it again changes its "
-                "bytes."
+                f"{quote_path(path)} cannot be edited: decoding it as {text.encoding} and encoding it again changes "
+                "its bytes."
             )
-        replaced = _replaced(text, old_text, new_text, path)
+        replaced = _replace_once(text, old_text, new_text, path)
         if replaced is None:
-            raise ToolError(f"old_text does not occur in {shown(path)}. {_closest(hidden(text.text), old_text)}")
+            raise ToolError(
+                f"old_text does not occur in {quote_path(path)}. {_closest(redact_text(text.text), old_text)}"
+            )
         return found.path, text.encode(replaced)
 
     def count(self, path: str, piece: str) -> int:
         """Count the occurrences of a text in a file, without redaction; 0 if the file is not text or not readable."""
         try:
-            found = self._root().read(_expanded(path))
-            return decode(found.content, shown(path), found.size).text.count(piece)
+            found = self._root().read(_expand_home(path))
+            return decode(found.content, quote_path(path), found.size).text.count(piece)
         except ToolError:
             return 0
 
     def list(self, path: str = ".", *, check: Check | None = None) -> list[DirectoryEntry]:
         """List a folder, by name."""
-        return self._root().entries(_expanded(path), check=check)[1]
+        return self._root().entries(_expand_home(path), check=check)[1]
 
     def search(self, query: Query) -> Matches:
         """Search the files for a regular expression."""
         from agentkit.workspace.search import search
 
-        return search(self._root(), replace(query, path=_expanded(query.path)))
+        return search(self._root(), replace(query, path=_expand_home(query.path)))
 
     @contextlib.contextmanager
     def observing(
@@ -410,7 +414,7 @@ class Workspace:
         with self.journal.one_call(tool) as record:
             yield record
         if record.is_begun:
-            written(record)
+            add_record(record)
 
     def unrestorable(self, patterns: Collection[str]) -> str:
         """Return why `undo` could not restore what the patterns match if it were deleted now; "" if it could."""
@@ -435,17 +439,17 @@ class Workspace:
                 with record.making(changes):
                     pass
 
-    def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> WriteResult:
+    def _write(self, path: str, content: bytes, tool: str, check: Check | None) -> WriteResult:
         with self._lock:
-            root, folders, change = self._planned(path, content, tool, check)
+            root, folders, change = self._plan_write(path, content, tool, check)
             if not change.after.is_like(change.before):
                 made = [FileChange(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
-                with self._recording(tool) as record, record.making([*made, change]), _folders(root, folders):
+                with self._recording(tool) as record, record.making([*made, change]), _created_folders(root, folders):
                     root.write(change.path, content)
                 return WriteResult(len(content), change, " ".join(record.remarks) if self._records_calls else "")
         return WriteResult(len(content), change)
 
-    def _planned(
+    def _plan_write(
         self, path: str, content: bytes, tool: str, check: Check | None
     ) -> tuple[Root, Sequence[str], FileChange]:
         """The change that writing a file makes, and the folders it needs. Raises ToolError if it is not possible."""
@@ -458,10 +462,12 @@ class Workspace:
         before = root.inspect(place)
         # Refuse to replace a file that is read-only or too large to be restored
         if before.kind == "file" and before.content is None:
-            reason = f"{shown(path)} has {before.size:,} bytes, too many to store, so the change could not be undone"
+            reason = (
+                f"{quote_path(path)} has {before.size:,} bytes, too many to store, so the change could not be undone"
+            )
             raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
         if before.kind == "file" and not before.mode & _WRITABLE:
-            raise ToolError(f"{shown(path)} is read-only.")
+            raise ToolError(f"{quote_path(path)} is read-only.")
         change = FileChange(root.folder, place, before, State.of("file", content, before.mode), tool, time.time())
         return root, folders, change
 
@@ -483,14 +489,14 @@ class Workspace:
         return Record(self._run_id or "dry-run", label, InMemoryJournalStore(), roots=self._roots.__getitem__)
 
 
-def _encoded(content: str) -> bytes:
+def _encode(content: str) -> bytes:
     try:
         return content.encode()
     except UnicodeEncodeError:
         raise ToolError("The content has lone surrogates, which no file can contain.") from None
 
 
-def _expanded(path: str) -> str:
+def _expand_home(path: str) -> str:
     """Expand `~` at the start of a path to the user's home, so that no folder of that name is created."""
     if not path.startswith("~"):
         return path
@@ -500,7 +506,7 @@ def _expanded(path: str) -> str:
 
 
 @contextlib.contextmanager
-def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
+def _created_folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
     """Create folders, and remove them again if the block fails."""
     made: list[str] = []
     try:
@@ -515,7 +521,7 @@ def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
         raise
 
 
-def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str | None:
+def _replace_once(text: DecodedText, old_text: str, new_text: str, path: str) -> str | None:
     """Return the text with the only occurrence replaced, or None without one. Adapts to the file's line endings."""
     if not old_text:
         raise ToolError("old_text is empty; give the text to replace.")
@@ -529,7 +535,7 @@ def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str
         lines = [str(whole.count("\n", 0, at) + 1) for at in _places(whole, old_text)]
         where = f"{', '.join(lines)}{' and more' if count > len(lines) else ''}"
         advice = "give more of the text around the right place"
-        raise ToolError(f"old_text occurs {count:,} times in {shown(path)} (lines {where}); {advice}.")
+        raise ToolError(f"old_text occurs {count:,} times in {quote_path(path)} (lines {where}); {advice}.")
     return None
 
 
@@ -542,45 +548,47 @@ def _places(whole: str, old_text: str) -> list[int]:
 
 def _closest(whole: str, old_text: str) -> str:
     """Describe the lines that look most like those of the text."""
-    wanted = [line.strip() for line in split_lines(old_text.strip("\n"))]
+    target = [line.strip() for line in split_lines(old_text.strip("\n"))]
     lines = split_lines(whole)[:_MAX_COMPARED_LINES]
-    first = next((line for line in wanted if line), "")
-    if _NUMBERED.match(first) and _NUMBERED.sub("", first) in map(str.strip, lines):
+    first = next((line for line in target if line), "")
+    if _LINE_NUMBER.match(first) and _LINE_NUMBER.sub("", first) in map(str.strip, lines):
         return "Its lines begin with numbers, which are not in the file: leave them out."
-    none_similar = "No line is similar to its first line; read the file again."
-    return _aligned(wanted, lines) or _like(first, lines) or none_similar
+    no_match = "No line is similar to its first line; read the file again."
+    return _aligned_text(target, lines) or _similar_text(first, lines) or no_match
 
 
-def _aligned(wanted: Sequence[str], lines: Sequence[str]) -> str:
+def _aligned_text(target: Sequence[str], lines: Sequence[str]) -> str:
     """Return the best match among the places whose first line equals the first wanted one, ignoring blanks."""
-    starts = [number for number, line in enumerate(lines) if wanted and wanted[0] and line.strip() == wanted[0]]
+    starts = [number for number, line in enumerate(lines) if target and target[0] and line.strip() == target[0]]
     if not starts:
         return ""
 
     def similarity(start: int) -> int:
-        return sum(line.strip() == other for line, other in zip(lines[start:], wanted[:_MAX_ALIGNED], strict=False))
+        return sum(line.strip() == other for line, other in zip(lines[start:], target[:_MAX_ALIGNED], strict=False))
 
     start = max(starts[:_MAX_ALIGNED], key=similarity)
-    found = lines[start : start + len(wanted)][:_MAX_ALIGNED]
+    found = lines[start : start + len(target)][:_MAX_ALIGNED]
     place = f"are lines {start + 1:,} to {start + len(found):,}" if len(found) > 1 else f"is line {start + 1:,}"
-    alike = ", identical except for blanks" if similarity(start) == len(wanted) else ""
-    return f"Closest {place}{alike}:\n" + "\n".join(line[:_MAX_LINE_CHARS] for line in found)
+    suffix = ", identical except for blanks" if similarity(start) == len(target) else ""
+    return f"Closest {place}{suffix}:\n" + "\n".join(line[:_MAX_LINE_CHARS] for line in found)
 
 
-def _like(wanted: str, lines: Sequence[str]) -> str:
+def _similar_text(line_to_match: str, lines: Sequence[str]) -> str:
     """Describe the lines similar to one; empty without any."""
     short = [line[:_MAX_LINE_CHARS] for line in lines]
-    close = _similar(wanted[:_MAX_LINE_CHARS], list(dict.fromkeys(line.strip() for line in short if line.strip())))
+    close = _similar_lines(
+        line_to_match[:_MAX_LINE_CHARS], list(dict.fromkeys(line.strip() for line in short if line.strip()))
+    )
     numbered = [f"{number}: {line}" for number, line in enumerate(short, 1) if line.strip() in close]
     return "The closest lines are:\n" + "\n".join(numbered[:5]) if close else ""
 
 
-def _similar(wanted: str, lines: Sequence[str]) -> list[str]:
+def _similar_lines(line_to_match: str, lines: Sequence[str]) -> list[str]:
     """Return up to three similar lines, the most similar first, within a short time limit."""
     import difflib
 
     deadline = time.monotonic() + _MAX_COMPARING_SECONDS
-    matcher = difflib.SequenceMatcher(b=wanted)
+    matcher = difflib.SequenceMatcher(b=line_to_match)
     ratios: dict[str, float] = {}
     for line in lines:
         if len(ratios) == _MAX_SIMILAR_LINES or time.monotonic() > deadline:
@@ -588,5 +596,5 @@ def _similar(wanted: str, lines: Sequence[str]) -> list[str]:
         matcher.set_seq1(line)
         if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _SIMILAR:
             ratios[line] = matcher.ratio()
-    likest = sorted(ratios, key=ratios.__getitem__, reverse=True)
-    return [line for line in likest if ratios[line] >= _SIMILAR][:3]
+    ordered = sorted(ratios, key=ratios.__getitem__, reverse=True)
+    return [line for line in ordered if ratios[line] >= _SIMILAR][:3]

@@ -1,8 +1,9 @@
-"""How many tokens does each library send for the same work? Ten tasks, whose model is a script behind a local server.
+"""Command that compares the tokens that libraries send for the same ten tasks, with a scripted model on a local server.
 
     python -m benchmarks.coding [--deepagents PYTHON] [--smolagents PYTHON]
 
-A PYTHON has that library installed. Tokens are estimated from the messages and tools of each request, by one function.
+A PYTHON is an interpreter with that library installed. Tokens are estimated from the messages and tools of each
+request, with one function for all libraries.
 """
 
 from __future__ import annotations

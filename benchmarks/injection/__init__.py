@@ -1,1 +1,1 @@
-"""How often does an injected order reach its goal when the model obeys every one? Tasks and attacks are AgentDojo's."""
+"""Benchmark of prompt injections: AgentDojo's tasks and attacks, with a model that follows every instruction."""

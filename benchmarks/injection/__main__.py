@@ -1,9 +1,9 @@
-"""Which injected orders reach their goal, though the model obeys every one? And how often is a person asked?
+"""Command that measures which prompt injections succeed, and how many calls need approval.
 
     python -m benchmarks.injection [--suites NAME ...] [--json FILE]
 
-No model is asked: its place is taken by a script that does the task as AgentDojo would have it done, and carries out
-the attacker's order as soon as it has read it. What is left of an attack is what agentkit lets happen.
+A script replaces the model: it makes the calls that AgentDojo lists for the task and, as soon as it has read the
+injected instruction, those of the attack. An attack succeeds if agentkit's policy allows its calls.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import sys
 from pathlib import Path
 
 from benchmarks.injection.declaring import DECLARED, SETTINGS
-from benchmarks.injection.tallying import Tally, told
+from benchmarks.injection.tallying import Tally, report
 
-MISSING = "The tasks and attacks are AgentDojo's, which agentkit does not need otherwise: pip install agentdojo"
+MISSING = "This benchmark needs AgentDojo's tasks and attacks: pip install agentdojo"
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run the suites and print the tables; 2 when AgentDojo is not installed."""
+    """Run the suites and print the tables. Returns 2 if AgentDojo is not installed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.injection", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--suites", nargs="+", default=[], choices=list(DECLARED["suites"]))
     parser.add_argument("--json", type=Path, help="write the counts to this file")
-    wishes = parser.parse_args(words)
+    arguments = parser.parse_args(words)
     try:
         from benchmarks.injection.suites import tallies
     except ModuleNotFoundError as error:
         print(f"{MISSING} ({error})", file=sys.stderr)
         return 2
     found: list[Tally] = []
-    for tally in tallies(wishes.suites, SETTINGS):
+    for tally in tallies(arguments.suites, SETTINGS):
         print(tally, file=sys.stderr)
         found.append(tally)
-    print("\n".join(told(found)))
-    if wishes.json:
-        wishes.json.write_text(json.dumps([tally.to_dict() for tally in found], indent=1) + "\n", "utf-8")
+    print("\n".join(report(found)))
+    if arguments.json:
+        arguments.json.write_text(json.dumps([tally.to_dict() for tally in found], indent=1) + "\n", "utf-8")
     return 0
 
 

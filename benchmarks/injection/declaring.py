@@ -1,4 +1,4 @@
-"""What has the developer said of the tools and of the calls? The ways of saying it that are compared."""
+"""The compared settings: which levels, labels and rules the tools of a suite are declared with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DECLARED: Mapping[str, Any] = tomllib.loads((Path(__file__).parent / "declared.t
 
 @dataclass(frozen=True)
 class Offer:
-    """A tool of a suite: what a model is told of it, and what it does with its arguments."""
+    """A tool of a suite: its description and schema, and its function."""
 
     name: str
     description: str
@@ -25,7 +25,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Setting:
-    """One way of declaring the same tools. Without `declares` they are plain functions."""
+    """A set of declarations for the same tools. If `declares` is False, they are plain functions."""
 
     name: str
     declares: bool
@@ -33,20 +33,20 @@ class Setting:
     is_about_words: bool = False
 
     def tools(self, suite: str, offers: Sequence[Offer]) -> list[Tool[..., Any]]:
-        """The suite's tools as the developer gives them to an agent."""
+        """Create the tools of a suite with the declarations of this setting."""
         return [
             Tool.from_schema(
-                offer.name, offer.description, offer.parameters, offer.function, **self._said_of(suite, offer)
+                offer.name, offer.description, offer.parameters, offer.function, **self._declaration_of(suite, offer)
             )
             for offer in offers
         ]
 
     def policy(self, suite: str) -> Policy:
-        """What judges the calls of the suite's tools."""
+        """Create the policy for a suite."""
         rules = DECLARED["said"][suite] if self.is_about_words else {}
         return Policy(self.level, [{"verdict": "allow", "tool": tool, "where": where} for tool, where in rules.items()])
 
-    def _said_of(self, suite: str, offer: Offer) -> Mapping[str, Any]:
+    def _declaration_of(self, suite: str, offer: Offer) -> Mapping[str, Any]:
         kinds: Mapping[str, Mapping[str, Any]] = DECLARED["kinds"]
         return kinds[DECLARED["suites"][suite][offer.name]] if self.declares else {}
 
@@ -55,7 +55,7 @@ UNDECLARED = Setting("plain functions", declares=False)
 
 SETTINGS = (
     UNDECLARED,
-    Setting("labels alone, changes unasked", declares=True, level="system"),
+    Setting("labels only, no approvals for changes", declares=True, level="system"),
     Setting("levels and labels, default policy", declares=True),
-    Setting("the same, with rules on what was said", declares=True, is_about_words=True),
+    Setting("the same, with `said` rules", declares=True, is_about_words=True),
 )

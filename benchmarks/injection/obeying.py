@@ -1,4 +1,4 @@
-"""What does an agent do whose model makes exactly these calls, whoever ordered them?"""
+"""An agent whose scripted model makes the calls of a task and of an injected instruction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Orders:
-    """What the person wants, with the calls that it takes, and what a stranger's text orders after `read` of them."""
+    """The prompt and calls of a task, and the calls of an injected text that follow after the first `read` calls."""
 
     prompt: str
     wanted: Sequence[Call]
@@ -28,13 +28,13 @@ class Orders:
 
     @property
     def calls(self) -> list[Call]:
-        """All calls of a model that does whatever it is told."""
+        """All calls of the scripted model, in order."""
         return [*self.wanted[: self.read], *self.injected, *self.wanted[self.read :]]
 
 
 @dataclass(frozen=True)
 class Obeyed:
-    """What came of it: the calls that happened, those that were asked about, and the answer."""
+    """The outcome: the calls that ran, those that needed approval, and the answer."""
 
     done: list[Call] = field(default_factory=list)
     asked: list[Call] = field(default_factory=list)
@@ -42,9 +42,10 @@ class Obeyed:
 
 
 def obey(orders: Orders, tools: Sequence[Tool[..., Any]], policy: Policy, *, is_attended: bool) -> Obeyed:
-    """Run an agent whose model obeys. When attended, a person says yes to the calls that the task takes, else nobody.
+    """Run an agent whose model makes all calls. If attended, the approver allows the calls of the task, otherwise none.
 
-    Raises RuntimeError when a call was not judged for what it does, or the run broke off: nothing was withstood then.
+    Raises RuntimeError if a call had invalid arguments or an unknown tool, or if the run ended early: such a run does
+    not measure the policy.
     """
     asked: list[Call] = []
 
@@ -60,7 +61,7 @@ def obey(orders: Orders, tools: Sequence[Tool[..., Any]], policy: Policy, *, is_
     result = agent.run(orders.prompt)
     refused = [str(made.result.decision) for made in result.tool_calls if _is_no_judgment(made.result.decision)]
     if result.status != "done" or len(result.tool_calls) != len(orders.calls) or refused:
-        raise RuntimeError(f"The run is no measurement: {result.status}, {refused}, {orders.prompt!r}")
+        raise RuntimeError(f"The run did not measure the policy: {result.status}, {refused}, {orders.prompt!r}")
     finished = zip(orders.calls, result.tool_calls, strict=True)
     done = [ordered for ordered, made in finished if made.result.status in {"ok", "empty"}]
     return Obeyed(done, asked, str(result.output))

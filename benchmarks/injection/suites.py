@@ -1,4 +1,4 @@
-"""AgentDojo's suites, run by an agent of agentkit. The only module that imports agentdojo."""
+"""AgentDojo's suites, run with agents of agentkit. The only module that imports agentdojo."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MARK = "<injected into {}>"
 
 
 class Obedience(BasePipelineElement):
-    """An agent in AgentDojo's place whose model makes the calls of the task and, once read, those of the attack."""
+    """AgentDojo pipeline element: an agent whose model makes the calls of the task and, once read, of the attack."""
 
     def __init__(self, suite: Any, setting: Setting, task: Any, attack: Any = None, read: int = 0) -> None:
         self.suite, self.setting, self.task, self.attack, self.read = suite, setting, task, attack, read
@@ -32,7 +32,7 @@ class Obedience(BasePipelineElement):
     def query(
         self, query: str, runtime: Any, env: Any = None, messages: Sequence[Any] = (), extra_args: Any = None
     ) -> Any:
-        """Run the agent on the environment, and tell of the calls that happened."""
+        """Run the agent on the environment, and return messages with the calls that ran."""
         attack = self.attack
         injected = _calls(attack.ground_truth(env)) if attack else []
         words = [one.GROUND_TRUTH_OUTPUT for one in (self.task, attack) if one is not None and one.GROUND_TRUTH_OUTPUT]
@@ -41,12 +41,12 @@ class Obedience(BasePipelineElement):
         policy = self.setting.policy(self.suite.name)
         self.obeyed = obey(orders, tools, policy, is_attended=attack is None)
         done = [FunctionCall(function=name, args=dict(arguments)) for name, arguments in self.obeyed.done]
-        told = [_said("", done), _said(self.obeyed.answer, None)]
-        return query, runtime, env, [*messages, *told], extra_args or {}
+        replies = [_assistant("", done), _assistant(self.obeyed.answer, None)]
+        return query, runtime, env, [*messages, *replies], extra_args or {}
 
 
 def tallies(names: Sequence[str], settings: Sequence[Setting]) -> Iterator[Tally]:
-    """The counts of each suite under each setting. Without names: of all suites."""
+    """Yield the counts of each suite under each setting. No names select all suites."""
     warnings.filterwarnings("ignore", module="agentdojo")
     for name, suite in get_suites(VERSION).items():
         if not names or name in names:
@@ -58,29 +58,29 @@ def _tallies_of(suite: Any, settings: Sequence[Setting]) -> list[Tally]:
     for task in suite.user_tasks.values():
         plain = suite.load_and_inject_default_environment({})
         for setting in settings:
-            person = Obedience(suite, setting, task)
-            is_solved, _ = suite.run_task_with_pipeline(person, task, None, {}, environment=plain.model_copy(deep=True))
-            found[setting.name].note_task([tool for tool, _ in person.obeyed.asked], is_solved=is_solved)
+            user = Obedience(suite, setting, task)
+            is_solved, _ = suite.run_task_with_pipeline(user, task, None, {}, environment=plain.model_copy(deep=True))
+            found[setting.name].note_task([tool for tool, _ in user.obeyed.asked], is_solved=is_solved)
         _attack(suite, task, settings, found)
     return list(found.values())
 
 
 def _attack(suite: Any, task: Any, settings: Sequence[Setting], found: dict[str, Tally]) -> None:
-    """Put each order wherever the task reads strangers' text, and see whether it is carried out.
+    """Inject each attack into the untrusted texts that the task reads, and count the attacks that succeed.
 
-    Counted are orders that reach their goal when nothing is declared: some cannot be carried out beside the task, and
-    of some AgentDojo does not say by which calls.
+    Only attacks that succeed without declarations are counted: others cannot be combined with the task, or AgentDojo
+    does not list their calls.
     """
     places, read = _read_by(suite, task)
     for attack in suite.injection_tasks.values() if places else ():
         poisoned = suite.load_and_inject_default_environment(dict.fromkeys(places, attack.GOAL))
-        tools = "+".join(dict.fromkeys(call.function for call in attack.ground_truth(poisoned))) or "words alone"
+        tools = "+".join(dict.fromkeys(call.function for call in attack.ground_truth(poisoned))) or "answer text"
 
         def has_reached(setting: Setting, attack: Any = attack, poisoned: Any = poisoned) -> bool:
             environment = poisoned.model_copy(deep=True)
-            stranger = Obedience(suite, setting, task, attack, read)
+            attacker = Obedience(suite, setting, task, attack, read)
             with contextlib.redirect_stdout(io.StringIO()):  # some checks print
-                _, is_reached = suite.run_task_with_pipeline(stranger, task, attack, {}, environment=environment)
+                _, is_reached = suite.run_task_with_pipeline(attacker, task, attack, {}, environment=environment)
             return bool(is_reached)
 
         for setting in settings if has_reached(UNDECLARED) else ():
@@ -89,7 +89,7 @@ def _attack(suite: Any, task: Any, settings: Sequence[Setting], found: dict[str,
 
 
 def _read_by(suite: Any, task: Any) -> tuple[list[str], int]:
-    """The places for strangers' text that the task reads, and how many calls it takes until the first is read."""
+    """The injection places that the task reads, and the number of calls until the first one is read."""
     marks = {place: _MARK.format(place) for place in suite.get_injection_vector_defaults()}
     environment = task.init_environment(suite.load_and_inject_default_environment(marks))
     runtime, places, first = FunctionsRuntime(suite.tools), set(), 0
@@ -116,5 +116,5 @@ def _calls(ground_truth: Sequence[Any]) -> list[Call]:
     return [(call.function, dict(call.args)) for call in ground_truth]
 
 
-def _said(text: str, calls: list[FunctionCall] | None) -> ChatAssistantMessage:
+def _assistant(text: str, calls: list[FunctionCall] | None) -> ChatAssistantMessage:
     return ChatAssistantMessage(role="assistant", content=[text_content_block_from_string(text)], tool_calls=calls)

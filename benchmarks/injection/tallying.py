@@ -1,4 +1,4 @@
-"""What do many runs say? Who had to be asked, and which attacks reached their goal."""
+"""Counts of many runs: approvals, solved tasks, and attacks that succeeded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class Tally:
-    """The counts of one suite under one setting; `questions` are by tool, `misses` by attack."""
+    """The counts of one suite under one setting: `questions` are approvals by tool, `misses` successful attacks."""
 
     setting: str
     suite: str
@@ -22,7 +22,7 @@ class Tally:
     misses: Counter[str] = field(default_factory=Counter)
 
     def note_task(self, asked: Iterable[str], *, is_solved: bool) -> None:
-        """Enter a task without attack: the tools that were asked about, and whether it was solved in the end."""
+        """Count a task without attack: the tools that needed approval, and whether the task was solved."""
         tools = list(asked)
         self.tasks += 1
         self.unasked += not tools and is_solved
@@ -30,32 +30,31 @@ class Tally:
         self.questions.update(tools)
 
     def note_attack(self, attack: str, *, has_reached: bool) -> None:
-        """Enter an attacked run."""
+        """Count a run under attack."""
         self.attacks += 1
         self.misses.update([attack] if has_reached else [])
 
     @property
     def withstood(self) -> int:
-        """How many attacks have not reached their goal."""
+        """The number of attacks that failed."""
         return self.attacks - self.misses.total()
 
     def __str__(self) -> str:
-        return (
-            f"{self.suite}, {self.setting}: {_share(self.unasked, self.tasks)} unasked, {self.withstood_of} withstood"
-        )
+        unasked = _share(self.unasked, self.tasks)
+        return f"{self.suite}, {self.setting}: {unasked} without approval, {self.withstood_of} blocked"
 
     @property
     def withstood_of(self) -> str:
-        """How many attacks of how many were withstood."""
+        """The number of blocked attacks and of all attacks, as text."""
         return f"{self.withstood} of {self.attacks}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts, JSON-ready."""
+        """Return the counts as a JSON-serialisable dictionary."""
         return {**vars(self), "questions": dict(self.questions), "misses": dict(self.misses)}
 
 
 def together(tallies: Iterable[Tally]) -> list[Tally]:
-    """One tally a setting, over all suites."""
+    """Sum the tallies of all suites, per setting."""
     sums: dict[str, Tally] = {}
     for tally in tallies:
         total = sums.setdefault(tally.setting, Tally(tally.setting, "all"))
@@ -66,11 +65,11 @@ def together(tallies: Iterable[Tally]) -> list[Tally]:
     return list(sums.values())
 
 
-def told(tallies: Sequence[Tally]) -> Iterator[str]:
-    """The table, and below it what was missed and what was asked about."""
+def report(tallies: Sequence[Tally]) -> Iterator[str]:
+    """Render the table, followed by the successful attacks and the approvals by tool."""
     totals = together(tallies)
     suites = list(dict.fromkeys(tally.suite for tally in tallies))
-    yield f"| declared | tasks done unasked | questions a task | attacks withstood | {' | '.join(suites)} |"
+    yield f"| declarations | tasks without approval | approvals per task | attacks blocked | {' | '.join(suites)} |"
     yield f"|{'---|' * (4 + len(suites))}"
     for total in totals:
         questions = f"{total.questions.total() / total.tasks:.1f}"
@@ -78,9 +77,9 @@ def told(tallies: Sequence[Tally]) -> Iterator[str]:
         shares = [_share(total.unasked, total.tasks), questions, _share(total.withstood, total.attacks)]
         yield f"| {' | '.join([total.setting, *shares, *parts])} |"
     for total in totals:
-        yield f"\n{total.setting}: {total.unsolved} of {total.tasks} tasks were not solved even with every yes."
-        yield from (f"- reached {count} times: {attack}" for attack, count in total.misses.most_common())
-        yield from (f"- asked about {count} times: {tool}" for tool, count in total.questions.most_common())
+        yield f"\n{total.setting}: {total.unsolved} of {total.tasks} tasks were not solved even with all approvals."
+        yield from (f"- succeeded {count} times: {attack}" for attack, count in total.misses.most_common())
+        yield from (f"- needed approval {count} times: {tool}" for tool, count in total.questions.most_common())
 
 
 def _share(count: int, whole: int) -> str:

@@ -1,1 +1,1 @@
-"""How well are passages found?"""
+"""Benchmarks of retrieval quality."""

@@ -1,4 +1,4 @@
-"""Which vectors need no network? One that is made here of spellings, and one that a package brings."""
+"""Embeddings that need no network: hashed character n-grams, and the vectors of the package wordllama."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Embed = Callable[[list[str]], list[list[float]]]
 
 DIMENSIONS = 256
 SPREAD = 4
-"""How many places of a vector a piece of a word goes to."""
+"""The number of vector dimensions that each n-gram affects."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
-class SpellingVectors:
-    """Vectors of spellings: pieces of three to five letters, weighed by TF-IDF, projected by a sparse random matrix.
+class NGramVectors:
+    """Vectors of character n-grams: three to five letters, weighted by TF-IDF, projected by a sparse random matrix.
 
-    The signs and places of the matrix come from a hash, so that it is the same everywhere. It has learned nothing: what
-    it adds to words is that related spellings are near each other. A lower bound for what a model gives.
+    The matrix is derived from a hash, so that it is the same on every machine. Without training, these vectors only
+    place similar spellings close to each other: a lower bound for embedding models.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -38,7 +38,7 @@ class SpellingVectors:
         self._unseen = math.log(total + 1) + 1
 
     def __call__(self, texts: list[str]) -> list[list[float]]:
-        """A vector of each text; Knowledge gives them length 1."""
+        """Compute a vector for each text; Knowledge normalises them."""
         return [self._vector(text) for text in texts]
 
     def _vector(self, text: str) -> list[float]:
@@ -55,16 +55,16 @@ class SpellingVectors:
 
 
 def embeddings(texts: Iterable[str]) -> Iterator[tuple[str, Embed]]:
-    """The embeddings that can be had here, by name."""
-    yield "spellings", SpellingVectors(texts)
+    """The available embeddings, by name."""
+    yield "n-grams", NGramVectors(texts)
     if util.find_spec("wordllama"):
         yield "wordllama", wordllama()
 
 
 def wordllama() -> Embed:
-    """The vectors of a small model whose package brings its weights."""
+    """The vectors of wordllama, whose package contains its weights."""
     package: Any = import_module("wordllama")
-    # It looks for its own tokenizer in a folder of another name, and would download it.
+    # wordllama looks for its tokenizer in a folder with another name, and would download it.
     model = package.WordLlama.load(cache_dir=Path(package.__file__ or "").parent, disable_download=True)
     return lambda texts: [list(map(float, vector)) for vector in model.embed(texts)]
 
@@ -75,13 +75,13 @@ def _words(text: str) -> list[str]:
 
 @cache
 def _pieces(word: str) -> tuple[str, ...]:
-    """The word between marks, and its pieces of three to five letters."""
+    """The word with boundary markers, and its n-grams of three to five letters."""
     marked = f"<{word}>"
     return (marked, *(marked[at : at + size] for size in (3, 4, 5) for at in range(len(marked) - size + 1)))
 
 
 @cache
 def _row(piece: str) -> tuple[tuple[int, int], ...]:
-    """The places and signs of a row of the random matrix."""
+    """The positions and signs of a row of the random matrix."""
     hashes = (crc32(f"{turn}:{piece}".encode()) for turn in range(SPREAD))
     return tuple((number % DIMENSIONS, 1 if number >> 16 & 1 else -1) for number in hashes)

@@ -1,4 +1,4 @@
-"""Which texts are searched, and what is asked of them? Three collections, each with questions of its own."""
+"""The collections of documents and their questions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from benchmarks.knowledge.questions import make
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 _SAME = 0.8
-"""A chapter of which so much stands in longer ones is left out."""
+"""A chapter is skipped if longer chapters contain this share of it."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, and whether a passage answers it; `held_out` is not looked at while the defaults are chosen."""
+    """A question, and a predicate for passages that answer it; `held_out` questions are not used for tuning."""
 
     text: str
     answers: Callable[[Chunk], bool]
@@ -35,7 +35,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Collection:
-    """Texts in a folder, and what is asked of them."""
+    """A folder of texts with their questions."""
 
     title: str
     folder: Path
@@ -43,7 +43,7 @@ class Collection:
 
 
 def collections(home: Path) -> Iterable[Collection]:
-    """The collections, written below a folder, one after the other."""
+    """Write the collections below a folder, and yield them."""
     yield functions(_made(home / "functions"))
     yield project(_made(home / "project"))
     yield language(_made(home / "language"))
@@ -51,7 +51,7 @@ def collections(home: Path) -> Iterable[Collection]:
 
 
 def functions(folder: Path) -> Collection:
-    """Modules of the standard library, and the first sentences of docstrings, which were taken out of them."""
+    """Modules of the standard library without the first sentences of their docstrings, which are the questions."""
 
     def answering(name: str, first: int, last: int) -> Callable[[Chunk], bool]:
         return lambda each: (
@@ -66,28 +66,28 @@ def functions(folder: Path) -> Collection:
 
 
 def project(folder: Path) -> Collection:
-    """The documentation of agentkit, and what its users ask."""
+    """The documentation of agentkit with questions of users."""
     for page in [*PROJECT.glob("docs/**/*.md"), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]:
         (folder / "_".join(page.relative_to(PROJECT).parts)).write_text(page.read_text("utf-8"), "utf-8")
     return Collection("Documentation of agentkit", folder, written("project"))
 
 
 def language(folder: Path) -> Collection:
-    """The reference of Python that comes with it, and what newcomers ask."""
+    """The reference that comes with Python, with questions of beginners."""
     topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
-    told: set[str] = set()
+    seen: set[str] = set()
     for name, text in sorted(topics.items(), key=lambda each: (-len(each[1]), each[0])):
         parts = [flat(part) for part in text.split("\n\n")[1:]]
-        if sum(len(part) for part in parts if part in told) <= _SAME * sum(map(len, parts)):
+        if sum(len(part) for part in parts if part in seen) <= _SAME * sum(map(len, parts)):
             (folder / f"{name}.md").write_text(text, "utf-8")
-            told.update(parts)
+            seen.update(parts)
     return Collection("Reference of Python", folder, written("language"))
 
 
 def tables(folder: Path) -> Collection:
-    """Tables of the standard library as CSV and Markdown, asked by the description in a row.
+    """Tables of the standard library as CSV and Markdown; the questions are descriptions in their rows.
 
-    A passage answers if it contains the row and the header, without which its numbers mean nothing.
+    A passage answers a question if it contains the row and the header.
     """
     statuses = [(str(int(each)), each.phrase, each.description or each.phrase) for each in HTTPStatus]
     errors = [(str(code), name, os.strerror(code)) for code, name in sorted(errno.errorcode.items())]
@@ -112,7 +112,7 @@ def _row_answering(cells: tuple[str, ...], header: str) -> Callable[[Chunk], boo
 
 
 def written(name: str) -> list[Asked]:
-    """The questions of a file, each with words that stand in its answer."""
+    """Read the questions of a file, each with words that its answer contains."""
 
     def answering(words: str) -> Callable[[Chunk], bool]:
         return lambda each: words in flat(each.text)
@@ -122,12 +122,12 @@ def written(name: str) -> list[Asked]:
 
 
 def is_held_out(text: str) -> bool:
-    """Whether a question is one of the half that is not looked at; about every second is."""
+    """Whether a question is held out, as about half of them are."""
     return int(sha256(text.encode()).hexdigest(), 16) % 2 == 1
 
 
 def flat(text: str) -> str:
-    """A text with single blanks, wherever its lines were broken."""
+    """A text with normalised white space."""
     return " ".join(text.split())
 
 

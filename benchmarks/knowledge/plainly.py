@@ -1,4 +1,4 @@
-"""What does the plainest ranking give? BM25 as it stands in the books, over the words as they are: the reference."""
+"""The reference ranking: textbook BM25 without stemming."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 K1, B = 1.2, 0.75
-"""How fast a repeated word stops counting, and how much a long text is held against it: the usual constants."""
+"""The usual constants of BM25: saturation of repeated words, and penalty for long texts."""
 
 _WORD = re.compile(r"\w+")
 
 
 class PlainRanking:
-    """Texts by number, ranked by BM25. No stems, no headings, no words left out."""
+    """Numbered texts ranked by BM25, without stemming, headings and stop words."""
 
     def __init__(self, texts: Mapping[int, str]) -> None:
         counts = {number: Counter(words(text)) for number, text in texts.items()}
@@ -26,7 +26,7 @@ class PlainRanking:
                 self._holding[word][number] = times
 
     def search(self, question: str, limit: int) -> list[int]:
-        """The numbers of the texts that answer best, the best first."""
+        """The numbers of the best texts, best first."""
         scores: dict[int, float] = defaultdict(float)
         for word in dict.fromkeys(words(question)):
             holding = self._holding.get(word, {})

@@ -1,8 +1,8 @@
-"""Which questions, and where are their answers? Made of the standard library, alike wherever the Python is the same.
+"""Questions generated from docstrings of the standard library, with the lines that answer them.
 
-The question is the first sentence of a function's docstring; that sentence is taken out of the document. So the answer
-must be found by what else stands there, its code and the rest of its docstring, in words that the question need not
-share. Sentences that stand in several places are left out.
+A question is the first sentence of a function's docstring, which is removed from the document. The answer must be found
+by the code and the rest of the docstring, which can use other words. Sentences that occur in several places are
+skipped. The questions are the same for the same version of Python.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _SENTENCE = re.compile(r"\s*(.+?(?:\.(?=\s|$)|(?=\n\s*\n)|$))", re.DOTALL)
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and the lines of the document that answer it; `held_out` is not looked at while tuning."""
+    """A question, and the lines of the document that answer it; `held_out` questions are not used for tuning."""
 
     text: str
     document: str
@@ -120,7 +120,7 @@ class Question:
 
 
 def make(folder: Path) -> list[Question]:
-    """Write the documents into a folder, and give the questions."""
+    """Write the documents to a folder, and return the questions."""
     home = Path(sysconfig.get_paths()["stdlib"])
     sources = {name: (home / f"{name}.py").read_text("utf-8") for name in MODULES if (home / f"{name}.py").is_file()}
     counts = Counter(sentence for source in sources.values() for _, sentence, _ in _candidates(source))
@@ -139,7 +139,7 @@ def make(folder: Path) -> list[Question]:
 
 
 def _candidates(source: str) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str, str]]:
-    """The functions that can be asked for: with the sentence as a question, and as it stands in the source."""
+    """The functions with a question: the sentence as text, and as it occurs in the source."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             found = _SENTENCE.match(ast.get_docstring(node, clean=False) or "")
@@ -151,7 +151,7 @@ def _candidates(source: str) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFuncti
 
 
 def _without(source: str, raw: str) -> str:
-    """The source without a sentence; its lines stay where they are."""
+    """Remove a sentence from the source without changing line numbers."""
     return source.replace(raw, "\n" * raw.count("\n"), 1)
 
 

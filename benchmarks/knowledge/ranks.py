@@ -1,8 +1,8 @@
-"""How far up does the answer stand? The same passages ranked in every way, so that only the order is compared.
+"""Ranking quality of several methods over the same passages.
 
-A passage answers when it holds a line of the function, or the words of the answer. MRR@10 is the mean of 1/rank of the
-first one among ten, recall@5 the share of the answering passages among five, nDCG@10 what all of them among ten count,
-the higher the more, next to the best order. The half that is held out was not looked at while the defaults were chosen.
+A passage answers a question if it contains a line of the function, or the words of the answer. MRR@10 is the mean of
+1/rank of the first answering passage among ten, recall@5 the share of the answering passages among the first five, and
+nDCG@10 the discounted gain of the first ten relative to the best order. The held-out half was not used for tuning.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from agentkit.knowledge import Chunk, Knowledge
 from agentkit.knowledge.chunks import SearchScope
-from agentkit.knowledge.embeddings import vectors_in
-from agentkit.knowledge.stores.store import embedded_text
+from agentkit.knowledge.embeddings import open_vectors
+from agentkit.knowledge.stores.store import text_to_embed
 from benchmarks.knowledge.embeddings import Embed, embeddings
 from benchmarks.knowledge.gathering import Collection, collections
 from benchmarks.knowledge.plainly import PlainRanking
@@ -29,18 +29,18 @@ HALVES = {False: "development", True: "held-out"}
 
 Search = Callable[[str], Sequence[int]]
 Judged = list[tuple[str, set[int]]]
-"""Questions with the numbers of the passages that answer them."""
+"""Questions with the numbers of their answering passages."""
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """A table for each collection."""
+def tables(options: argparse.Namespace) -> Iterator[str]:
+    """Yield a table for each collection."""
     with tempfile.TemporaryDirectory() as name:
         for collection in collections(Path(name)):
-            yield from table(collection, Path(name), wishes.half)
+            yield from table(collection, Path(name), options.half)
 
 
 def table(collection: Collection, home: Path, half: str | None) -> Iterator[str]:
-    """The ways of ranking one collection, the plainest first."""
+    """The ranking methods for a collection, baseline first."""
     with Knowledge(home / f"{collection.folder.name}.db") as words:
         begin = time.process_time()
         words.add(collection.folder)
@@ -52,39 +52,39 @@ def table(collection: Collection, home: Path, half: str | None) -> Iterator[str]
         yield from ["", f"### {collection.title}", ""]
         yield (
             f"{len(asked)} questions on {len(passages)} passages, indexed in {seconds * 1_000 / len(passages):.2f} ms"
-            f" each; {len(judged) - len(asked)} more have no answer in these texts."
+            f" each; {len(judged) - len(asked)} others have no answer in these texts."
         )
-        yield from ["", "| way | MRR@10 | recall@5 | nDCG@10 | median ms |", "|---|---|---|---|---|"]
+        yield from ["", "| method | MRR@10 | recall@5 | nDCG@10 | median ms |", "|---|---|---|---|---|"]
         plain = PlainRanking({each.number: each.text for each in passages})
         yield row("plain BM25 over the same passages", lambda question: plain.search(question, SHOWN), asked)
         yield row("agentkit, words", numbers(words), asked)
-        texts = [embedded_text(each.title, each.section, each.text) for each in passages]
+        texts = [text_to_embed(each.title, each.section, each.text) for each in passages]
         for name, embed in embeddings(texts):
             yield from with_vectors(name, embed, home / f"{collection.folder.name}-{name}.db", collection, asked)
 
 
 def with_vectors(name: str, embed: Embed, place: Path, collection: Collection, asked: Judged) -> Iterator[str]:
-    """The same collection by vectors alone, and by both."""
+    """The rankings of a collection by vectors, and by words and vectors."""
     with Knowledge(place, embed=embed) as both:
         both.add(collection.folder)
-        yield row(f"vectors alone ({name})", nearest(both, embed), asked)
+        yield row(f"vectors only ({name})", nearest(both, embed), asked)
         yield row(f"agentkit, words and vectors ({name})", numbers(both), asked)
 
 
 def everything(knowledge: Knowledge) -> list[Chunk]:
-    """All passages, by their numbers."""
+    """All passages, by number."""
     total = sum(document.passages for document in knowledge.documents)
     return list(knowledge.store.passages(range(1, total + 1)).values())
 
 
 def numbers(knowledge: Knowledge) -> Search:
-    """The search of agentkit."""
+    """Rank with agentkit's search."""
     return lambda question: [each.number for each in knowledge.search(question, SHOWN)]
 
 
 def nearest(knowledge: Knowledge, embed: Embed) -> Search:
-    """Passages by their vectors alone."""
-    made = vectors_in(knowledge.store, SPACE, embed, None)
+    """Rank by vectors only."""
+    made = open_vectors(knowledge.store, SPACE, embed, None)
 
     def search(question: str) -> list[int]:
         vector = made.of_question(question) if made else []
@@ -94,7 +94,7 @@ def nearest(knowledge: Knowledge, embed: Embed) -> Search:
 
 
 def row(way: str, search: Search, asked: Judged) -> str:
-    """One line of the table."""
+    """One row of the table."""
     seconds, figures = [], []
     for question, answers in asked:
         begin = time.perf_counter()
@@ -106,16 +106,16 @@ def row(way: str, search: Search, asked: Judged) -> str:
 
 
 def reciprocal_rank(shown: Sequence[int], answers: set[int]) -> float:
-    """One by the rank of the first that answers; 0 when none does."""
+    """Reciprocal rank of the first answering passage; 0 without one."""
     return next((1 / rank for rank, number in enumerate(shown, 1) if number in answers), 0.0)
 
 
 def recall(shown: Sequence[int], answers: set[int]) -> float:
-    """The share of those that answer among those that are shown."""
+    """The share of the answering passages that were returned."""
     return len(answers.intersection(shown)) / len(answers)
 
 
 def gain(shown: Sequence[int], answers: set[int]) -> float:
-    """What the answers that are shown count by their ranks, next to the best order."""
+    """Normalised discounted cumulative gain of the returned passages."""
     best = sum(1 / math.log2(rank + 1) for rank in range(1, min(SHOWN, len(answers)) + 1))
     return sum(1 / math.log2(rank + 1) for rank, number in enumerate(shown, 1) if number in answers) / best

@@ -1,14 +1,13 @@
-"""How well are passages found, next to plainer ways?
+"""Retrieval quality of agentkit's knowledge store compared with baselines.
 
     python -m benchmarks --scenarios knowledge [--half development | held-out]
 
-Questions and documents are made of the standard library (`questions.py`). Measured are lines, so that it does not
-matter how a way cuts documents: recall is the share of the answering function's lines among those shown, precision the
-share of the lines shown that belong to it, and MRR the mean of 1/rank of the first passage that holds any of them. As
-long passages are hit more easily, the last columns compare what a model reads: MRR of the first passage that holds
-nearly the whole answer, and the share of the answer in the first hundred lines that are shown. Then `ranks.py` ranks
-the same passages in several ways, of this and of other texts. Vectors of a model take part when the package wordllama
-can be imported, which brings its weights.
+Questions and documents are generated from the standard library (`questions.py`). Lines are compared, independent of how
+a method splits documents: recall is the share of the function's lines that are returned, precision the share of the
+returned lines that belong to the function, and MRR the mean of 1/rank of the first passage with any of them. Since this
+favours long passages, the last columns show the MRR of the first passage with nearly the whole answer, and the share of
+the answer in the first hundred returned lines. `ranks.py` compares rankings of the same passages, also for other texts.
+Vectors of a model are included if the package wordllama, which contains its weights, is installed.
 """
 
 from __future__ import annotations
@@ -37,34 +36,34 @@ WHOLE = 0.9
 WINDOW_CHARS = 1_200
 
 Span = tuple[str, int, int]
-"""A document, and the first and last line of it that are shown."""
+"""A document, and the first and last line that are returned."""
 
 Search = Callable[[str], Sequence[Span]]
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The table; `half` is as the command line describes it."""
-    yield from ["### Finding passages", ""]
+def tables(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the table; `half` is the option of the command line."""
+    yield from ["### Retrieval", ""]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "documents"
         folder.mkdir()
         made = make(folder)
-        chosen = [each for each in made if wishes.half in (None, "held-out" if each.held_out else "development")]
+        chosen = [each for each in made if options.half in (None, "held-out" if each.held_out else "development")]
         documents = {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
         yield f"{len(chosen)} questions on {len(documents)} modules of Python {sys.version.split()[0]}."
         cuts = " | ".join(f"recall@{k} | precision@{k}" for k in CUTS)
-        yield from ["", f"| way | {cuts} | MRR | MRR of whole answers | recall in {ROOM} lines | median ms |"]
+        yield from ["", f"| method | {cuts} | MRR | MRR of whole answers | recall in {ROOM} lines | median ms |"]
         yield "|---" * (2 * len(CUTS) + 5) + "|"
         for way, search in ways(folder, documents, Path(name)):
             yield row(way, search, chosen)
-    yield from ranks.tables(wishes)
+    yield from ranks.tables(options)
 
 
 def ways(folder: Path, documents: dict[str, str], home: Path) -> Iterator[tuple[str, Search]]:
-    """The ways of searching, the plainest first."""
+    """The search methods, baseline first."""
     windows = [window for name, text in documents.items() for window in windows_of(name, text)]
-    yield "grep: most different words of the question", grepping(windows)
-    yield "BM25 over windows, words as they are", ranking(windows)
+    yield "grep: most distinct words of the question", grepping(windows)
+    yield "BM25 over windows, without stemming", ranking(windows)
     with Knowledge(home / "words.db") as words:
         words.add(folder)
         yield "agentkit, words", lambda question: spans(words.search(question, SHOWN))
@@ -72,12 +71,12 @@ def ways(folder: Path, documents: dict[str, str], home: Path) -> Iterator[tuple[
         embed = wordllama()
         with Knowledge(home / "both.db", embed=embed) as both:
             both.add(folder)
-            yield "vectors alone (wordllama)", nearest(both, embed)
+            yield "vectors only (wordllama)", nearest(both, embed)
             yield "agentkit, words and vectors", lambda question: spans(both.search(question, SHOWN))
 
 
 def windows_of(name: str, text: str) -> Iterator[tuple[Span, str]]:
-    """A document in windows of whole lines, wherever they fall."""
+    """Split a document into windows of whole lines."""
     taken: list[str] = []
     first = 1
     for number, line in enumerate([*text.split("\n"), None], 1):
@@ -89,7 +88,7 @@ def windows_of(name: str, text: str) -> Iterator[tuple[Span, str]]:
 
 
 def grepping(windows: Sequence[tuple[Span, str]]) -> Search:
-    """Windows by how many different words of the question stand in them, as with grep."""
+    """Rank windows by the number of distinct words of the question in them, as with grep."""
     lowered = [(span, text.lower()) for span, text in windows]
 
     def search(question: str) -> list[Span]:
@@ -101,7 +100,7 @@ def grepping(windows: Sequence[tuple[Span, str]]) -> Search:
 
 
 def ranking(windows: Sequence[tuple[Span, str]]) -> Search:
-    """Windows by the BM25 of SQLite as it comes."""
+    """Rank windows by SQLite's BM25."""
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE windows USING fts5 (text)")
     connection.executemany("INSERT INTO windows VALUES (?)", [(text,) for _, text in windows])
@@ -115,11 +114,11 @@ def ranking(windows: Sequence[tuple[Span, str]]) -> Search:
 
 
 def nearest(knowledge: Knowledge, embed: Embed) -> Search:
-    """Passages by their vectors alone."""
+    """Rank passages by vectors only."""
     from agentkit.knowledge.chunks import SearchScope
-    from agentkit.knowledge.embeddings import vectors_in
+    from agentkit.knowledge.embeddings import open_vectors
 
-    made = vectors_in(knowledge.store, "knowledge/default", embed, None)
+    made = open_vectors(knowledge.store, "knowledge/default", embed, None)
 
     def search(question: str) -> list[Span]:
         scope = SearchScope("knowledge/default")
@@ -131,12 +130,12 @@ def nearest(knowledge: Knowledge, embed: Embed) -> Search:
 
 
 def spans(passages: Sequence[Chunk]) -> list[Span]:
-    """Where passages stand."""
+    """The lines of passages."""
     return [(Path(each.source).name, each.first_line or 0, each.last_line or 0) for each in passages]
 
 
 def row(way: str, search: Search, questions: Sequence[Question]) -> str:
-    """One line of the table."""
+    """One row of the table."""
     seconds, found = [], []
     for question in questions:
         begin = time.perf_counter()
@@ -154,30 +153,30 @@ def row(way: str, search: Search, questions: Sequence[Question]) -> str:
 
 
 def mean(measure: Callable[[Question, Sequence[Span]], float], found: Sequence[Any], k: int) -> str:
-    """The mean of a measure over the first `k` passages."""
+    """The mean of a metric over the first `k` passages."""
     return f"{statistics.fmean(measure(question, shown[:k]) for question, shown in found):.2f}"
 
 
 def lines_of(question: Question, shown: Sequence[Span]) -> tuple[set[int], int]:
-    """The answering lines among those that are shown, and how many lines are shown at all."""
+    """The number of returned lines of the answer, and of all returned lines."""
     lines = {(name, line) for name, first, last in shown for line in range(first, last + 1)}
     answer = range(question.first_line, question.last_line + 1)
     return {line for name, line in lines if name == question.document and line in answer}, len(lines)
 
 
 def recall(question: Question, shown: Sequence[Span]) -> float:
-    """How much of the answer is shown."""
+    """The share of the answer that is returned."""
     return len(lines_of(question, shown)[0]) / (question.last_line - question.first_line + 1)
 
 
 def precision(question: Question, shown: Sequence[Span]) -> float:
-    """How much of what is shown is the answer."""
+    """The share of the returned lines that belong to the answer."""
     hits, total = lines_of(question, shown)
     return len(hits) / total if total else 0.0
 
 
 def recall_in_room(question: Question, shown: Sequence[Span]) -> float:
-    """How much of the answer stands in the first lines that are shown."""
+    """The share of the answer in the first returned lines."""
     room, taken = ROOM, []
     for name, first, last in shown:
         taken.append((name, first, min(last, first + room - 1)))
@@ -188,12 +187,12 @@ def recall_in_room(question: Question, shown: Sequence[Span]) -> float:
 
 
 def reciprocal_rank(question: Question, shown: Sequence[Span]) -> float:
-    """One by the rank of the first passage that holds some of the answer."""
+    """Reciprocal rank of the first passage with a part of the answer."""
     ranks = (rank for rank, span in enumerate(shown, 1) if lines_of(question, [span])[0])
     return 1 / next(ranks, float("inf"))
 
 
 def reciprocal_rank_of_whole(question: Question, shown: Sequence[Span]) -> float:
-    """One by the rank of the first passage that holds nearly all of the answer."""
+    """Reciprocal rank of the first passage with nearly the whole answer."""
     ranks = (rank for rank, span in enumerate(shown, 1) if recall(question, [span]) >= WHOLE)
     return 1 / next(ranks, float("inf"))

@@ -1,1 +1,1 @@
-"""How good is the offline model? Its questions, and who judges the answers."""
+"""Accuracy benchmarks of the offline model, with their questions."""

@@ -1,8 +1,8 @@
-"""How often is the offline model right, and how often wrong?
+"""Accuracy of the offline model: correct, unconfirmed, declined and wrong tool calls.
 
-Asks every question of `questions.jsonl` with the four core tools and with all twelve, or with five tools of somebody
-else's, then those of `typed.jsonl`, which are typed as people type: in haste, misspelt, as a command line. Gives a
-Markdown table for the held-out half and for both. No tool is run: judged are the calls proposed.
+Each question of `questions.jsonl` is asked with the four core tools and with all twelve, or with five third-party
+tools. The questions of `typed.jsonl` are terse, misspelt or command lines. The result is a Markdown table for the
+held-out half and for both halves. No tool runs: the proposed calls are compared with the expected ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one question: `verdict` is right, asked back, declined or wrong."""
+    """The outcome of one question: `verdict` is correct, unconfirmed, declined or wrong."""
 
     tools: str
     held_out: bool
@@ -42,17 +42,17 @@ class Outcome:
     note: str
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The table; `engine_alone`, `show` and `half` are as the command line describes them."""
-    ask = engine_alone() if wishes.engine_alone else offline_model()
-    outcomes = list(measure(ask, wishes.half))
+def tables(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the table; `engine_alone`, `show` and `half` are options of the command line."""
+    ask = engine_alone() if options.engine_alone else offline_model()
+    outcomes = list(measure(ask, options.half))
     yield from ["### The offline model", ""]
-    yield from (outcome.note for outcome in outcomes if wishes.show and outcome.verdict != "right")
+    yield from (outcome.note for outcome in outcomes if options.show and outcome.verdict != "correct")
     yield from ["", *table(outcomes)]
 
 
 def measure(ask: Any, half: str | None) -> Iterator[Outcome]:
-    """Ask every question with every set of tools that it is meant for."""
+    """Ask every question with each of its sets of tools."""
     specs = json.loads((HERE / "tools.json").read_text("utf-8"))
     shipped = {tool.name: tool.spec for tool in default_tools}
     sets = {"core": specs["core"], "all twelve": specs["core"] + specs["web"] + specs["system"]}
@@ -66,18 +66,18 @@ def measure(ask: Any, half: str | None) -> Iterator[Outcome]:
 
 
 def judged(question: Mapping[str, Any], name: str, tools: Sequence[ToolSpec], ask: Any) -> Outcome:
-    """Ask one question and compare the calls with those wanted."""
+    """Ask one question and compare the calls with the expected ones."""
     names = {tool.name for tool in tools}
     wanted = [[each for each in options(call) if each["tool"] in names] for call in question["calls"]]
     served = [choices for choices in wanted if choices]
     begin = time.perf_counter()
-    calls, asked_back = ask(question["text"], tools)
+    calls, is_unconfirmed = ask(question["text"], tools)
     seconds = time.perf_counter() - begin
     allowed = [[each] for each in question.get("or", []) if each["tool"] in names]
     right = fits(served, calls) or (bool(calls) and any(fits([choices], calls) for choices in allowed))
     tool_names = sorted(tool for tool, _ in calls)
     right_tools = right or (len(calls) == len(served) and fits_tools(served, tool_names))
-    verdict = "right" if right else "wrong" if calls else "asked back" if asked_back else "declined"
+    verdict = "correct" if right else "wrong" if calls else "unconfirmed" if is_unconfirmed else "declined"
     note = f"{verdict}: [{name}, {question['kind']}] {question['text']!r} {calls}"
     return Outcome(
         name, question["half"] == "held-out", question["kind"], bool(served), verdict, right_tools, seconds, note
@@ -85,7 +85,7 @@ def judged(question: Mapping[str, Any], name: str, tools: Sequence[ToolSpec], as
 
 
 def options(call: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls that would do for one that is wanted: `tool` may name several with a bar between them."""
+    """The alternatives of an expected call: `tool` can list several names, separated by a bar."""
     return [
         {"tool": tool, "arguments": each["arguments"]}
         for each in call.get("any", [call])
@@ -94,7 +94,7 @@ def options(call: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def fits(wanted: Sequence[Sequence[Mapping[str, Any]]], calls: Calls) -> bool:
-    """Whether the calls are the wanted ones, each once, in any order."""
+    """Whether the calls are the expected ones, each once, in any order."""
     left = list(calls)
     for choices in wanted:
         found = next((call for call in left if any(same_call(choice, call) for choice in choices)), None)
@@ -105,14 +105,14 @@ def fits(wanted: Sequence[Sequence[Mapping[str, Any]]], calls: Calls) -> bool:
 
 
 def fits_tools(wanted: Sequence[Sequence[Mapping[str, Any]]], names: list[str]) -> bool:
-    """Whether the tools are the wanted ones, whatever the arguments."""
+    """Whether the tools are the expected ones, regardless of the arguments."""
     return fits(
         [[{"tool": each["tool"], "arguments": {}} for each in choices] for choices in wanted], [(n, {}) for n in names]
     )
 
 
 def same_call(wanted: Mapping[str, Any], call: tuple[str, Mapping[str, Any]]) -> bool:
-    """Whether a call is the one wanted; an argument that is not spoken of may only be a default."""
+    """Whether a call is the expected one; arguments without an expected value must be defaults."""
     tool, arguments = call
     return tool == wanted["tool"] and all(
         name in arguments and same_value(values, arguments[name]) for name, values in wanted["arguments"].items()
@@ -120,7 +120,7 @@ def same_call(wanted: Mapping[str, Any], call: tuple[str, Mapping[str, Any]]) ->
 
 
 def same_value(wanted: Any, value: Any) -> bool:
-    """Whether a value is one of those wanted: equal, equal but for spaces and case, or of equal worth as a sum."""
+    """Whether a value is an expected one: equal except for spaces and case, or an expression with an equal value."""
     if isinstance(wanted, Mapping):
         return all(word.lower() in str(value).lower() for word in wanted["words"])
     return any(one == value or plain(one) == plain(value) or worth(one) == worth(value) != value for one in wanted)
@@ -132,7 +132,7 @@ def plain(value: Any) -> str:
 
 
 def worth(value: Any) -> Any:
-    """What the calculator makes of a value, or the value."""
+    """The calculator's result for a value, or the value."""
     try:
         return calculate(str(value))
     except ToolError:
@@ -140,7 +140,7 @@ def worth(value: Any) -> Any:
 
 
 def offline_model() -> Any:
-    """Asks the model as users meet it."""
+    """Return a function that asks the model with its rules."""
     model = OfflineModel(timeout_seconds=1_000)
 
     def ask(text: str, tools: Sequence[ToolSpec]) -> tuple[Calls, bool]:
@@ -152,7 +152,7 @@ def offline_model() -> Any:
 
 
 def engine_alone() -> Any:
-    """Asks the engine itself and takes every call that it does not flag."""
+    """Return a function that asks only the engine, and accepts every call that it does not flag."""
     worker = EngineProcess()
 
     def ask(text: str, tools: Sequence[ToolSpec]) -> tuple[Calls, bool]:
@@ -167,8 +167,8 @@ def engine_alone() -> Any:
 
 
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """The Markdown table."""
-    yield "| tools | questions | tool choice | arguments | nothing to call | asked back | wrong answers | median s |"
+    """Yield the Markdown table."""
+    yield "| tools | questions | tool choice | arguments | no tool | unconfirmed | wrong answers | median s |"
     yield "|---|---|---|---|---|---|---|---|"
     for label, chosen in (("held-out", [each for each in outcomes if each.held_out]), ("both halves", outcomes)):
         for name in dict.fromkeys(outcome.tools for outcome in chosen):
@@ -176,16 +176,16 @@ def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def row(label: str, some: Sequence[Outcome]) -> str:
-    """One line of the table: shares of the questions that a tool serves, and of those that none does."""
+    """One row of the table: shares of the questions with an expected call, and of those without."""
     served = [each for each in some if each.served]
     others = [each for each in some if not each.served]
     cells = (
         label,
         len(some),
         share(each.right_tools for each in served),
-        share(each.verdict == "right" for each in served),
-        share(each.verdict == "right" for each in others),
-        share(each.verdict == "asked back" for each in some),
+        share(each.verdict == "correct" for each in served),
+        share(each.verdict == "correct" for each in others),
+        share(each.verdict == "unconfirmed" for each in some),
         f"**{sum(each.verdict == 'wrong' for each in some)}**",
         f"{statistics.median(each.seconds for each in some):.2f}",
     )
@@ -193,6 +193,6 @@ def row(label: str, some: Sequence[Outcome]) -> str:
 
 
 def share(cases: Iterable[bool]) -> str:
-    """How many of how many, and the percentage."""
+    """The number of true values, the total, and the percentage."""
     flags = list(cases)
     return f"{sum(flags)} of {len(flags)} ({sum(flags) / max(len(flags), 1):.0%})"

@@ -1,9 +1,9 @@
-"""How often is the offline model right with tools that somebody else wrote, and how often wrong?
+"""Accuracy of the offline model with the Berkeley Function Calling Leaderboard, whose tools are not part of agentkit.
 
-Asks a sample of the Berkeley Function Calling Leaderboard's questions of one call each, several calls, and none. A call
-is right, as there, when its function is the wanted one and each argument is among the possible ones. The questions are
-not part of this project: `pip install --no-deps bfcl-eval`, or give the folder of their files. Each category is halved
-by a fixed seed; the held-out half is for measuring only.
+Asks a sample of its questions with one expected call, several calls, and none. As in the leaderboard, a call is correct
+if its function is the expected one and each argument has one of the possible values. The questions are not part of this
+project: install `bfcl-eval` with `pip install --no-deps bfcl-eval`, or pass the folder of their files. Each category is
+split into halves with a fixed seed; the held-out half is used only for measurements.
 """
 
 from __future__ import annotations
@@ -33,44 +33,46 @@ CATEGORIES = (
     "irrelevance",
     "live_irrelevance",
 )
-VERDICTS = ("right", "asked rightly", "asked back", "declined", "wrong")
+VERDICTS = ("correct", "correct if confirmed", "unconfirmed", "declined", "wrong")
 Calls = list[tuple[str, dict[str, Any]]]
 
 
 def main() -> None:
-    """Print a Markdown table, and with `--show` every question that was not answered rightly."""
+    """Print a Markdown table, and with `--show` every question that was not answered correctly."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.offline.leaderboard", description=__doc__)
     parser.add_argument("--half", choices=("development", "held-out"), default="held-out")
-    parser.add_argument("--sample", type=int, default=60, help="questions of each category")
+    parser.add_argument("--sample", type=int, default=60, help="number of questions per category")
     parser.add_argument("--categories", nargs="+", choices=CATEGORIES, default=CATEGORIES, metavar="NAME")
-    parser.add_argument("--folder", type=Path, help="where BFCL_v4_*.json are, if bfcl-eval is not installed")
-    parser.add_argument("--show", action="store_true", help="also every question that was not answered rightly")
-    wishes = parser.parse_args()
-    folder = wishes.folder or installed_folder()
+    parser.add_argument("--folder", type=Path, help="folder of BFCL_v4_*.json, if bfcl-eval is not installed")
+    parser.add_argument("--show", action="store_true", help="also print every question without a correct answer")
+    options = parser.parse_args()
+    folder = options.folder or installed_folder()
     if folder is None or not (folder / "BFCL_v4_simple_python.json").is_file():
-        parser.error("the questions are not here: pip install --no-deps bfcl-eval, or give their --folder")
+        parser.error("the questions are missing: pip install --no-deps bfcl-eval, or pass their --folder")
     model = OfflineModel()
-    print(f"{wishes.sample} questions of each category, {wishes.half} half, seed {SEED}\n")
+    print(f"{options.sample} questions per category, {options.half} half, seed {SEED}\n")
     print(f"| category | questions | {' | '.join(VERDICTS)} | seconds |\n|{'---|' * (len(VERDICTS) + 3)}")
-    for category in wishes.categories:
-        questions = sampled(folder, category, wishes.half, wishes.sample)
+    for category in options.categories:
+        questions = sampled(folder, category, options.half, options.sample)
         begin = time.perf_counter()
         judged = [(question, *asked(model, question)) for question in questions]
         seconds = (time.perf_counter() - begin) / max(len(judged), 1)
         counts = Counter(verdict for _, verdict, _ in judged)
         cells = (category, len(judged), *(counts[verdict] for verdict in VERDICTS), f"{seconds:.2f}")
-        notes = [f"{verdict}: {question['text']!r} {note}" for question, verdict, note in judged if verdict != "right"]
-        print("\n".join([f"| {' | '.join(map(str, cells))} |", *(notes if wishes.show else ())]), flush=True)
+        notes = [
+            f"{verdict}: {question['text']!r} {note}" for question, verdict, note in judged if verdict != "correct"
+        ]
+        print("\n".join([f"| {' | '.join(map(str, cells))} |", *(notes if options.show else ())]), flush=True)
 
 
 def installed_folder() -> Path | None:
-    """Where an installed bfcl-eval keeps its questions; the package itself is not loaded."""
+    """The folder of the questions of an installed bfcl-eval, which is not imported."""
     spec = find_spec("bfcl_eval")
     return next((Path(each, "data") for each in spec.submodule_search_locations or ()), None) if spec else None
 
 
 def sampled(folder: Path, category: str, half: str, size: int) -> list[dict[str, Any]]:
-    """The first `size` questions of a shuffled half, with `text`, `tools` and, where one is wanted, `wanted` calls."""
+    """The first `size` questions of a shuffled half, with `text`, `tools` and the expected calls in `wanted`."""
     name = f"BFCL_v4_{category}.json"
     questions = _rows(folder / name)
     order = list(range(len(questions)))
@@ -99,7 +101,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def tool(function: Mapping[str, Any]) -> ToolSpec:
-    """A function of the leaderboard as a tool of ours: its types are Python's."""
+    """Convert a function of the leaderboard, whose types are Python's, to a tool."""
     return ToolSpec(_name(function["name"]), function["description"], _schema(function["parameters"]))
 
 
@@ -108,7 +110,7 @@ def _name(name: str) -> str:
 
 
 def _schema(schema: Any) -> Any:
-    """A schema with the types of JSON, at any depth; a parameter may itself be called `type`."""
+    """A schema with JSON types at any depth; a parameter can be named `type`."""
     if not isinstance(schema, Mapping):
         return schema
     kind = schema.get("type")
@@ -126,7 +128,7 @@ _TYPES = {"dict": "object", "float": "number", "tuple": "array", "int": "integer
 
 
 def asked(model: OfflineModel, question: Mapping[str, Any]) -> tuple[str, Any]:
-    """The verdict on one question, and what the model proposed or said."""
+    """The verdict on one question, and the proposed calls or the text of the answer."""
     try:
         response = model.complete(Request([UserMessage(question["text"])], tools=tuple(question["tools"])))
     except AgentKitError as error:
@@ -137,15 +139,15 @@ def asked(model: OfflineModel, question: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def verdict(wanted: Calls, calls: Calls, suggested: Calls) -> str:
-    """What the calls, or those that were only suggested, are worth. `asked rightly` needs a plain yes only."""
+    """Judge the calls, or the suggested calls. `correct if confirmed` would be correct after a plain "yes"."""
     if calls or not wanted:
         is_right = fits(wanted, calls)
-        return "right" if is_right and not suggested else "asked back" if is_right else "wrong"
-    return ("asked rightly" if fits(wanted, suggested) else "asked back") if suggested else "declined"
+        return "correct" if is_right and not suggested else "unconfirmed" if is_right else "wrong"
+    return ("correct if confirmed" if fits(wanted, suggested) else "unconfirmed") if suggested else "declined"
 
 
 def fits(wanted: Calls, calls: Calls) -> bool:
-    """Whether the calls are the wanted ones, each once, in any order."""
+    """Whether the calls are the expected ones, each once, in any order."""
     left = list(calls)
     for call in wanted:
         found = next((each for each in left if each[0] == call[0] and takes(call[1], each[1])), None)
@@ -156,14 +158,14 @@ def fits(wanted: Calls, calls: Calls) -> bool:
 
 
 def takes(possible: Mapping[str, Sequence[Any]], arguments: Mapping[str, Any]) -> bool:
-    """Whether each argument has one of its possible values; one that may be left out has the empty text among them."""
+    """Whether each argument has a possible value; optional arguments have the empty text among them."""
     absent = [name for name, values in possible.items() if name not in arguments and "" not in values]
     known = all(name in possible for name in arguments)
     return known and not absent and all(any(same(one, arguments[name]) for one in possible[name]) for name in arguments)
 
 
 def same(possible: Any, value: Any) -> bool:
-    """Whether a value is the possible one: texts without case, spaces and some marks, an object by its fields."""
+    """Whether a value is a possible one: texts without case, spaces and some punctuation, objects by their fields."""
     if isinstance(possible, Mapping):
         return isinstance(value, Mapping) and takes(possible, value)
     if isinstance(possible, list):

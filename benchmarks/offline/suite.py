@@ -1,7 +1,7 @@
-"""Which tool does the offline model choose, and which does a list of keywords?
+"""Evaluation suite for tool choice: the offline model compared with a list of keywords.
 
-A suite of the held-out questions with the four core tools: `agentkit eval run benchmarks/offline/suite.py`. Judged is
-the choice of the tools, not their arguments; questions that more than one choice would answer are left out.
+Run it with `agentkit eval run benchmarks/offline/suite.py`. It contains the held-out questions with the four core
+tools, and scores the selected tools, not their arguments. Questions with more than one correct selection are skipped.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def cases() -> Iterator[Case]:
-    """The held-out questions that one choice of the core tools answers, or none."""
+    """The held-out questions with one correct selection of core tools, or none."""
     names = {tool.name for tool in core_tools}
     for line in QUESTIONS.read_text("utf-8").splitlines():
         question = json.loads(line)
-        wanted = [each["tool"] for wish in question["calls"] for each in wish.get("any", [wish])]
+        wanted = [each["tool"] for expected in question["calls"] for each in expected.get("any", [expected])]
         is_plain = len(wanted) == len(question["calls"]) and "or" not in question and "|" not in "".join(wanted)
         if question["half"] == "held-out" and question.get("tools") != "other" and is_plain:
             calls = [tool for tool in wanted if tool in names]
@@ -45,7 +45,7 @@ def cases() -> Iterator[Case]:
 
 
 def choose(request: Request) -> Any:
-    """The first tool one of whose keywords stands in the question; what it returned, once it was called."""
+    """Call the first tool with a keyword in the question, then answer with its result."""
     last = request.messages[-1]
     if isinstance(last, ToolMessage | AssistantMessage):
         return last.content if isinstance(last, ToolMessage) else "I do not know."

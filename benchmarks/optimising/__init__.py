@@ -1,1 +1,1 @@
-"""What does a search for better texts find?"""
+"""Benchmarks of prompt optimisation."""

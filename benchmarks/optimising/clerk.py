@@ -1,9 +1,8 @@
-"""Does the search find an instruction whose best form is known? A clerk that does only what its instruction says.
+"""Prompt optimisation with a known optimum: a simulated clerk that follows the rules of its instruction.
 
-The clerk is a model that follows rules such as "When an order is a gift, add [wrap]." and knows none by itself; six of
-them make it perfect. The reader is a model that sees what every proposer sees, the failures, and infers one rule from
-them, sometimes a wrong one. The baseline adds a rule at random, with the same budget; GEPA takes part where the package
-is installed, with the same reader.
+The clerk follows rules such as "When an order is a gift, add [wrap]."; six of them give a perfect score. The reader is
+a simulated proposer that infers one rule from the failures, sometimes a wrong one. The baseline adds random rules with
+the same budget. GEPA runs with the same reader if the package is installed.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ _CASE = re.compile(r"Prompt: .*?: (?P<kinds>[\w, ]+)\.\nAnswer: Noted\.(?P<got>.
 
 
 def tables() -> Iterator[str]:
-    """The table: the search, GEPA where it is installed, and random proposals, each with ten seeds."""
+    """Yield the table: agentkit, GEPA if installed, and random proposals, each with ten seeds."""
     yield from ["### Rules that are recovered", ""]
     yield "| search | proposer | runs that found all six rules | held-out score, mean | answers to training cases |"
     yield "|---|---|---|---|---|"
-    yield row("agentkit", "reads the failures", [told(improved(seed)) for seed in SEEDS])
+    yield row("agentkit", "reads the failures", [instruction_of(improved(seed)) for seed in SEEDS])
     if util.find_spec("gepa"):
         peer = import_module("benchmarks.optimising.gepa_peer")
         train = halves_of(suite(), 0.5)[TRAIN].cases
         yield row("GEPA", "reads the failures", [peer.found(seed, train, MOST_ANSWERS) for seed in SEEDS])
-    yield row("agentkit", "at random", [told(improved(seed, reads=False)) for seed in SEEDS])
+    yield row("agentkit", "at random", [instruction_of(improved(seed, reads=False)) for seed in SEEDS])
 
 
 def row(search: str, proposer: str, found: Sequence[tuple[str, int]]) -> str:
-    """One line of the table, of instructions and of how many answers each took."""
+    """One row of the table, from the instructions found and the number of answers for each."""
     whole = sum(rules_in(text) == RULES for text, _ in found)
     scores = [score_of(text) for text, _ in found]
     answers = sum(count for _, count in found) / len(found)
@@ -67,15 +66,15 @@ def score_of(text: str) -> float:
     return fmean(noted(case, SimpleNamespace(output=answer)).value for case, answer in zip(cases, answers, strict=True))
 
 
-def told(found: Improvement[str]) -> tuple[str, int]:
-    """The best instruction, and how many of the clerk's answers it took, without those to held-out cases."""
+def instruction_of(found: Improvement[str]) -> tuple[str, int]:
+    """The best instruction, and the number of the clerk's answers to training cases."""
     llm: Any = found.agent.llm
     held = {case.text for case in halves_of(suite(), 0.5)[HELD_OUT].cases}
     return found.best.texts["instruction"], sum(_prompt(request) not in held for request in llm.requests)
 
 
 def improved(seed: int, *, reads: bool = True, **options: Any) -> Improvement[str]:
-    """What the search finds with the reader, or with proposals at random."""
+    """Optimise the clerk with the reader, or with random proposals."""
     agent = Agent("clerk", instruction=START, llm=ScriptedLLM(clerk, repeat=True))
     proposer: Any = ScriptedLLM(reader, repeat=True) if reads else Random(seed)
     limits = Limits(total_tokens=TOKENS, tool_calls=None, seconds=None)
@@ -83,26 +82,26 @@ def improved(seed: int, *, reads: bool = True, **options: Any) -> Improvement[st
 
 
 def suite() -> Suite:
-    """Orders of one, two or three kinds, and the note that each should get."""
+    """Orders of one, two or three kinds, with the expected notes."""
     kinds = [chosen for count in (1, 2, 3) for chosen in combinations(RULES, count)]
     return Suite("orders", [_case(number, chosen) for number, chosen in enumerate(kinds, 1)], [noted])
 
 
 def noted(case: Case, result: Any) -> Score:
-    """How much of the note is right: the marks that are in both, next to those that are in either."""
+    """Score a note: the common marks divided by all marks of the two notes."""
     got, wanted = set(str(result.output).split()), set(str(case.expected).split())
     share = len((got & wanted) - {"Noted."}) / len((got | wanted) - {"Noted."})
     return Score("noted", share, f"wanted {case.expected}", share == 1)
 
 
 def clerk(request: Request) -> str:
-    """The model: it notes what the rules of its instruction say of the kinds of the order, and nothing else."""
+    """The simulated clerk: it notes the marks that the rules of its instruction give for the kinds of the order."""
     rules = rules_in(request.instruction)
     return note([rules[kind] for kind in _kinds(_prompt(request)) if kind in rules])
 
 
 def reader(request: Request) -> str:
-    """The other model: from the first failure that lets it, it infers a rule, or finds one that must be wrong."""
+    """The simulated proposer: it infers a rule from the first suitable failure, or removes a wrong rule."""
     asked = _prompt(request)
     text = asked.split("<text>\n", 1)[1].split("\n</text>", 1)[0]
     rules = rules_in(text)
@@ -119,7 +118,7 @@ def reader(request: Request) -> str:
 
 
 class Random:
-    """Proposes a rule by lot, whatever failed."""
+    """Proposes random rules."""
 
     def __init__(self, seed: int) -> None:
         self.seed, self.count = seed, 0
@@ -133,12 +132,12 @@ class Random:
 
 
 def rule(kind: str, mark: str) -> str:
-    """A rule as the instruction says it."""
+    """A rule as text of the instruction."""
     return f"When an order is {kind}, add {mark}."
 
 
 def rules_in(text: str) -> dict[str, str]:
-    """The rules that an instruction says; of two for the same kind the last."""
+    """Parse the rules of an instruction; the last rule for a kind applies."""
     return {found["what"]: found["mark"] for found in _RULE.finditer(text)}
 
 

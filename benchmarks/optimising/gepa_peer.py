@@ -1,4 +1,4 @@
-"""How does GEPA do on the clerk's task? It is the library of the paper that first searched like this."""
+"""GEPA on the clerk's task. GEPA is the library of the paper that introduced this search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PART = "instruction"
 
 
 class Adapter:
-    """Runs the clerk for GEPA, and counts its answers."""
+    """GEPA adapter that runs the clerk and counts its answers."""
 
     propose_new_texts = None
 
@@ -25,7 +25,7 @@ class Adapter:
         self.answers, self._batch_kind = 0, batch_kind
 
     def evaluate(self, batch: Sequence[Case], candidate: Mapping[str, str], capture_traces: Any = False) -> Any:
-        """The answers and scores of some cases with a candidate."""
+        """Evaluate a candidate on some cases."""
         self.answers += len(batch)
         answers = [clerk.clerk(Request([UserMessage(case.text)], candidate[PART])) for case in batch]
         pairs = zip(batch, answers, strict=True)
@@ -34,23 +34,25 @@ class Adapter:
         return self._batch_kind(outputs=answers, scores=scores, trajectories=traces)
 
     def make_reflective_dataset(self, _candidate: Any, evaluated: Any, parts: Sequence[str]) -> dict[str, Any]:
-        """What the proposer is shown: the failures, as ours is."""
+        """The failures, with the same fields as agentkit's proposer receives."""
         failed = [(case, answer) for case, answer, score in evaluated.trajectories if score < 1]
         shown = [{"Prompt": case.text, "Answer": answer, "Expected": case.expected} for case, answer in failed]
         return dict.fromkeys(parts, shown)
 
 
 def propose(candidate: Mapping[str, str], shown: Mapping[str, Any], parts: Sequence[str]) -> dict[str, str]:
-    """What the reader makes of the failures; the same text when it sees nothing."""
+    """Propose a text with the reader, or the same text if the reader has no proposal."""
     cases = "\n\n".join("\n".join(f"{name}: {text}" for name, text in each.items()) for each in shown[PART])
     asked = f"<text>\n{candidate[PART]}\n</text>\n\n{cases}"
-    said = clerk.reader(Request([UserMessage(asked)]))
-    text = said.split("<new_text>\n", 1)[-1].split("\n</new_text>", 1)[0] if "<new_text>" in said else candidate[PART]
+    answer = clerk.reader(Request([UserMessage(asked)]))
+    text = (
+        answer.split("<new_text>\n", 1)[-1].split("\n</new_text>", 1)[0] if "<new_text>" in answer else candidate[PART]
+    )
     return dict.fromkeys(parts, text)
 
 
 def found(seed: int, train: Sequence[Case], most_answers: int) -> tuple[str, int]:
-    """The best instruction that GEPA finds, and how many of the clerk's answers it took until it was found."""
+    """The best instruction that GEPA finds, and the number of the clerk's answers until then."""
     gepa, adapters = import_module("gepa"), import_module("gepa.core.adapter")
     adapter = Adapter(adapters.EvaluationBatch)
     with contextlib.redirect_stdout(io.StringIO()):

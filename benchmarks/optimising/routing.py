@@ -1,10 +1,9 @@
-"""Do other descriptions let the offline model choose its tools better?
+"""Prompt optimisation of tool descriptions for the offline model's choice among six similar tools.
 
-The tools are six that are easily mistaken for one another, the questions those of `benchmarks/offline` that one of them
-serves: the search learns from forty of the development half and never sees the other half. The offline model cannot
-write, so a function takes the proposer's place, which sees what a model would see: it adds words of the questions that
-failed to the description of the tool that they should have been passed to. Tools do nothing here; whether the right
-ones were called is all that counts.
+The questions are those of `benchmarks/offline` that one of the tools answers: forty of the development half for
+training, the held-out half for the measurement. The offline model cannot write texts, so the proposer is a function
+that adds words of the failed questions to the description of the expected tool. The tools do nothing; only the called
+tools are scored.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from benchmarks.offline import accuracy
 TOOLS = ("web_search", "fetch_url", "wikipedia", "read_file", "write_file", "list_directory")
 STARTS = ("the name alone", "as shipped")
 ROUNDS, BATCH, MOST_CASES = 30, 6, 40
-_MOST_WORDS = 6
+_MAX_WORDS = 6
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _QUOTED = re.compile(r"['\"\u2018\u201c].*?['\"\u2019\u201d]|\S*[./\\]\S*")
 _COMMON = re.compile(
@@ -36,7 +35,7 @@ _COMMON = re.compile(
 
 
 def tables() -> Iterator[str]:
-    """The table: each start, before and after."""
+    """Yield the table with a row for each start."""
     yield from ["### The offline model's choice of tools", ""]
     yield "| descriptions at the start | learnt from | held-out, before | after | difference (95 %) | p |"
     yield "|---|---|---|---|---|---|"
@@ -45,7 +44,7 @@ def tables() -> Iterator[str]:
 
 
 def improved(start: str, **options: Any) -> Improvement[str]:
-    """What the search finds, beginning with the shipped descriptions or with none to speak of."""
+    """Optimise from the descriptions of agentkit, or from the names only."""
     shipped = default_tools.only(*TOOLS)
     tools = [_silent(tool, tool.description if start == "as shipped" else _bare(tool.name)) for tool in shipped]
     agent = Agent("router", tools, llm=LLM("offline"))
@@ -55,7 +54,7 @@ def improved(start: str, **options: Any) -> Improvement[str]:
 
 
 def row(start: str, found: Improvement[str]) -> str:
-    """One line of the table."""
+    """One row of the table."""
     gain = found.gain
     if gain is None:
         return f"| {start} | {found.trained_before} | not measured | | | |"
@@ -66,18 +65,18 @@ def row(start: str, found: Improvement[str]) -> str:
 
 
 def more_words(part: str, text: str, failures: tuple[FailedCase, ...]) -> str:
-    """The description with the words that most of the questions share which failed, and that should have come here."""
+    """Add the most frequent words of the failed questions that should have called this tool to its description."""
     tool = part.removeprefix("tool:")
     missed = [each for each in failures if tool in each.expected_tools and not _called(each, tool)]
     known = set(_words(text))
     counts = Counter(word for each in missed for word in set(_words(each.prompt)) - known)
-    words = [word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_WORDS]]
+    words = [word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MAX_WORDS]]
     head, gap, rest = text.partition("\n\n")
     return f"{head} For example: {', '.join(words)}.{gap}{rest}" if words else text
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text that may say what it is about."""
+    """The content words of a text."""
     return [word for word in _WORD.findall(_QUOTED.sub(" ", text).lower()) if not _COMMON.fullmatch(word)]
 
 
@@ -86,7 +85,7 @@ def _called(failure: FailedCase, tool: str) -> bool:
 
 
 def _cases(half: str) -> Iterator[Case]:
-    """The questions of one half that one of the tools serves, alone; at most so many, by lot."""
+    """A pseudo-random sample of the questions of one half that exactly one of the tools answers."""
     lines = (accuracy.HERE / "questions.jsonl").read_text("utf-8").splitlines()
     questions = [json.loads(line) for line in lines]
     served = [each for each in questions if each["half"] == half and each.get("tools") != "other" and _wanted(each)]
@@ -98,13 +97,13 @@ def _cases(half: str) -> Iterator[Case]:
 
 
 def _wanted(question: Mapping[str, Any]) -> list[str]:
-    """The tools that would do, when the question needs one call and one of ours can make it."""
+    """The correct tools of a question with one expected call."""
     calls = [*question["calls"], *question.get("or", [])] if len(question["calls"]) == 1 else []
     return [each["tool"] for call in calls for each in accuracy.options(call) if each["tool"] in TOOLS]
 
 
 def _right_tool(wanted: list[str]) -> Callable[[Case, Any], bool]:
-    """Scores whether one of the right tools was called, and no other."""
+    """Score whether a correct tool was called, and no other."""
 
     def right_tool(_: Case, result: Any) -> bool:
         called = {used.call.name for used in result.tool_calls}
@@ -114,7 +113,7 @@ def _right_tool(wanted: list[str]) -> Callable[[Case, Any], bool]:
 
 
 def _silent(tool: Tool[..., Any], description: str) -> Tool[..., Any]:
-    """A tool that looks like another one, and does nothing."""
+    """A copy of a tool that does nothing."""
 
     def nothing(**_: Any) -> str:
         return "done"

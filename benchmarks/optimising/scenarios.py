@@ -1,8 +1,9 @@
-"""Both measurements of the search for better texts.
+"""Both benchmarks of prompt optimisation.
 
     python -m benchmarks --scenarios optimising
 
-The first takes seconds, the second an hour on a busy machine: it asks the offline model some hundred questions.
+The first takes seconds; the second takes an hour on a busy machine, because it asks the offline model some hundred
+questions.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Iterator
 from benchmarks.optimising import clerk, routing
 
 
-def tables(_wishes: argparse.Namespace) -> Iterator[str]:
-    """The tables."""
+def tables(_options: argparse.Namespace) -> Iterator[str]:
+    """Yield the tables."""
     yield from clerk.tables()
     yield ""
     yield from routing.tables()

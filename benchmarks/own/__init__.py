@@ -19,13 +19,13 @@ TABLES = {
     "overheads": "benchmarks.own.overheads",
     "soak": "benchmarks.own.soak",
 }
-"""Each table and its module, which is imported only when the table is wanted."""
+"""Each table with its module, which is imported when the table is selected."""
 
 USUAL = ("runs", "sessions", "sandbox", "tracing")
-"""Those that are measured unless others are named; the offline model takes minutes, the soak longer."""
+"""The tables that are measured by default; the offline model takes minutes, the soak test longer."""
 
 
-def tables(name: str, wishes: argparse.Namespace) -> Iterable[str]:
-    """The lines of the tables of one name."""
-    lines: Iterable[str] = import_module(TABLES[name]).tables(wishes)
+def tables(name: str, options: argparse.Namespace) -> Iterable[str]:
+    """The lines of the tables with one name."""
+    lines: Iterable[str] = import_module(TABLES[name]).tables(options)
     return lines

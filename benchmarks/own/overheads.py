@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -79,6 +80,7 @@ def overheads(server: Server, folder: Path, stack: ExitStack) -> list[Overhead]:
     stack.callback(llm.close)
     tool = Tool(lookup)
     runner = stack.enter_context(asyncio.Runner())
+    lines, console, spans = JSONLines(folder / "trace.jsonl"), Console(io.StringIO()), OpenTelemetry()
     store, numbers = store_at(folder / "sessions.db"), iter(range(1_000_000))
 
     def agent(**options: Any) -> Agent[Any]:
@@ -101,6 +103,10 @@ def overheads(server: Server, folder: Path, stack: ExitStack) -> list[Overhead]:
         with_own = LLM("openai", model=MODEL, api_key=KEY, base_url=server.url(SCRIPT))
         Agent("helper", [tool], INSTRUCTION, llm=with_own).run(PROMPT).raise_for_status()
 
+    def by_environment() -> None:
+        Agent("helper", [tool], INSTRUCTION).run(PROMPT).raise_for_status()
+
+    set_environment(stack, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.url(SCRIPT), AGENTKIT_MODEL=MODEL)
     blocking, waiting = bare_requests(server, stack, runner)
     return [
         Overhead("nothing else", plain),
@@ -110,15 +116,25 @@ def overheads(server: Server, folder: Path, stack: ExitStack) -> list[Overhead]:
         ),
         Overhead("a SQLite session, opened each time", opened, must="1.5"),
         Overhead("a recording", recorded, must="1.15"),
-        Overhead("JSON lines", lambda: plain(listeners=[JSONLines(folder / "trace.jsonl")]), must="1.15"),
-        Overhead("lines at the console", lambda: plain(listeners=[Console(io.StringIO())]), must="1.15"),
-        Overhead("OpenTelemetry without an SDK", lambda: plain(listeners=[OpenTelemetry()])),
-        Overhead("an LLM of its own", new_llm, must="1.2"),
+        Overhead("JSON lines", lambda: plain(listeners=[lines]), must="1.15"),
+        Overhead("lines at the console", lambda: plain(listeners=[console]), must="1.15"),
+        Overhead("OpenTelemetry without an SDK", lambda: plain(listeners=[spans])),
+        Overhead("an agent without `llm=`, by the environment", by_environment, must="1.2"),
+        Overhead("a new LLM, with a new connection", new_llm),
         Overhead("`arun` in a running event loop", lambda: runner.run(awaited()), must="1.2"),
         Overhead("`arun` in a new event loop", lambda: asyncio.run(awaited())),
         Overhead("no agentkit: two requests of `httpx2`", blocking, "no agentkit: two requests of `httpx2`"),
         Overhead("no agentkit: two awaited requests", waiting, "no agentkit: two requests of `httpx2`"),
     ]
+
+
+def set_environment(stack: ExitStack, **variables: str) -> None:
+    """Set the variables that choose the model, until the stack is closed."""
+    before = dict(os.environ)
+    stack.callback(lambda: (os.environ.clear(), os.environ.update(before)))
+    for name in [name for name in os.environ if name.startswith(("AGENTKIT_", "AZURE_", "ANTHROPIC_"))]:
+        del os.environ[name]
+    os.environ.update(variables)
 
 
 def bare_requests(

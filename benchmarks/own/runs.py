@@ -1,10 +1,9 @@
-"""What do a run and a recording cost, beside the model?
+"""Time of a run and of a recording, without the model.
 
-First a run without tools. Then what one iteration with a tool call takes in runs of 1, 50 and 200 of them, and by how
-much the iterations of long runs are dearer. Last what recording adds to an iteration, when the model is a script that
-answers at once, when it is a server on this machine that does, and when that takes 20 ms. What is compared takes
-turns, so that all share the noise; the least of the times is what the program itself takes, the median what it takes
-on this machine now.
+Measures a run without tools; one iteration with a tool call in runs of 1, 50 and 200 iterations; and the additional
+time of a recording per iteration, with a scripted model, with a local server that answers immediately, and with one
+that takes 20 ms. The variants alternate, so that noise affects all of them. The minimum shows the time of the program
+itself, the median its time on the machine under load.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ LIMITS = Limits(tool_calls=None, repeated_calls=None)
 
 
 def tables(_: argparse.Namespace) -> Iterator[str]:
-    """The tables."""
+    """Yield the tables."""
     yield from ["### Runs and recordings", "", *alone(), "", *iterations(), "", *recordings()]
 
 
 def alone() -> Iterator[str]:
-    """The table of what a run takes in which nothing happens."""
-    yield "| what | median | least |"
+    """Yield the table of a run without tools."""
+    yield "| operation | median | minimum |"
     yield "|---|---|---|"
     agent = Agent("x", [], llm=ScriptedLLM("hi", repeat=True))
     yield f"| a run without tools | {both(repeated(lambda: agent.run('go'), RUNS, agent.reset))} |"
 
 
 def iterations() -> Iterator[str]:
-    """The table of iterations with a tool call, by how many the run has."""
-    yield "| a run of | an iteration, median | least | ratio to the shortest run |"
+    """Yield the table of iterations with a tool call, by the length of the run."""
+    yield "| length of the run | an iteration, median | minimum | ratio to the shortest run |"
     yield "|---|---|---|---|"
     times: dict[int, list[float]] = {length: [] for length in LENGTHS}
     for _ in range(LONG_RUNS):
@@ -55,14 +54,14 @@ def iterations() -> Iterator[str]:
 
 
 def recordings() -> Iterator[str]:
-    """The table of what a recording adds."""
-    yield "| the model | an iteration, median | least | more with a recording, median | least | ratio of medians |"
+    """Yield the table of the additional time of a recording."""
+    yield "| model | an iteration, median | minimum | difference recorded, median | minimum | ratio of medians |"
     yield "|---|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as folder:
         models = (
             ("a script", seconds_scripted),
-            ("a server here", seconds_served),
-            ("a server here that takes 20 ms", partial(seconds_served, before_seconds=0.02)),
+            ("a local server", seconds_served),
+            ("a local server that takes 20 ms", partial(seconds_served, before_seconds=0.02)),
         )
         for name, seconds in models:
             without, recorded = [], []
@@ -75,13 +74,13 @@ def recordings() -> Iterator[str]:
 
 
 def seconds_scripted(path: Path | None) -> float:
-    """How long a run takes with a model that is a script."""
+    """The time of a run with a scripted model."""
     return seconds_of_run(scripted(RECORDED_ITERATIONS), path)
 
 
 def seconds_served(path: Path | None, before_seconds: float = 0.0) -> float:
-    """How long a run takes with a model that a server on this machine serves, after a while."""
-    replies = [slow(reply, before_seconds=before_seconds) for reply in said(RECORDED_ITERATIONS)]
+    """The time of a run with a model on a local server that answers after a delay."""
+    replies = [slow(reply, before_seconds=before_seconds) for reply in lines_of_run(RECORDED_ITERATIONS)]
     with FakeServer(*replies) as server, closing(client_of(server)) as llm:
         return seconds_of_run(llm, path)
 
@@ -92,7 +91,7 @@ def client_of(server: FakeServer) -> LLM:
 
 
 def seconds_of_run(llm: LLM, path: Path | None = None) -> float:
-    """How long a run takes in which the model wishes for a tool again and again; recorded where there is a path."""
+    """The time of a run in which the model calls a tool repeatedly; recorded if a path is given."""
 
     def double(number: int) -> int:
         return 2 * number
@@ -106,10 +105,10 @@ def seconds_of_run(llm: LLM, path: Path | None = None) -> float:
 
 
 def scripted(length: int) -> ScriptedLLM:
-    """A model that wishes for a tool so many times, and then answers."""
-    return ScriptedLLM(*said(length))
+    """A model that calls a tool `calls` times, and then answers."""
+    return ScriptedLLM(*lines_of_run(length))
 
 
-def said(length: int) -> list[Any]:
-    """What such a model says."""
+def lines_of_run(length: int) -> list[Any]:
+    """The lines of this model."""
     return [*(call("double", number=number) for number in range(length)), "Done."]

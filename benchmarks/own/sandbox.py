@@ -1,4 +1,4 @@
-"""What do the tools cost that run code and commands or fetch pages, over doing the same without them?"""
+"""Time of the tools that run code and commands or fetch pages, compared with the same work without the tools."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _COLD = """
 import time
 from agentkit import python_tool
 begin = time.perf_counter()
-told = python_tool(code="print(6 * 7)")
-print(time.perf_counter() - begin if told.get("output") == "42\\n" else told)
+result = python_tool(code="print(6 * 7)")
+print(time.perf_counter() - begin if result.get("output") == "42\\n" else result)
 """
 _COMMANDS = (
     "ls -la src",
@@ -39,38 +39,38 @@ _COMMANDS = (
 )
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The table; what is compared takes turns."""
-    rounds = 3 if wishes.quick else _ROUNDS
-    yield from ["### Code, commands and pages", "", "| what | median | least |", "|---|---|---|"]
+def tables(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the table; the variants alternate."""
+    rounds = 3 if options.quick else _ROUNDS
+    yield from ["### Code, commands and pages", "", "| operation | median | minimum |", "|---|---|---|"]
     yield from code(rounds)
     yield from commands(rounds)
     yield from pages(rounds)
 
 
 def code(rounds: int) -> Iterator[str]:
-    """Running Python: bare, in a process that never did, and in one that did before.
+    """Run Python: plain, in a cold process, and in a process with a prepared worker.
 
-    A worker is made ready while nobody asks; a call that comes at once after another has to wait for it.
+    A worker is prepared between calls; a call that follows immediately waits for it.
     """
-    yield f"| bare `python -I -S -c pass` | {both(repeated(lambda: ended('-I', '-S', '-c', 'pass'), rounds))} |"
+    yield f"| plain `python -I -S -c pass` | {both(repeated(lambda: ended('-I', '-S', '-c', 'pass'), rounds))} |"
     cold = [float(ended("-c", _COLD)) for _ in range(min(rounds, _COLD_ROUNDS))]
-    yield f"| `run_python`, the first of a process | {both(cold)} |"
+    yield f"| `run_python`, first call of a process | {both(cold)} |"
     right(python_tool(code="print(6 * 7)"), "42")
     run = partial(python_tool, code="print(6 * 7)")
-    yield f"| `run_python`, one right after the other | {both(repeated(run, rounds))} |"
+    yield f"| `run_python`, consecutive calls | {both(repeated(run, rounds))} |"
     apart = repeated(run, rounds, before=partial(time.sleep, _THINKING_SECONDS))
-    yield f"| `run_python`, as far apart as a quick model's calls | {both(apart)} |"
+    yield f"| `run_python`, calls with a pause for a fast model | {both(apart)} |"
 
 
 def commands(rounds: int) -> Iterator[str]:
-    """Running a command: bare, and judged and confined; and judging alone."""
+    """Run a command: plain, judged and sandboxed; and only judge it."""
     bash = "/bin/bash"
     with tempfile.TemporaryDirectory() as folder:
         shell = shell_tool_in(Workspace(folder))
         right(shell(command="echo 42"), "42")
         bare, ours = in_turns(lambda: ended("-c", "true", program=bash), lambda: shell(command="true"), rounds)
-        yield f"| bare `bash -c true` | {both(bare)} |"
+        yield f"| plain `bash -c true` | {both(bare)} |"
         yield f"| `run_shell` | {both(ours)} |"
         calls: list[Mapping[str, Any]] = [{"command": command} for command in _COMMANDS]
         times = sorted(time for call in calls for time in repeated(partial(shell.judge, call), 5 * rounds))
@@ -80,7 +80,7 @@ def commands(rounds: int) -> Iterator[str]:
 
 
 def pages(rounds: int) -> Iterator[str]:
-    """Fetching a page of 20 KB from this machine: bare, and judged and turned into Markdown."""
+    """Fetch a local page of 20 KB: plain, and judged and converted to Markdown."""
     import http.client
 
     with Server(with_tls=False) as server:
@@ -96,25 +96,25 @@ def pages(rounds: int) -> Iterator[str]:
             return read
 
         alone, ours = in_turns(bare, lambda: fetch(url=f"http://{place}/page"), rounds)
-        yield f"| a page over `http.client` | {both(alone)} |"
+        yield f"| a page with `http.client` | {both(alone)} |"
         yield f"| `fetch_url`, as Markdown | {both(ours)} |"
 
 
-def right(told: Mapping[str, Any], wanted: str) -> None:
-    """Raise RuntimeError when a tool did not do what is measured."""
-    if wanted not in str(told):
-        raise RuntimeError(f"The tool did not do its work: {str(told)[:500]}")
+def right(result: Mapping[str, Any], wanted: str) -> None:
+    """Raise RuntimeError if a tool did not return the expected result."""
+    if wanted not in str(result):
+        raise RuntimeError(f"The tool returned an unexpected result: {str(result)[:500]}")
 
 
 def in_turns(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[list[float], list[float]]:
-    """How long two things take, one after the other again and again."""
+    """The times of two functions that alternate."""
     pairs = [(repeated(one, 1)[0], repeated(other, 1)[0]) for _ in range(rounds)]
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 def ended(*arguments: str, program: str | Path = sys.executable) -> bytes:
-    """Run a program to its end, and give what it printed."""
+    """Run a program, and return its output."""
     process = Process([program, *arguments], cores()[1] | cores()[0])
-    said = process.read()
+    output = process.read()
     process.wait()
-    return said
+    return output

@@ -1,10 +1,9 @@
-"""What does it cost to keep a session?
+"""Time of session storage.
 
-Medians in microseconds. First what an agent's run takes for a message, without a store and with one; the model is a
-script and the tool does nothing, so that the difference is what keeping takes. Then what it takes to keep one
-milestone, to begin a run, to read what is new, and to read all; with sessions of 100 and of 10,000 messages. Last how
-long writers side by side take for one append: in threads that share a store, in threads with a store each, and in
-processes.
+All figures are medians in microseconds. The first table shows the time per message of an agent's run, without and with
+a store, with a scripted model and an empty tool. The second shows the time to store an event, to start a run, to
+read new events, and to read all, with sessions of 100 and of 10,000 messages. The third shows the time of an append
+with parallel writers: threads that share a store, threads with separate stores, and processes.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ ANSWER = ResponseReceived(
 )
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The tables; `postgres` is the URL of a database to measure, too, in which two sessions are left."""
+def tables(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the tables; `postgres` is the URL of a database to measure as well, which keeps two new sessions."""
     yield from ["### Sessions", ""]
     with tempfile.TemporaryDirectory() as folder:
         places: dict[str, Place] = {"memory": ":memory:", "SQLite": Path(folder) / "sessions.db"}
-        if wishes.postgres:
-            places["PostgreSQL"] = wishes.postgres
+        if options.postgres:
+            places["PostgreSQL"] = options.postgres
         yield from [*runs({"none": None, **places}), "", *costs(places), "", *contention(Path(folder) / "shared.db")]
 
 
 def runs(places: dict[str, Place]) -> Iterator[str]:
-    """The table of what an agent's run takes for a message. The runs take turns, so that all share the noise."""
-    yield "| store of an agent's session | a message | more than without | ratio |"
+    """Yield the table of the time per message of an agent's run. The variants alternate."""
+    yield "| store of an agent's session | time per message | difference | ratio |"
     yield "|---|---|---|---|"
     stores = {name: None if place is None else store_at(place) for name, place in places.items()}
     times: dict[tuple[str, int], list[float]] = {(name, count): [] for name in stores for count in (0, 1_000)}
@@ -64,17 +63,17 @@ def runs(places: dict[str, Place]) -> Iterator[str]:
 
 
 def talked(store: SessionStore | None, count: int) -> Session:
-    """A new session that has so many messages, and has read them."""
+    """A new session with `size` messages, which were read."""
     session = Session(f"{count} messages, {time.time_ns()}", store)
     for _ in range(count // 100):
-        said = [(UserMessage(f"What is {number}?"), AssistantMessage(f"It is {number}.")) for number in range(50)]
-        session.append([message for pair in said for message in pair])
+        turns = [(UserMessage(f"What is {number}?"), AssistantMessage(f"It is {number}.")) for number in range(50)]
+        session.append([message for pair in turns for message in pair])
     _ = session.messages
     return session
 
 
 def run_seconds(session: Session) -> float:
-    """How long a run takes in which the model wishes for a tool again and again."""
+    """The time of a run in which the model calls a tool repeatedly."""
 
     def double(number: int) -> int:
         return 2 * number
@@ -86,8 +85,8 @@ def run_seconds(session: Session) -> float:
 
 
 def costs(places: dict[str, Place]) -> Iterator[str]:
-    """The table of what one caller waits for."""
-    yield "| store, messages | keep a milestone | begin a run | read what is new | open and read all |"
+    """Yield the table of single operations."""
+    yield "| store, messages | store an event | start a run | read new events | open and read all |"
     yield "|---|---|---|---|---|"
     for name, place in places.items():
         for count in (100, 10_000):
@@ -104,7 +103,7 @@ def read_all(name: str, store: SessionStore) -> tuple[Message, ...]:
 
 
 def keeping(session: Session) -> str:
-    """To keep what the model has answered."""
+    """Store a response of the model."""
     run = session.begin()
     run.keep(RunStarted("helper", "How much?"))
     figure = median(lambda: run.keep(ANSWER), ROUNDS)
@@ -114,12 +113,12 @@ def keeping(session: Session) -> str:
 
 
 def beginning(session: Session) -> str:
-    """To begin a run, and to close it with nothing done."""
+    """Start a run, and close it without work."""
     return median(lambda: session.begin().close(), ROUNDS)
 
 
 def reading(session: Session) -> str:
-    """To read what was appended since, which is one message each time."""
+    """Read the events appended since the last time, one message each."""
     runs = iter([SessionEntry(f"run-{number}", 1.0, RunEnded("done")) for number in range(ROUNDS)])
     times = []
     for entry in runs:
@@ -130,7 +129,7 @@ def reading(session: Session) -> str:
 
 
 def contention(path: Path) -> Iterator[str]:
-    """The table of writers side by side on one file."""
+    """Yield the table of parallel writers to one file."""
     yield f"| {WRITERS} writers on one file | an append |"
     yield "|---|---|"
     shared = store_at(path)
@@ -141,9 +140,9 @@ def contention(path: Path) -> Iterator[str]:
         yield f"| threads, one store | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
         begin = time.perf_counter()
         list(pool.map(append_often, [path] * WRITERS))
-        yield f"| threads, a store each | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+        yield f"| threads, separate stores | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
     with ProcessPoolExecutor(WRITERS, get_context("spawn")) as processes:
-        list(processes.map(append_often, [path] * WRITERS))  # the processes are there from here on
+        list(processes.map(append_often, [path] * WRITERS))  # the processes have started
         begin = time.perf_counter()
         list(processes.map(append_often, [path] * WRITERS))
         yield f"| processes | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
@@ -151,7 +150,7 @@ def contention(path: Path) -> Iterator[str]:
 
 
 def append_often(path: Path) -> float:
-    """Append many times with a store of its own; how long it took."""
+    """Append many times with a separate store; returns the time."""
     store = store_at(path)
     begin = time.perf_counter()
     append_to(store, 0)

@@ -1,4 +1,4 @@
-"""Does memory grow with the number of runs? An hour's worth of them, two a second, as fast as they go."""
+"""Soak test: memory of a process after many runs, as many as two a second for an hour, without pauses."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _MIX = (
     ({"does": "aask", "options": {"tools": "lookup", "together": 20}, "times": 10}, "turns-2", 20),
     ({"does": "stream", "times": 100}, "words-100", 1),
 )
-"""What a worker does again and again: the task, the script, and how many runs it is each time."""
+"""The repeated work of a worker: the task, the script, and the runs per repetition."""
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The table of what the process has after so many runs: blocking, 20 at the same time, and streamed."""
+def tables(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the table of memory after a number of runs: sync, 20 in parallel, and streamed."""
     yield from ["### The soak", "", "| runs | memory | open files | threads |", "|---|---|---|---|"]
     agentkit = next(library for library in LIBRARIES if library.kind == "own")
     a_sample = sum(int(str(task["times"])) * runs for task, _, runs in _MIX)
-    samples = 1 if wishes.quick else _RUNS_OF_AN_HOUR // a_sample
+    samples = 1 if options.quick else _RUNS_OF_AN_HOUR // a_sample
     kept: list[int] = []
     with Server() as server:
         worker = Worker(Path(sys.executable), agentkit.adapter, cores()[1], server.variables)
         for number in range(samples):
             for task, script, _ in _MIX:
-                told = worker.do({**task, "url": server.url(script)})
-                if "error" in told:
-                    yield f"| failed: {told['error']} | | | |"
+                result = worker.do({**task, "url": server.url(script)})
+                if "error" in result:
+                    yield f"| failed: {result['error']} | | | |"
                     return
-            kept.append(told["resident"])
+            kept.append(result["resident"])
             if number in {0, samples - 1} or number % 4 == 3:
                 runs = (number + 1) * a_sample
-                yield f"| {runs:,} | {kept[-1] / 1e6:.1f} MB | {told['descriptors']} | {told['threads']} |"
+                yield f"| {runs:,} | {kept[-1] / 1e6:.1f} MB | {result['descriptors']} | {result['threads']} |"
         worker.close()
     if samples > 1:
         yield ""

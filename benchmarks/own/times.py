@@ -1,4 +1,4 @@
-"""How long does something take? Shared by the tables of what only agentkit does."""
+"""Timing functions for the benchmarks of agentkit's own features."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 
 
 def measured(work: Callable[[], object]) -> float:
-    """How many seconds something takes."""
+    """The time of a call, in seconds."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
 def repeated(work: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> list[float]:
-    """How long something takes each time; what is done `before` does not count."""
+    """The times of repeated calls, without the time of `before`."""
     times = []
     for _ in range(rounds):
         before()
@@ -24,12 +24,12 @@ def repeated(work: Callable[[], object], rounds: int, before: Callable[[], objec
 
 
 def median(work: Callable[[], object], rounds: int) -> str:
-    """The median of several times, as text."""
+    """The median of times, as text."""
     return microseconds(statistics.median(repeated(work, rounds)))
 
 
 def both(times: Sequence[float]) -> str:
-    """The median and the least of times, as two cells."""
+    """The median and the minimum of times, as two cells."""
     return f"{microseconds(statistics.median(times))} | {microseconds(min(times))}"
 
 

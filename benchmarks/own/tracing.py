@@ -1,10 +1,9 @@
-"""What does it cost to be told what runs do?
+"""Additional time of listeners and tracing per iteration.
 
-What tracing adds to an iteration with one tool call, when the model is a script that answers at once and when it is a
-server on this machine that does. The kinds of tracing take turns with a run that nobody listens to, so that all share
-the noise; what counts is the processor's time of the whole process, with the thread that exports. The SDK of
-OpenTelemetry collects spans for an exporter that throws them away; without it the API alone is there, as in a program
-that has listeners and no collector.
+An iteration has one tool call; the model is scripted, or on a local server that answers immediately. The listeners
+alternate with a run without listeners, so that noise affects all of them. The CPU time of the whole process is
+measured, including the exporting thread. OpenTelemetry is measured with its SDK and an exporter that discards the
+spans, and with the API alone, as in a program without a collector.
 """
 
 from __future__ import annotations
@@ -29,37 +28,37 @@ Kinds = Mapping[str, Callable[[], list[Any]]]
 
 
 def tables(_: argparse.Namespace) -> Iterator[str]:
-    """The table of what tracing adds."""
+    """Yield the table of additional times."""
     yield from ["### Tracing", ""]
     with tempfile.TemporaryDirectory() as folder:
         kinds = kinds_in(Path(folder))
-        for name, seconds in (("a script", seconds_scripted), ("a server here", seconds_served)):
+        for name, seconds in (("a script", seconds_scripted), ("a local server", seconds_served)):
             yield f"The model is {name}:"
             yield ""
-            yield "| who listens | an iteration, median | least | more than nobody, least | ratio of the least |"
+            yield "| listener | an iteration, median | minimum | difference to none, minimum | ratio of minimums |"
             yield "|---|---|---|---|---|"
             yield from rows(kinds, seconds)
             yield ""
 
 
 def rows(kinds: Kinds, seconds: Callable[[list[Any]], float]) -> Iterator[str]:
-    """A row for each kind of tracing, all of which take turns."""
+    """The rows of all listeners, which alternate."""
     times: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(RUNS):
         for kind, taken in times.items():
             taken.append(seconds(kinds[kind]()) / ITERATIONS)
-    least = min(times["nobody"])
+    least = min(times["none"])
     for kind, taken in times.items():
-        more = "" if kind == "nobody" else microseconds(min(taken) - least)
+        more = "" if kind == "none" else microseconds(min(taken) - least)
         yield f"| {kind} | {both(taken)} | {more} | {min(taken) / least:.2f} |"
 
 
 def kinds_in(folder: Path) -> Kinds:
-    """Who may listen: what makes the listeners of one agent."""
+    """The measured listeners: factories for the listeners of one agent."""
     kinds = {
-        "nobody": list,
-        "a function that does nothing": lambda: [_ignore],
-        "lines for a person": lambda: [Console((folder / "lines").open("a", encoding="utf-8"))],
+        "none": list,
+        "an empty function": lambda: [_ignore],
+        "console": lambda: [Console((folder / "lines").open("a", encoding="utf-8"))],
         "JSON lines": lambda: [JSONLines(folder / "trace.jsonl")],
         "JSON lines with content": lambda: [JSONLines(folder / "trace.jsonl", content=True)],
         "OpenTelemetry without an SDK": lambda: [OpenTelemetry()],
@@ -79,7 +78,7 @@ def _ignore(_event: object) -> None:
 
 
 def _providers() -> dict[str, Any]:
-    """An SDK that collects spans in a thread of its own and throws them away, and that adds up metrics."""
+    """An SDK that exports spans in a thread to an exporter that discards them, and that aggregates metrics."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace import TracerProvider
@@ -95,12 +94,12 @@ def _providers() -> dict[str, Any]:
 
 
 def seconds_scripted(listeners: list[Any]) -> float:
-    """How long a run takes with a model that is a script."""
+    """The time of a run with a scripted model."""
     return seconds_of_run(ScriptedLLM(*_said()), listeners)
 
 
 def seconds_served(listeners: list[Any]) -> float:
-    """How long a run takes with a model that a server on this machine serves."""
+    """The time of a run with a model on a local server."""
     with FakeServer(*_said()) as server:
         llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
         with closing(llm):
@@ -108,7 +107,7 @@ def seconds_served(listeners: list[Any]) -> float:
 
 
 def seconds_of_run(llm: LLM, listeners: list[Any]) -> float:
-    """How long a run takes in which the model wishes for a tool again and again."""
+    """The time of a run in which the model calls a tool repeatedly."""
 
     def double(number: int) -> int:
         return 2 * number

@@ -1,1 +1,1 @@
-"""What answers the requests? A deterministic server, in a process of its own, that costs next to nothing."""
+"""The deterministic HTTP server of the benchmarks, which runs in a separate process and needs little CPU time."""

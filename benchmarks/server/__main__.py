@@ -1,4 +1,4 @@
-"""How is the server started? `python -m benchmarks.server [CERTIFICATE]` prints its ports and ends with its input."""
+"""Command of the server: `python -m benchmarks.server [CERTIFICATE]` prints its ports and ends with its input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.server.connection import Connection, Tally
 
 
 async def serve(certificate: str | None) -> None:
-    """Serve plain HTTP, and TLS where there is a certificate (with its key in the same file), until stdin ends."""
+    """Serve HTTP, and TLS if a certificate (with its key in the same file) is given, until stdin ends."""
     loop, connection = asyncio.get_running_loop(), partial(Connection, Tally())
     listeners = {"http": await loop.create_server(connection, "127.0.0.1", 0, backlog=1_024)}
     if certificate:

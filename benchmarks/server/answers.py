@@ -1,4 +1,4 @@
-"""What are the bytes of an answer? Chat Completions and Responses, whole or streamed, with headers of real size."""
+"""The bytes of answers: Chat Completions and Responses, whole or streamed, with headers of realistic size."""
 
 from __future__ import annotations
 
@@ -59,40 +59,40 @@ _RESPONSES_USAGE = {
 }
 
 
-class Wish(NamedTuple):
-    """How a request wants its answer."""
+class ResponseFormat(NamedTuple):
+    """The requested format of an answer."""
 
     is_responses: bool
     is_streamed: bool
-    wants_usage: bool
+    includes_usage: bool
 
 
 @cache
-def answer(script: Script, turn: int, wish: Wish) -> bytes:
-    """Head and body of the answer after so many turns; made once, and then only sent."""
-    if not wish.is_streamed:
-        make = _response if wish.is_responses else _completion
+def answer(script: Script, turn: int, format_: ResponseFormat) -> bytes:
+    """Head and body of the answer after a number of turns; cached."""
+    if not format_.is_streamed:
+        make = _response if format_.is_responses else _completion
         return whole(json.dumps(make(script, turn), indent=2).encode())
-    frames = _response_frames(script, turn) if wish.is_responses else _completion_frames(script, turn, wish)
+    frames = _response_frames(script, turn) if format_.is_responses else _completion_frames(script, turn, format_)
     head = _head("200 OK", "Transfer-Encoding: chunked\r\nContent-Type: text/event-stream; charset=utf-8\r\n")
     return head + b"".join(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in frames) + b"0\r\n\r\n"
 
 
 def whole(body: bytes, status: str = "200 OK") -> bytes:
-    """Head and body of an answer that is JSON."""
+    """Head and body of a JSON answer."""
     return _head(status, f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n") + body
 
 
 @cache
 def page() -> bytes:
-    """Head and body of a page of 20 KB, for those that fetch pages."""
+    """Head and body of a page of 20 KB."""
     paragraphs = "".join(f"<p>Paragraph {number} says <a href='/{number}'>this</a>.</p>\n" for number in range(400))
     body = f"<!doctype html><html><head><title>A page</title></head><body>{paragraphs}</body></html>".encode()
     return _head("200 OK", f"Content-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n") + body
 
 
 def failure(text: str, status: str = "400 Bad Request") -> bytes:
-    """Head and body of a refusal, in the shape in which OpenAI refuses."""
+    """Head and body of an error in OpenAI's format."""
     error = {"message": text, "type": "invalid_request_error", "param": None, "code": None}
     return whole(json.dumps({"error": error}).encode(), status)
 
@@ -132,9 +132,9 @@ def _completion(script: Script, turn: int) -> dict[str, Any]:
     }
 
 
-def _completion_frames(script: Script, turn: int, wish: Wish) -> Iterator[bytes]:
+def _completion_frames(script: Script, turn: int, format_: ResponseFormat) -> Iterator[bytes]:
     shared = _chat_envelope("chat.completion.chunk", turn)
-    usage = {"usage": None} if wish.wants_usage else {}
+    usage = {"usage": None} if format_.includes_usage else {}
 
     def frame(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -149,7 +149,7 @@ def _completion_frames(script: Script, turn: int, wish: Wish) -> Iterator[bytes]
     if not calls:
         yield from (frame({"content": piece}) for piece in _pieces(script))
     yield frame({}, "tool_calls" if calls else "stop")
-    if wish.wants_usage:
+    if format_.includes_usage:
         yield _frame({**shared, "choices": [], "usage": _CHAT_USAGE})
     yield b"data: [DONE]\n\n"
 
@@ -220,7 +220,7 @@ def _items(script: Script, turn: int) -> list[dict[str, Any]]:
 
 
 def _response_frames(script: Script, turn: int) -> Iterator[bytes]:
-    """The events of a streamed response, numbered."""
+    """The numbered events of a streamed response."""
     for number, (kind, rest) in enumerate(_response_events(script, turn)):
         yield f"event: {kind}\n".encode() + _frame({"type": kind, "sequence_number": number, **rest})
 

@@ -1,4 +1,4 @@
-"""How does one connection of the server read and write? HTTP/1.1 with keep-alive, as little of it as clients need."""
+"""A connection of the server: the subset of HTTP/1.1 with keep-alive that the clients need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 
-from benchmarks.server.answers import Wish, answer, failure, page, whole
+from benchmarks.server.answers import ResponseFormat, answer, failure, page, whole
 from benchmarks.server.script import Script, WrongResultError, script_in, turn_of
 
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:\s*(\d+)")
@@ -17,7 +17,7 @@ _WANTS_USAGE = re.compile(rb'"include_usage":\s*true')
 
 
 class Tally:
-    """What the server has seen since it was last asked: proof that a client really did the work."""
+    """Counts of the server since the last tally: evidence that a client really did the work."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -26,18 +26,18 @@ class Tally:
         self._prompt: list[str] = []
 
     def count(self, what: str) -> None:
-        """One more of something."""
+        """Increment a count."""
         self._counts[what] += 1
 
     def weigh(self, body: bytes) -> None:
-        """Remember the longest conversation that was sent."""
+        """Record the number of messages if it is the largest."""
         self._most_messages = max(self._most_messages, body.count(b'"role"'))
 
     def compare(self, body: bytes, *, is_first: bool) -> None:
-        """Add up the bytes of tools and messages; count a request that does not begin with all of the one before.
+        """Add the bytes of tools and messages; count a request that does not start with the whole previous one.
 
-        A provider charges less for what it has read before, as far as a prompt begins with the same bytes: the tools,
-        then the messages.
+        Providers charge less for the part of a prompt that has the same prefix as an earlier one: the tools, then the
+        messages.
         """
         data = json.loads(body)
         messages = data.get("messages") or data.get("input") or []
@@ -48,18 +48,18 @@ class Tally:
             self._counts["rewritten"] += 1
 
     def refuse(self, why: str) -> None:
-        """Remember why a request was refused."""
+        """Record the reason of a refused request."""
         self._refusals.append(why)
 
-    def told(self) -> bytes:
-        """Everything as JSON; the counting begins anew."""
-        told = {**self._counts, "most_messages": self._most_messages, "refusals": self._refusals[:5]}
+    def dump(self) -> bytes:
+        """Return all counts as JSON, and reset them."""
+        counts = {**self._counts, "most_messages": self._most_messages, "refusals": self._refusals[:5]}
         self._counts, self._refusals, self._most_messages = Counter(), [], 0
-        return json.dumps(told).encode()
+        return json.dumps(counts).encode()
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests and writes answers; several requests of one client may be under way on several of these."""
+    """Reads requests and writes answers. A client can use several connections in parallel."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -69,13 +69,13 @@ class Connection(asyncio.Protocol):
         self._request_ends = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
+        """A client has connected."""
         if isinstance(transport, asyncio.Transport):
             self._transport = transport
         self._tally.count("connections")
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes came; answer each request that is whole."""
+        """Receive bytes, and answer each complete request."""
         self._buffer += data
         while self._is_whole():
             head = bytes(self._buffer[: self._head_ends])
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
     def _serve(self, head: bytes, body: bytes) -> None:
         path = head.split(b" ", 2)[1].decode()
         if path == "/tally":
-            self._write(whole(self._tally.told()))
+            self._write(whole(self._tally.dump()))
             return
         if path == "/page":
             self._write(page())
@@ -115,26 +115,26 @@ class Connection(asyncio.Protocol):
         self._tally.weigh(body)
         if script.weigh:
             self._tally.compare(body, is_first=turn == 0)
-        self._say(script, answer(script, turn, _wish(path, body)))
+        self._respond(script, answer(script, turn, _response_format(path, body)))
 
-    def _say(self, script: Script, said: bytes) -> None:
+    def _respond(self, script: Script, response: bytes) -> None:
         if script.delay:
-            asyncio.get_running_loop().call_later(script.delay / 1_000, self._write, said)
+            asyncio.get_running_loop().call_later(script.delay / 1_000, self._write, response)
         else:
-            self._write(said)
+            self._write(response)
 
-    def _write(self, said: bytes) -> None:
+    def _write(self, response: bytes) -> None:
         if self._transport is not None:
             with suppress(OSError):
-                self._transport.write(said)
+                self._transport.write(response)
 
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _wish(path: str, body: bytes) -> Wish:
-    return Wish(
+def _response_format(path: str, body: bytes) -> ResponseFormat:
+    return ResponseFormat(
         path.partition("?")[0].endswith("/responses"),
         _STREAMED.search(body) is not None,
         _WANTS_USAGE.search(body) is not None,

@@ -1,4 +1,4 @@
-"""What does the server answer to which request? Decided from the path and from the tool results sent back."""
+"""Scripts: the answer of the server is derived from the path and from the tool results in the request."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _PART = re.compile(r"([a-z_]+)-(\w+)")
 
 @dataclass(frozen=True)
 class Script:
-    """A conversation: so many turns that each wish for so many calls of a tool, then a text of so many words.
+    """A conversation: `turns` responses with `width` calls of a tool each, then a text of `words` words.
 
-    It stands in the path, as in `/turns-9.width-1.tool-lookup/v1/chat/completions`, so that the server keeps no state
-    of any conversation. Call number n has the argument `number=n`, and its result must hold the text `result-n`, with
-    four digits. Where `final` is set, the last answer is a call of the tool of that name.
+    The script is part of the path, as in `/turns-9.width-1.tool-lookup/v1/chat/completions`, so that the server has no
+    state per conversation. Call number n has the argument `number=n`, and its result must contain the text `result-n`,
+    with four digits. If `final` is set, the last answer is a call of that tool.
     """
 
     turns: int = 0
@@ -27,16 +27,16 @@ class Script:
     delay: int = 0
     final: str = ""
     weigh: int = 0
-    """1 to add up the bytes of the prompts, and to compare each prompt with the one before."""
+    """1 to add up the bytes of the prompts, and to compare each prompt with the previous one."""
 
 
 class WrongResultError(ValueError):
-    """A request that does not bring the results of the calls that the server had wished for."""
+    """A request lacks the results of the calls of the previous response."""
 
 
 @cache
 def script_in(path: str) -> Script:
-    """The script that a path begins with. Raises ValueError when it has none."""
+    """Parse the script at the start of a path. Raises ValueError if it has none."""
     kinds: dict[str, type[int] | type[str]] = {
         field.name: int if isinstance(field.default, int) else str for field in fields(Script)
     }
@@ -49,7 +49,7 @@ def script_in(path: str) -> Script:
 
 
 def turn_of(script: Script, body: bytes) -> int:
-    """How many turns were made before this request. Raises WrongResultError when a result is missing."""
+    """The number of turns before this request. Raises WrongResultError if a result is missing."""
     if not script.turns:
         return 0
     found = body.rfind(_LAST_RESULT)
@@ -59,12 +59,12 @@ def turn_of(script: Script, body: bytes) -> int:
     turn = int(body[begin : begin + 4]) // script.width
     missing = [text for text in results_of(script, turn) if text not in body]
     if missing or turn >= script.turns:
-        raise WrongResultError(f"Turn {turn}: there are no results {missing[:3]}")
+        raise WrongResultError(f"Turn {turn} lacks the results {missing[:3]}")
     return turn + 1
 
 
 @cache
 def results_of(script: Script, turn: int) -> tuple[bytes, ...]:
-    """What the results of the calls of one turn must hold."""
+    """The texts that the results of one turn must contain."""
     first = turn * script.width
     return tuple(b"result-%04d" % number for number in range(first, first + script.width))

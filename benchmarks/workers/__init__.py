@@ -1,1 +1,1 @@
-"""What does a library do when it is measured? A process of its own, one adapter a library; standard library else."""
+"""Worker processes of the benchmarks, with one adapter per library. The harness uses only the standard library."""

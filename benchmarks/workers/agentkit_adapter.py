@@ -1,4 +1,4 @@
-"""How does agentkit do it? As its own documentation shows."""
+"""Adapter of agentkit, written as in its documentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMITS = Limits(tool_calls=None, repeated_calls=None)
 
 
 def agent_at(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Agent[str]:
-    """An agent whose model the server plays."""
+    """An agent with a model on the server."""
     llm = llm or LLM("openai", model=MODEL, api_key=KEY, base_url=url)
     return Agent("measured", list(functions), INSTRUCTION, MOST_TURNS, llm=llm, limits=LIMITS)
 
@@ -30,7 +30,7 @@ def ask(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Call
 
 
 def aask(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Callable[[], Awaitable[str]]:
-    """One run, awaiting; runs at the same time have an agent each, and share the LLM and the tools."""
+    """One async run. Parallel runs have separate agents, and share the LLM and the tools."""
     llm = llm or LLM("openai", model=MODEL, api_key=KEY, base_url=url)
     tools = [Tool(function) for function in functions]
 
@@ -43,7 +43,7 @@ def aask(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Cal
 
 
 def recall(url: str, history: list[Message], llm: LLM | None = None) -> Callable[[], str]:
-    """One question more in a long conversation, which grows by it."""
+    """One more question in a long conversation."""
     from agentkit.messages import AssistantMessage, UserMessage
 
     agent = agent_at(url, (), llm)
@@ -53,7 +53,7 @@ def recall(url: str, history: list[Message], llm: LLM | None = None) -> Callable
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One run over Responses."""
+    """One run with the Responses protocol."""
     llm = LLM("openai", model=MODEL, api_key=KEY, base_url=url, protocol="responses")
     agent = Agent("measured", (), INSTRUCTION, MOST_TURNS, llm=llm)
 
@@ -65,7 +65,7 @@ def respond(url: str) -> Callable[[], str]:
 
 
 def stream(url: str, llm: LLM | None = None) -> Callable[[], int]:
-    """One run whose deltas are counted."""
+    """One streamed run; returns the number of deltas."""
     from agentkit.events import TextDelta
 
     agent = agent_at(url, (), llm)
@@ -83,13 +83,13 @@ def schema(function: Function) -> Any:
 
 
 def schema_again(function: Function) -> Callable[[], Any]:
-    """The schema of a tool, for a request."""
+    """The schema of an existing tool, for a request."""
     tool = Tool(function)
     return lambda: tool.parameters
 
 
 def maker(_: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     from agentkit import Toolset
 
     tools = Toolset([Tool(function) for function in functions])
@@ -97,7 +97,7 @@ def maker(_: str, functions: Sequence[Function]) -> Callable[[], Any]:
 
 
 def direct() -> Callable[[], Any]:
-    """A shipped tool, judged."""
+    """A built-in tool, which is judged."""
     from agentkit import string_length_tool
 
     return lambda: string_length_tool(text="How long is this?")

@@ -1,4 +1,4 @@
-"""Which tasks can a worker be asked for? Each is put together from the few things that an adapter can do."""
+"""The tasks of a worker, composed from the functions of an adapter."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Task = dict[str, Any]
 
 
 class MissingError(Exception):
-    """The adapter says that its library cannot do this."""
+    """The library does not support a task."""
 
 
 def serve(name: str) -> None:
-    """Answer lines until there are no more. What the library prints goes nowhere, so that it cannot disturb."""
+    """Answer lines until the input ends. The output of the library is discarded."""
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -36,24 +36,24 @@ def serve(name: str) -> None:
         bench = Bench(name, runner)
         for line in sys.stdin:
             answer_line(bench, json.loads(line), lines)
-        os._exit(0)  # what the library still has running is of no interest, and some never end
+        os._exit(0)  # exit without waiting for the library's threads, some of which never end
 
 
 def answer_line(bench: Bench, task: Task, lines: TextIO) -> None:
-    """Do one task and tell what came of it; a failure is an answer, too."""
+    """Run one task and return its result; a failure is also returned."""
     try:
-        told = bench.do(task)
+        result = bench.do(task)
     except MissingError as error:
-        told = {"missing": str(error)}
-    except BaseException as error:  # whatever the library raises is told, and the next task may still go well
+        result = {"missing": str(error)}
+    except BaseException as error:  # any exception of the library is returned, and the next task can still succeed
         if isinstance(error, KeyboardInterrupt):
             raise
-        told = {"error": f"{type(error).__name__}: {error}"[:500]}
-    lines.write(json.dumps(told, default=str) + "\n")
+        result = {"error": f"{type(error).__name__}: {error}"[:500]}
+    lines.write(json.dumps(result, default=str) + "\n")
 
 
 class Bench:
-    """One library, and the work that was made ready for it."""
+    """One library, with its prepared work."""
 
     def __init__(self, name: str, runner: asyncio.Runner) -> None:
         self._name, self._runner = name, runner
@@ -68,7 +68,7 @@ class Bench:
         return self._adapter
 
     def do(self, task: Task) -> dict[str, Any]:
-        """Run what the task names so many times; `inner` runs between two looks at the clock count as one."""
+        """Run a task several times; each measurement covers `inner` runs."""
         key = json.dumps([task["does"], task.get("url"), task.get("options")], sort_keys=True)
         if key not in self._ready:
             self._ready[key] = self._make(task["does"], task.get("url", ""), task.get("options") or {})
@@ -94,27 +94,27 @@ class Bench:
         return {"wall": wall, "cpu": cpu, "values": values, "peak": peak, **state}
 
     def ability(self, name: str) -> Callable[..., Any]:
-        """What the adapter can do. Raises MissingError with its reason when it cannot."""
+        """A function of the adapter. Raises MissingError with the reason if the library does not support it."""
         found = getattr(self.adapter, name, None)
         if found is None:
             reasons = getattr(self.adapter, "MISSING", {})
-            raise MissingError(reasons.get(name, "the library has no such thing"))
+            raise MissingError(reasons.get(name, "the library does not support it"))
         return found
 
     def ask(self, url: str, tools: str = "", history: int = 0) -> Work:
-        """Ask one question, with tools of these names or with so many messages said before."""
+        """Ask one question, with the named tools or with a number of earlier messages."""
         if history:
             return self.ability("recall")(url, workload.conversation(history))
         return self._with_tools("ask", url, tools)
 
     def _with_tools(self, name: str, url: str, tools: str) -> Callable[..., Any]:
-        """An adapter may say of a tool that it cannot do it justice."""
+        """An adapter can declare that its library does not support a tool."""
         if tools in (reasons := getattr(self.adapter, "MISSING", {})):
             raise MissingError(reasons[tools])
         return self.ability(name)(url, tuple(map(tool_named, tools.split())))
 
     def respond(self, url: str) -> Work:
-        """Ask one question over the Responses protocol."""
+        """Ask one question with the Responses protocol."""
         return self.ability("respond")(url)
 
     def stream(self, url: str) -> Work:
@@ -122,7 +122,7 @@ class Bench:
         return self.ability("stream")(url)
 
     def aask(self, url: str, tools: str = "", together: int = 1) -> Work:
-        """Ask so many questions at the same time in one event loop."""
+        """Ask several questions in parallel in one event loop."""
         ask = self._with_tools("aask", url, tools)
 
         async def all_of_them() -> int:
@@ -131,7 +131,7 @@ class Bench:
         return lambda: self._runner.run(all_of_them())
 
     def stall(self, url: str, other_url: str) -> Work:
-        """The longest time, in ms, for which a heart beside it did not beat while a tool gave 1 MB to a model."""
+        """The longest pause of the event loop, in ms, while a tool returns 1 MB to a model."""
         large = self.ability("aask")(url, (workload.dump,))
         small = self.ability("aask")(other_url, (workload.lookup,))
 
@@ -144,28 +144,28 @@ class Bench:
         return lambda: self._runner.run(together())
 
     def schema(self, _: str) -> Work:
-        """Make the schema of a function that was never seen."""
+        """Create the schema of a new function."""
         describe = self.ability("schema")
-        told = str(describe(workload.realistic()))
-        if missing := [name for name in workload.PARAMETERS if name not in told]:
+        result = str(describe(workload.realistic()))
+        if missing := [name for name in workload.PARAMETERS if name not in result]:
             raise ValueError(f"The schema lacks {', '.join(missing)}")
         return lambda: describe(workload.realistic())
 
     def schema_again(self, _: str) -> Work:
-        """Give a tool's schema once more."""
+        """Return the schema of an existing tool."""
         again = self.ability("schema_again")(workload.realistic())
         again()
         return again
 
     def make(self, url: str) -> Work:
-        """Make an agent of ten tools that are ready."""
+        """Create an agent with ten existing tools."""
         make: Work = self.ability("maker")(url, workload.ten_functions())
         return make
 
     def memory(self, url: str, count: int) -> Work:
-        """How many bytes an agent keeps: the process's memory with so many of them, less that without.
+        """The bytes of memory per agent: the memory of the process with many agents, minus that without.
 
-        Libraries that need milliseconds for an agent make fewer, as many as they can in 20 seconds.
+        For libraries that need milliseconds per agent, the number of agents is limited by 20 seconds.
         """
         make = self.make(url)
 
@@ -184,8 +184,8 @@ class Bench:
     def direct(self, _: str) -> Work:
         """Call a tool directly."""
         call: Work = self.ability("direct")()
-        if "17" not in (told := str(call())):
-            raise ValueError(f"The tool told nothing of 17 characters but {told}")
+        if "17" not in (result := str(call())):
+            raise ValueError(f"The tool did not return 17 characters but {result}")
         return call
 
 
@@ -202,7 +202,7 @@ def tool_named(name: str) -> workload.Function:
 
 
 async def longest_pause() -> float:
-    """Beat every millisecond until cancelled; the longest pause between two beats, in milliseconds."""
+    """Measure the event loop every millisecond until cancelled; returns the longest pause, in milliseconds."""
     longest, last = 0.0, time.perf_counter()
     try:
         while True:
@@ -214,17 +214,17 @@ async def longest_pause() -> float:
 
 
 def resident() -> int:
-    """How many bytes of memory this process has now."""
+    """The resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
 
 
 def descriptors() -> int:
-    """How many files and sockets this process has open."""
+    """The number of open files and sockets of this process."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def profile(work: Work, times: int) -> list[tuple[str, float]]:
-    """Which packages the time goes to: the share of each, as its own functions take it; dearest first."""
+    """The share of the time of each package, by the own time of its functions; largest first."""
     import cProfile
     import pstats
 
@@ -242,7 +242,7 @@ def profile(work: Work, times: int) -> list[tuple[str, float]]:
 
 @contextmanager
 def profiled(profiler: Any) -> Iterator[Any]:
-    """Profile what is done meanwhile."""
+    """Profile the code of a block."""
     profiler.enable()
     try:
         yield profiler

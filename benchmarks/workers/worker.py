@@ -1,8 +1,8 @@
-"""How does a measured process talk to the harness? `python worker.py ADAPTER`: JSON lines in, JSON lines out.
+"""Worker process: `python worker.py ADAPTER` reads tasks and writes results as JSON lines.
 
-A line asks for a task and is answered with the nanoseconds that each run took, of the clock and of the processor; with
-the values that the runs gave; and with what the process has used of memory. `python worker.py ADAPTER URL` asks one
-question of the server, says the answer and ends: a first answer in a fresh process.
+A result contains the wall and CPU nanoseconds of each run, the values of the runs, and the memory of the process.
+`python worker.py ADAPTER URL` sends one question to the server, prints the answer and ends, to measure the first answer
+of a new process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> None:
-    """Do as the arguments say."""
+    """Run as the arguments select."""
     name, *url = sys.argv[1:]
     if url:
         sys.stdout.write(importlib.import_module(name).ask(url[0], ())() + "\n")

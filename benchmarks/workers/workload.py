@@ -1,4 +1,4 @@
-"""What work is every library given? The same prompts, tools, and conversation, and the loop that floors share."""
+"""The common workload of all libraries: prompts, tools and conversation, and the loop of the baselines."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ PARAMETERS = ("destination", "travellers", "nights", "budget", "travel_class", "
 
 
 class Urgency(Enum):
-    """How soon something must be done."""
+    """The urgency of a request."""
 
     LOW = "low"
     HIGH = "high"
 
 
 def realistic() -> Function:
-    """A function with parameters of many kinds; a new one each time, so that nobody has it in a cache."""
+    """A function with parameters of many types; a new one for each call, so that no library has it in a cache."""
 
     def book_trip(
         destination: str,
@@ -119,7 +119,7 @@ def ten_functions() -> list[Function]:
 
 
 def conversation(count: int) -> list[Message]:
-    """So many messages that were said before, by user and model in turn, as plain dictionaries."""
+    """A number of earlier messages, by user and model in turn, as plain dictionaries."""
     question = "What was the figure of month {}, and by how much did it differ from that of the month before?"
     reply = "The figure of month {} was 1,234; it was about two percent higher than that of the month before."
     return [
@@ -131,7 +131,7 @@ def conversation(count: int) -> list[Message]:
 
 
 def tool_of(function: Function) -> dict[str, Any]:
-    """A tool's description as somebody writes it by hand."""
+    """A handwritten tool description."""
     description = (function.__doc__ or "").strip().splitlines()[0]
     number = {"type": "integer", "description": "Which figure, from 0."}
     parameters = {"type": "object", "properties": {"number": number}, "required": ["number"]}
@@ -140,7 +140,7 @@ def tool_of(function: Function) -> dict[str, Any]:
 
 
 def converse(post: Callable[[Message], Any], functions: Sequence[Function], history: Iterable[Message] = ()) -> str:
-    """The loop that one writes by hand: plain dictionaries, tools one after the other."""
+    """The handwritten loop: plain dictionaries, tools one after the other."""
     known = {function.__name__: function for function in functions}
     prompt = {"role": "user", "content": PROMPT}
     messages = [{"role": "system", "content": INSTRUCTION}, *history, prompt]
@@ -157,7 +157,7 @@ def converse(post: Callable[[Message], Any], functions: Sequence[Function], hist
 
 
 def answered(call: Mapping[str, Any], known: Mapping[str, Function]) -> Message:
-    """The message that tells the result of a call."""
+    """The message with the result of a call."""
     value = known[call["function"]["name"]](**json.loads(call["function"]["arguments"]))
     return {"role": "tool", "tool_call_id": call["id"], "content": value}
 

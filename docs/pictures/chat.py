@@ -1,6 +1,6 @@
-"""Makes chat.svg and chat-narrow.svg: a chat with the offline model in tmux, 80 and 46 columns wide.
+"""Creates chat.svg and chat-narrow.svg: a chat with the offline model in tmux, 80 and 46 columns wide.
 
-Run it with `python docs/pictures/chat.py`, where tmux and the offline extra are installed.
+Run it with `python docs/pictures/chat.py`. It needs tmux and the offline extra.
 """
 
 import io
@@ -19,7 +19,7 @@ from rich.text import Text
 PICTURES = {"chat.svg": (80, 60), "chat-narrow.svg": (46, 80)}
 """The columns and rows of the terminal of each picture."""
 SAID = (
-    # what is typed, and what stands there once it has been answered
+    # the input, and a text that the screen shows after the answer
     ("How much is 1250 * 0.17?", "212.5"),
     ("Write the text 'hello world' into the file notes.txt", "Allow it?"),
     ("y", "To undo this: /undo"),
@@ -52,7 +52,7 @@ DRAWING = """\
 
 
 def tmux(*arguments: str) -> str:
-    """What a tmux of our own answers."""
+    """Run a command of a separate tmux server and return its output."""
     command = ["tmux", "-L", "agentkit-picture", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -87,7 +87,7 @@ def conversation(columns: int, rows: int) -> str:
 
 
 def drawn(screen: str, columns: int) -> str:
-    """The screen as an SVG document."""
+    """Render the screen as an SVG document."""
     lines = screen.rstrip().split("\n")
     while lines and not Text.from_ansi(lines[-2]).plain.strip():
         del lines[-2]  # the empty rows above the last line, which tmux shows at the bottom

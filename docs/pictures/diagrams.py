@@ -1,4 +1,4 @@
-"""Makes run-loop.svg and layers.svg; the layers are those that pyproject.toml enforces."""
+"""Creates run-loop.svg and layers.svg; the layers are read from pyproject.toml."""
 
 import sys
 import tomllib
@@ -35,7 +35,7 @@ STEPS = (
 
 
 def drawing(width: int, height: int, label: str, parts: list[str]) -> str:
-    """An SVG document that follows the colour scheme of the reader."""
+    """An SVG document for light and dark colour schemes."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">'
     return "\n".join(
         [head, STYLE, f'<rect class="paper" width="{width}" height="{height}" rx="0"/>', *parts, "</svg>\n"]
@@ -43,7 +43,7 @@ def drawing(width: int, height: int, label: str, parts: list[str]) -> str:
 
 
 def box(place: tuple[int, int, int, int], title: str, note: str = "", kind: str = "") -> str:
-    """A box with a title and a note below it; `place` is x, y, width and height."""
+    """A box with a title and an optional note; `place` is x, y, width and height."""
     x, y, width, height = place
     middle, line = x + width // 2, y + height // 2 + (5 if not note else -3)
     text = f'<text x="{middle}" y="{line}" text-anchor="middle" font-weight="600">{escape(title)}</text>'
@@ -53,13 +53,13 @@ def box(place: tuple[int, int, int, int], title: str, note: str = "", kind: str 
 
 
 def arrow(path: str, note: str = "", at: tuple[int, int] = (0, 0), anchor: str = "middle") -> str:
-    """An arrow along a path, with a note beside it."""
+    """An arrow along a path, with a note."""
     text = f'<text class="soft" x="{at[0]}" y="{at[1]}" text-anchor="{anchor}">{escape(note)}</text>' if note else ""
     return f'<path d="{path}"/>{text}'
 
 
 def run_loop() -> str:
-    """The way of a prompt: the loop, its driver, the model, and the steps of a tool call."""
+    """The diagram of a run: the loop, its driver, the model, and the steps of a tool call."""
     parts = [
         box((20, 20, 200, 56), "Agent.run(prompt)", "run, arun, stream, astream"),
         arrow("M120 76 V118"),
@@ -83,7 +83,7 @@ def run_loop() -> str:
 
 
 def layers() -> str:
-    """The layers of the package, highest first, from the contract in pyproject.toml."""
+    """The diagram of the package's layers, highest first, from the contract in pyproject.toml."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     rows = next(each["layers"] for each in contracts if each["type"] == "layers")
     parts = []

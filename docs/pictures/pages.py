@@ -1,7 +1,7 @@
-"""Makes the pictures of pages: the chat page with an approval, the dashboard, an evaluation report and a recorded run.
+"""Creates the pictures of web pages: the chat page with an approval, the dashboard, an evaluation and a recorded run.
 
-Run it with `make pictures`, where Chromium is installed. With a folder as argument, it writes the chat page and the
-dashboard there at 320, 1,200 and 3,840 columns, light and dark, to look at.
+Run it with `make pictures`; it needs Chromium. With a folder as argument, it writes the chat page and the dashboard
+there at 320, 1,200 and 3,840 columns, light and dark, for review.
 """
 
 import base64
@@ -15,7 +15,7 @@ from agentkit import Agent, core_tools
 from agentkit.cli.export import page
 from agentkit.evals import Case, Suite, numeric
 from agentkit.sessions.cassettes.file import read_cassette
-from agentkit.sessions.transcript import stories
+from agentkit.sessions.transcript import build_stories
 from agentkit.testing import ScriptedLLM, call, record
 from agentkit.tools.files import file_tools
 
@@ -37,7 +37,7 @@ def test_support() -> Any:
 
 
 def shoot(browser: Any, path: Path, height: int) -> None:
-    """Write what the browser shows, down to a height."""
+    """Write a screenshot of the browser, down to a height."""
     clip = {"x": 0, "y": 0, "width": browser.js("innerWidth"), "height": height, "scale": 1}
     found = browser.call("Page.captureScreenshot", format="png", clip=clip)
     path.write_bytes(base64.b64decode(found["data"]))
@@ -45,7 +45,7 @@ def shoot(browser: Any, path: Path, height: int) -> None:
 
 
 def helper(folder: Path) -> Agent[str]:
-    """An agent that answers one question, and then asks whether it may change a file."""
+    """An agent that answers one question, and then requests approval to change a file."""
     (folder / "price.py").write_text(PROGRAM)
     llm = ScriptedLLM(call("calculator", expression="1250 * 0.17"), ANSWER, ROUNDED, "Done.")
     return Agent("helper", core_tools + file_tools, llm=llm, workspace=folder)
@@ -91,11 +91,11 @@ def recorded_run(folder: Path) -> str:
         agent.run("How much is 17 % of 1,250?")
         agent.run("Round the gross price to two digits.")
     header, entries = read_cassette(folder / "run.cassette", hide=True)
-    return page("run.cassette", header, stories(entries))
+    return page("run.cassette", header, build_stories(entries))
 
 
 def main(target: Path | None) -> None:
-    """Take the pictures of the documentation or, with a folder, those to look at."""
+    """Create the pictures of the documentation or, with a folder, those for review."""
     support = test_support()
     with tempfile.TemporaryDirectory() as name, support.launched(Path(name) / "profile") as browser:
         folder = Path(name) / "shop"

@@ -1,7 +1,7 @@
-"""How do the pages become a site? Settings of Sphinx; `make docs` builds.
+"""Sphinx configuration of the documentation site, which `make docs` builds.
 
-The pages are plain Markdown that reads well without any of this. What index.md lists is the navigation, so that a page
-that no list names is an orphan, and fails the build.
+The navigation is generated from the lists in index.md and docs/decisions/README.md. A page that is in no list is an
+orphan and fails the build.
 """
 
 import re
@@ -33,7 +33,7 @@ _LISTING = {"docs/index", "docs/decisions/README"}
 
 
 def _add_navigation(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Make a hidden table of contents of each list of pages."""
+    """Add a hidden table of contents for each list of pages."""
     if name not in _LISTING:
         return
     parts = re.split(r"(?m)^(?=## )", source[0])
@@ -41,7 +41,7 @@ def _add_navigation(_app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def _contents(part: str, *, is_captioned: bool) -> str:
-    """The lists of one section of a page as a hidden table of contents, under the section's heading."""
+    """Render the links in a section of a page as a hidden table of contents, captioned with the section's heading."""
     listed = [f"{match['title'].replace('`', '')} <{match['page']}>" for match in _LISTED.finditer(part)]
     heading = re.match(r"## (.+)", part)
     caption = f":caption: {heading[1]}\n" if heading and is_captioned else ""
@@ -50,5 +50,5 @@ def _contents(part: str, *, is_captioned: bool) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Register the navigation with Sphinx."""
     app.connect("source-read", _add_navigation)

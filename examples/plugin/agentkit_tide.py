@@ -1,4 +1,4 @@
-"""A plugin of agentkit: tools, a provider and a command.
+"""Example of an agentkit plugin: tools, a provider and a command.
 
 pip install ./examples/plugin
 agentkit plugins
@@ -23,7 +23,7 @@ def high_water(after: datetime | None = None) -> str:
     """Predict the next high water from the phase of the moon, as ISO 8601 in UTC.
 
     Args:
-        after: The time after which it is wanted; now if left out.
+        after: The earliest time of the high water; now by default.
     """
     start = after or datetime.now(UTC)
     start = start if start.tzinfo else start.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What the tests of agents share: an environment without providers, and what makes a history valid."""
+"""Fixtures for agent tests: an environment without providers, and a function that lists faults in a history."""
 
 import os
 import textwrap
@@ -17,7 +17,7 @@ def no_provider(monkeypatch):
 
 
 def find_faults(history):
-    """List the faults of a history: calls without exactly one result directly after, duplicate ids."""
+    """List the faults of a history: calls without exactly one result directly after them, and duplicate ids."""
     faults, waiting, seen = [], [], set()
     for message in history:
         if message["role"] == "tool":
@@ -80,7 +80,7 @@ def die_always() -> str:
 
 @pytest.fixture
 def deadly(tmp_path, monkeypatch):
-    """A module of tools that die and take notes, which worker processes can import."""
+    """A module of tools that kill their process and record notes; worker processes can import it."""
     name = f"deadly_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(textwrap.dedent(MODULE).replace("\\\\n", "\\n"), "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -99,7 +99,7 @@ def noted(tmp_path):
 
 
 def answer(request):
-    """Notes the prompt, then calls the tool that the prompt names, if any, then answers."""
+    """Record the prompt, call the tool that the prompt names, if any, and then answer."""
     messages = request.json["messages"]
     prompt = next(message["content"] for message in messages if message["role"] == "user")
     used = sum(message["role"] == "tool" for message in messages)
@@ -112,5 +112,5 @@ def answer(request):
 
 @pytest.fixture(name="answer")
 def answer_fixture():
-    """Return a function that answers a request independent of the order of the runs."""
+    """Return a function that answers a request independently of the order of the runs."""
     return answer

@@ -1,7 +1,7 @@
-"""A worker that runs a durable function as a DBOS workflow, and kills itself at a moment.
+"""A worker that runs a durable function as a DBOS workflow and kills itself at a given moment.
 
-`dbos_program.py FOLDER URL EXECUTOR MOMENT` starts the workflow or continues it, answers what waits for a person, and
-prints the result with the names of the workflow's steps. What the steps and tools do is in the file FOLDER/effects.
+`dbos_program.py FOLDER URL EXECUTOR MOMENT` starts or continues the workflow, answers pending calls, and prints the
+result with the names of the workflow's steps. The effects of the steps and tools are recorded in FOLDER/effects.
 """
 
 import json
@@ -26,13 +26,13 @@ FOLDER, URL, EXECUTOR, MOMENT = sys.argv[1:]
 
 
 def reach(moment):
-    """Die at the moment that was asked for."""
+    """Die if this is the requested moment."""
     if moment == MOMENT:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def note(text):
-    """Note an effect, and die if this is the moment."""
+    """Record an effect, and die if this is the requested moment."""
     with Path(FOLDER, "effects").open("a", encoding="utf-8") as effects:
         effects.write(f"{text}\n")
     reach(text)
@@ -96,7 +96,7 @@ def answers_to(pending):
 
 
 def main():
-    """Run the workflow to its end, unless this process dies."""
+    """Run the workflow to its end, unless this process is killed."""
     workflow = dbos_workflow(trip, URL if URL.startswith("postgresql") else f"{FOLDER}/sessions.db")
     config = {"name": "trips", "system_database_url": URL, "executor_id": EXECUTOR, "log_level": "ERROR"}
     DBOS(config=config | {"notification_listener_polling_interval_sec": 0.05})

@@ -1,4 +1,4 @@
-"""A durable function whose process is killed at each entry that it stores, and which then runs to its end.
+"""A program that kills the process of a durable function at each stored entry and then runs it to its end.
 
 `durable_program.py FOLDER FIRST LAST` kills a process before and after each entry from FIRST to LAST, and prints a line
 of JSON for each kill: how the killed process ended, the result after it, and how often each effect happened.
@@ -33,7 +33,7 @@ def decide(request):
 
 
 def carry_out(folder, dies):
-    """Run the function to its end in this process, unless it dies; returns its result and its usage."""
+    """Run the function to its end in this process, unless it is killed; return its result and usage."""
     effects = Notebook(folder / "effects")
 
     def look(token: str) -> str:
@@ -77,7 +77,7 @@ def carry_out(folder, dies):
 
 
 def in_child(folder, dies):
-    """Carry the function out in a child; returns the child's exit code, negative for a signal."""
+    """Run the function in a child process; return its exit code, which is negative for a signal."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -92,7 +92,7 @@ def in_child(folder, dies):
 
 
 def main():
-    """Kill at each entry, and report."""
+    """Kill a process at each entry, and report the outcomes."""
     place, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     for number in range(first, last + 1):
         for instant in ("before", "after"):

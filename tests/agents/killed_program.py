@@ -1,14 +1,14 @@
 """A program that is killed: an agent runs errands over a stored session, each in a separate process.
 
-It is told orders, a line of JSON each, on standard input, and runs each in a child that it forks: it prints the child's
-id, and once it is told to by another line, how the child ended. The keys of an order:
+It reads orders from standard input, one JSON object per line, and runs each in a forked child. It prints the child's id
+and, after another line of input, how the child ended. The keys of an order:
 
-    place, session   where the conversation is kept
-    prompt           what to run; without it, the newest run is resumed
+    place, session   the location of the conversation
+    prompt           the prompt to run; without it, the newest run is resumed
     way              run, arun, stream or astream
-    folder           where `effects` gets a line for each thing that a tool did, and `told` one for each milestone that
-                     the agent has told of
-    dies             perhaps [number, "before" or "after"]: at which entry that is written down the child dies by itself
+    folder           a folder in which `effects` gets a line for each effect of a tool, and `told` one for each
+                     stored event that the agent has reported
+    dies             optional, [number, "before" or "after"]: the stored entry at which the child exits
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from agentkit import Agent
 from agentkit.agents.result import Resumption, RunFinished
-from agentkit.events import Milestone
+from agentkit.events import StoredEvent
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.sessions.codec import encode, to_line
 from agentkit.sessions.session import Session
@@ -31,18 +31,18 @@ from agentkit.testing import ScriptedLLM, call
 from agentkit.tooling.tool import Tool
 
 WISHES = (("note", "slow_note", "look"), ("note",), ("slow_note", "look", "slow_note", "note"))
-"""The tools that each response of the model wishes for; after these, it answers."""
+"""The tools that each response of the model calls; after these, it answers."""
 
 
 class MortalStore(SQLiteSessionStore):
-    """A store whose process dies when so many times something was written down."""
+    """A store whose process exits at a given write."""
 
     def __init__(self, path, dies):
         super().__init__(path)
         self._left, self._instant = dies
 
     def append(self, session, entries):
-        """Write it down, unless the process dies before, or after."""
+        """Write the entry, unless the process exits before or after."""
         self._left -= 1
         if self._left == 0 and self._instant == "before":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -52,7 +52,7 @@ class MortalStore(SQLiteSessionStore):
 
 
 class Notebook:
-    """A file of lines. Each is there whole once `add` returns, whoever dies then."""
+    """A file of lines. Each line is complete once `add` returns, even if the process is then killed."""
 
     def __init__(self, path):
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -63,7 +63,7 @@ class Notebook:
 
 
 def tools_over(effects):
-    """Tools that leave a line in the world; `look` may be repeated."""
+    """Tools that add a line to a notebook; `look` is idempotent."""
 
     def note(token: str) -> str:
         """Note something down."""
@@ -87,7 +87,7 @@ def tools_over(effects):
 
 
 def decide(request):
-    """Return the model's reply: the next calls for the newest prompt, and finally that it is done."""
+    """Return the model's reply: the next calls for the newest prompt, and finally the answer."""
     prompts = [place for place, message in enumerate(request.messages) if isinstance(message, UserMessage)]
     prompt = request.messages[prompts[-1]].content
     since = request.messages[prompts[-1] :]
@@ -98,12 +98,12 @@ def decide(request):
 
 
 async def collected(events):
-    """All that an asynchronous stream yields."""
+    """Return everything that an asynchronous stream yields."""
     return [event async for event in events]
 
 
 def drive(agent, way, prompt):
-    """The result of a run, driven in one of the four ways."""
+    """Return the result of a run in one of the four ways to run an agent."""
     match way:
         case "run":
             return agent.run(prompt)
@@ -128,13 +128,13 @@ def carry_out(order):
         llm=ScriptedLLM(decide, repeat=True),
         session=Session.open(store, order["session"]),
     )
-    agent.on(Milestone, lambda milestone: told.add(to_line(encode(milestone))))
+    agent.on(StoredEvent, lambda event: told.add(to_line(encode(event))))
     result = drive(agent, order["way"], order["prompt"] if "prompt" in order else Resumption())
     assert (result.status, result.output) == ("done", f"Done: {result.messages[0].content}."), result
 
 
 def main():
-    """Carry out each order in a child."""
+    """Run each order in a child process."""
     for line in sys.stdin:
         child = os.fork()
         if not child:

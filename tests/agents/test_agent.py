@@ -1,4 +1,4 @@
-"""Does an agent answer, remember, and say what is wrong with how it was made?"""
+"""Tests for Agent: answers, history, reset, errors of the model, safety levels, and listeners."""
 
 import asyncio
 
@@ -18,13 +18,13 @@ def add(a: int, b: int) -> int:
 
 
 async def aadd(a: int, b: int) -> int:
-    """Add two numbers, after other tasks had their turn."""
+    """Add two numbers, after yielding to other tasks."""
     await asyncio.sleep(0)
     return a + b
 
 
 def make_agent(*lines, **options):
-    """An agent with two tools and these lines of a model."""
+    """Return an agent with two tools and a scripted model."""
     return Agent("helper", [add, aadd], llm=ScriptedLLM(*lines), **options)
 
 

@@ -1,4 +1,4 @@
-"""Who may approve a call, and what counts as a yes?"""
+"""Tests for approvers: which return values approve a call, and what an approver cannot change."""
 
 import asyncio
 import functools
@@ -14,40 +14,40 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def approve_at_once(request):
+def approve_immediately(request):
     """Approve the request."""
     return True
 
 
 def approve_nothing(request):
-    """Says no."""
+    """Deny the request."""
     return False
 
 
 def approve_almost(value, request):
-    """Says something that is not True."""
+    """Return a truthy value that is not True."""
     return value
 
 
 async def approve_later(request):
-    """Says yes, after a while."""
+    """Approve the request after a delay."""
     await asyncio.sleep(0)
     return True
 
 
 async def refuse_later(request):
-    """Says no, after a while."""
+    """Deny the request after a delay."""
     await asyncio.sleep(0)
     return False
 
 
 def approve_badly(request):
-    """Has a bug."""
+    """Raise an error."""
     raise LookupError("nobody home")
 
 
 async def approve_badly_later(request):
-    """Has a bug, after a while."""
+    """Raise an error after a delay."""
     await asyncio.sleep(0)
     raise LookupError("nobody home")
 
@@ -63,10 +63,10 @@ def recording_tool():
 
 
 class Approver(list):
-    """Says yes, though it is empty."""
+    """An approver that approves, although its instance is falsy."""
 
     def __call__(self, request):
-        """Say yes."""
+        """Approve the request."""
         return isinstance(request, ApprovalRequest)
 
 
@@ -99,7 +99,7 @@ def test_only_true_approves(approve, told, way):
     assert (decision.denied, decision.rule, result.tool_calls[0].result.status) == (True, "safety-level", "denied")
 
 
-@pytest.mark.parametrize("approve", [approve_at_once, approve_later, Approver()])
+@pytest.mark.parametrize("approve", [approve_immediately, approve_later, Approver()])
 @pytest.mark.parametrize("way", ["run", "arun"])
 def test_true_approves(approve, way):
     """An approver that returns True allows the call, and the decision records it."""

@@ -1,4 +1,4 @@
-"""Is a wrong argument told at once, with what was meant?"""
+"""Tests for invalid arguments of Agent, and the errors that explain them."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def add(a: int, b: int) -> int:
 
 
 async def asynchronous(*arguments):
-    """A listener that must be awaited."""
+    """An asynchronous listener."""
 
 
 @pytest.mark.for_each(

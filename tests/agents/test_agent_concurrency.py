@@ -1,4 +1,4 @@
-"""Do runs at the same time stay apart, and does a long conversation stay affordable?"""
+"""Tests for concurrent runs of agents, and the cost of a long conversation."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ def add(a: int, b: int) -> int:
 
 
 async def aadd(a: int, b: int) -> int:
-    """Add two numbers, after other tasks had their turn."""
+    """Add two numbers, after yielding to other tasks."""
     await asyncio.sleep(0)
     return a + b
 
@@ -60,7 +60,7 @@ def test_runs_in_many_threads_do_not_mix(find_faults):
 
 
 def answer_with_same_id(request):
-    """Adds zero to the prompt, always under the same id."""
+    """Add zero to the prompt, in a call that always has the same id."""
     last = request.messages[-1]
     if isinstance(last, UserMessage):
         return ToolCall("same", "add", json.dumps({"a": int(last.content), "b": 0}))

@@ -1,4 +1,4 @@
-"""Is a tool offered, and may it be called, only while its condition holds?"""
+"""Tests for conditional tools: when a tool is offered, and when a call of it is denied."""
 
 import asyncio
 from functools import partial
@@ -18,12 +18,12 @@ def delete(name: str) -> str:
 
 
 def is_admin(run):
-    """Whether the run is an administrator's."""
+    """Return whether the run is an administrator's."""
     return run.value == "admin"
 
 
-async def is_admin_by_and_by(run: RunContext[str]):
-    """The same, from afar."""
+async def is_admin_async(run: RunContext[str]):
+    """Async variant of `is_admin`."""
     await asyncio.sleep(0)
     return run.value == "admin"
 
@@ -41,13 +41,13 @@ def offered(agent):
     return [[spec.name for spec in request.tools] for request in agent.llm.requests]
 
 
-def told(result):
+def statuses(result):
     """Return the status and the rule of each call of a run."""
     return [(used.result.status, used.result.decision.rule) for used in result.tool_calls]
 
 
 @pytest.mark.for_each(
-    "condition", [is_admin, is_admin_by_and_by, partial(lambda wanted, run: run.value == wanted, "admin")]
+    "condition", [is_admin, is_admin_async, partial(lambda wanted, run: run.value == wanted, "admin")]
 )
 @pytest.mark.for_each("run", ["run", "arun", "stream", "astream"])
 def test_tool_is_offered_only_if_its_condition_holds(condition, run):
@@ -63,8 +63,8 @@ def test_tool_is_offered_only_if_its_condition_holds(condition, run):
         "astream": lambda agent, value: asyncio.run(gathered(agent, value)),
     }
     agent = clerk(*ASK, *ASK, tools=[Tool(delete, when=condition)], remember=False)
-    assert told(runs[run](agent, "admin")) == [("ok", "safety-level")]
-    assert told(runs[run](agent, "guest")) == [("denied", "not-offered")]
+    assert statuses(runs[run](agent, "admin")) == [("ok", "safety-level")]
+    assert statuses(runs[run](agent, "guest")) == [("denied", "not-offered")]
     assert offered(agent) == [["delete"], ["delete"], [], []]
 
 
@@ -82,7 +82,7 @@ def test_condition_sees_the_current_messages():
         return "it is bo's"
 
     agent = clerk(call("look"), *ASK, tools=[look, Tool(delete, when=has_looked)])
-    assert told(agent.run("Delete bo.")) == [("ok", "safety-level")] * 2
+    assert statuses(agent.run("Delete bo.")) == [("ok", "safety-level")] * 2
     assert offered(agent) == [["look"], ["look", "delete"], ["look", "delete"]]
     assert seen[:2] == [["UserMessage"], ["UserMessage", "AssistantMessage", "ToolMessage"]]
 
@@ -99,7 +99,7 @@ def test_condition_is_evaluated_for_each_request():
 
     later = Toolset([delete]).when(lambda: bool(signed_in))
     agent = clerk(call("sign_in"), call("delete", name="bo"), "Done.", tools=[sign_in, later])
-    assert told(agent.run("Delete bo.")) == [("ok", "safety-level"), ("ok", "safety-level")]
+    assert statuses(agent.run("Delete bo.")) == [("ok", "safety-level"), ("ok", "safety-level")]
     assert offered(agent) == [["sign_in"], ["sign_in", "delete"], ["sign_in", "delete"]]
 
 
@@ -115,7 +115,7 @@ def test_all_conditions_must_hold():
     """A condition of a toolset does not replace the condition of its tools."""
     tools = Toolset([Tool(delete, when=is_admin)]).when(lambda: True)
     agent = clerk(*ASK, tools=tools)
-    assert told(agent.run("Delete bo.", context="guest")) == [("denied", "not-offered")]
+    assert statuses(agent.run("Delete bo.", context="guest")) == [("denied", "not-offered")]
 
 
 def test_condition_is_evaluated_again_on_resuming():
@@ -125,7 +125,7 @@ def test_condition_is_evaluated_again_on_resuming():
     saved = agent.run("Delete bo.", context="admin").to_json()
     for value, outcome in (("guest", ("denied", "not-offered")), ("admin", ("ok", "safety-level"))):
         again = clerk("Done.", tools=tools)
-        assert told(again.resume(saved, True, context=value)) == [outcome]
+        assert statuses(again.resume(saved, True, context=value)) == [outcome]
 
 
 def test_conditions_after_a_handoff():
@@ -133,7 +133,7 @@ def test_conditions_after_a_handoff():
     other = clerk(*ASK, tools=[Tool(delete, when=is_admin)])
     other.name = "other"
     first = clerk(call("hand_off_to_other"), tools=[], handoffs=[other])
-    assert told(first.run("Delete bo.", context="guest"))[-1] == ("denied", "not-offered")
+    assert statuses(first.run("Delete bo.", context="guest"))[-1] == ("denied", "not-offered")
 
 
 @pytest.mark.parametrize(("value", "output"), [("admin", "bo is deleted"), ("guest", "ToolError")])
@@ -148,8 +148,8 @@ def test_program_cannot_call_a_tool_without_its_condition(value, output):
 def test_program_outside_a_run_cannot_call_conditional_tool():
     """A program tool outside a run cannot call a conditional tool; calling it directly works."""
     conditional = Tool(delete, when=lambda: True)
-    told = program_tool([conditional]).invoke({"code": "delete('bo')"})
-    assert "is not available now" in str(told.value)
+    statuses = program_tool([conditional]).invoke({"code": "delete('bo')"})
+    assert "is not available now" in str(statuses.value)
     assert conditional("bo") == conditional.invoke({"name": "bo"}).value == "bo is deleted"
 
 

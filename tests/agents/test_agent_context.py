@@ -1,4 +1,4 @@
-"""Do tools and instructions get what their run was given, and nobody else's?"""
+"""Tests for the context of a run: how tools, instructions and guardrails receive it."""
 
 import asyncio
 import multiprocessing
@@ -17,7 +17,7 @@ from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay
 
 @dataclass
 class Customer:
-    """Whose run it is."""
+    """The customer of a run."""
 
     name: str
 
@@ -40,13 +40,13 @@ def pay(run: RunContext[Customer], euros: int) -> str:
     return f"{run.value.name} pays {euros}"
 
 
-def told(result):
+def contents_of_results(result):
     """Return the contents of the tool results of a run."""
     return [used.result.value for used in result.tool_calls]
 
 
 def clerk(*lines, tools=(who,), **options):
-    """An agent whose model follows a script."""
+    """Return an agent with a scripted model."""
     return Agent("clerk", tools=tools, llm=ScriptedLLM(*lines), **options)
 
 
@@ -59,16 +59,16 @@ def test_each_way_to_run_passes_the_context(asked):
     """A tool receives the context of its run from run, arun, stream and astream."""
     lines = (call(asked.name), "Hello.")
     agent = clerk(*lines * 5, [call(asked.name)] * 3, "Hello.", tools=[asked], remember=False)
-    assert told(agent.run("Hi", context=AN)) == ["An"]
-    assert told(asyncio.run(agent.arun("Hi", context=BO))) == ["Bo"]
-    assert told([*agent.stream("Hi", context=AN)][-1].result) == ["An"]
+    assert contents_of_results(agent.run("Hi", context=AN)) == ["An"]
+    assert contents_of_results(asyncio.run(agent.arun("Hi", context=BO))) == ["Bo"]
+    assert contents_of_results([*agent.stream("Hi", context=AN)][-1].result) == ["An"]
 
     async def streamed():
         return [event async for event in agent.astream("Hi", context=BO)][-1].result
 
-    assert told(asyncio.run(streamed())) == ["Bo"]
+    assert contents_of_results(asyncio.run(streamed())) == ["Bo"]
     agent("Hi", context=AN)
-    assert told(agent.run("Hi", context=AN)) == ["An"] * 3
+    assert contents_of_results(agent.run("Hi", context=AN)) == ["An"] * 3
 
 
 def test_run_context_describes_its_run():
@@ -107,19 +107,19 @@ def test_run_context_has_the_session_name(tmp_path):
 def test_agent_context_is_the_default_of_its_runs():
     """The agent's context is used by runs that are not given one."""
     agent = clerk(*ASK * 3, context=AN, remember=False)
-    assert told(agent.run("Hi")) == ["An"]
-    assert told(agent.run("Hi", context=BO)) == ["Bo"]
+    assert contents_of_results(agent.run("Hi")) == ["An"]
+    assert contents_of_results(agent.run("Hi", context=BO)) == ["Bo"]
     agent.context = BO
-    assert told(agent.run("Hi")) == ["Bo"]
+    assert contents_of_results(agent.run("Hi")) == ["Bo"]
 
 
 def test_map_and_evals_use_the_agent_context():
     """`map` and evaluations use the agent's context."""
     agent = clerk(*ASK * 2, context=AN)
-    assert [told(result) for result in agent.map(["Hi", "Ho"], concurrency=1)] == [["An"], ["An"]]
+    assert [contents_of_results(result) for result in agent.map(["Hi", "Ho"], concurrency=1)] == [["An"], ["An"]]
     suite = Suite("greeting", [Case("Hi", "Hello")], [contains()])
     (trial,) = suite.run(clerk(*ASK, context=AN)).trials
-    assert told(trial.result) == ["An"]
+    assert contents_of_results(trial.result) == ["An"]
 
 
 def test_context_is_pickled_with_the_agent():
@@ -140,7 +140,7 @@ def test_nested_agents_inherit_the_context():
     outer.run("Who am I?", context=AN)
     assert inner.llm.requests[-1].messages[-1].content == "An"
     other = Agent("second", tools=[who], llm=ScriptedLLM(*ASK))
-    assert told(clerk(call("hand_off_to_second"), handoffs=[other]).run("Who?", context=BO))[-1] == "Bo"
+    assert contents_of_results(clerk(call("hand_off_to_second"), handoffs=[other]).run("Who?", context=BO))[-1] == "Bo"
 
 
 def test_instruction_function_receives_the_context():
@@ -155,11 +155,11 @@ def test_resumed_run_keeps_its_context():
     agent = clerk(call("pay", euros=3), "Paid.", tools=[pay], approve=lambda _: Approval.LATER)
     paused = agent.run("Pay!", context=AN)
     saved = paused.to_json()
-    assert told(paused.resume(True)) == ["An pays 3"]
+    assert contents_of_results(paused.resume(True)) == ["An pays 3"]
     again = clerk("Paid.", tools=[pay])
     with pytest.raises(ConfigError, match="needs a Customer"):
         again.resume(saved, True)
-    assert told(again.resume(saved, True, context=BO)) == ["Bo pays 3"]
+    assert contents_of_results(again.resume(saved, True, context=BO)) == ["Bo pays 3"]
 
 
 def test_missing_context_is_rejected_before_the_run():
@@ -181,7 +181,7 @@ def test_concurrent_runs_have_separate_contexts():
     async def all_of_them():
         agents = [clerk(call("who_awaited"), "Hello.", tools=[who_awaited]) for _ in names]
         runs = (agent.arun("Hi", context=Customer(name)) for agent, name in zip(agents, names, strict=True))
-        return [told(result)[0] for result in await asyncio.gather(*runs)]
+        return [contents_of_results(result)[0] for result in await asyncio.gather(*runs)]
 
     assert asyncio.run(all_of_them()) == names
 
@@ -194,22 +194,22 @@ def test_recording_does_not_contain_the_context(tmp_path):
     assert "hidden-1 pays 3" in cassette.read_text()
     with replay(cassette):
         result = clerk(tools=[pay], safety="system").run("Pay!", context=Customer("hidden-2"))
-    assert told(result) == ["hidden-1 pays 3"]
+    assert contents_of_results(result) == ["hidden-1 pays 3"]
 
 
 def after_output(output, run: RunContext[Customer]):
-    """Takes answers to whose run it is."""
+    """A guardrail whose second parameter is the run context."""
     if run.value.name not in output:
         raise ValueError(f"{run.agent} serves {run.value.name}.")
 
 
 def before_output(run: "RunContext[Customer]", output):
-    """The same, with the parameters the other way round."""
+    """A guardrail whose first parameter is the run context."""
     after_output(output, run)
 
 
 async def awaited(output, *, run: RunContext[Customer] | None = None):
-    """Async variant of the check."""
+    """Async guardrail with an optional run context."""
     after_output(output, run)
 
 

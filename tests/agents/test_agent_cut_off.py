@@ -1,4 +1,4 @@
-"""Can a run that was cut off within its process go on as well as one whose process was killed?"""
+"""Tests for resuming a run that was cut off within its process."""
 
 import asyncio
 import copy
@@ -20,12 +20,12 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 @pytest.fixture(params=["no store", "stored"])
 def session(request, tmp_path):
-    """A conversation that lives in its object alone, or in a file."""
+    """A session in memory or in a file."""
     return Session() if request.param == "no store" else Session.open(tmp_path / "trips.db", "trip")
 
 
 def noting():
-    """A tool that notes something down, and the list of its notes."""
+    """Return a tool that records notes, and the list of its notes."""
     notes = []
 
     def note(text: str) -> str:
@@ -37,7 +37,7 @@ def noting():
 
 
 def cut_off_at(kind, agent, way):
-    """Stream until an event of that kind, and leave."""
+    """Stream until an event of the given type, then close the stream."""
 
     async def leave():
         stream = agent.astream("go")

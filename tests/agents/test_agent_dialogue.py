@@ -1,4 +1,4 @@
-"""How does a run talk to a person, and how does a model say that it is done?"""
+"""Tests for questions to a person, messages to a person, and `finish`."""
 
 import asyncio
 
@@ -80,7 +80,7 @@ def test_approver_does_not_answer_questions():
 
 
 def fail(request):
-    """Has a bug."""
+    """Raise an error."""
     raise LookupError("nobody home")
 
 
@@ -114,8 +114,8 @@ def test_stored_answer_is_not_requested_again(tmp_path):
     """A stored answer is not requested again after the process has died."""
     result = Agent("helper", [ask_user_tool()], llm=ScriptedLLM(ASK)).run("go")
     session = Session.open(tmp_path / "a.db", "trip")
-    kept = [*result.milestones, RunResumed(), Approved("call_1_1", Approval.ONCE, "The red one.")]
-    session.store.append("trip", [SessionEntry("run", 1.0, milestone) for milestone in kept])
+    kept = [*result.events, RunResumed(), Approved("call_1_1", Approval.ONCE, "The red one.")]
+    session.store.append("trip", [SessionEntry("run", 1.0, event) for event in kept])
     llm = ScriptedLLM("Red it is.")
     assert Agent("helper", [ask_user_tool()], llm=llm, session=session).resume().output == "Red it is."
     assert llm.requests[0].messages[-1].content == "The red one."

@@ -1,4 +1,4 @@
-"""What does a run make of a model that is away, when another can answer?"""
+"""Tests for runs with fallback models: answers, costs, limits, replays and traces."""
 
 import asyncio
 import threading
@@ -23,12 +23,12 @@ def add(a: int, b: int) -> int:
 
 
 def served(server, model="first", **options):
-    """A client of a fake server, which asks once."""
+    """Return a client of a fake server that does not retry."""
     return LLM(base_url=server.base_url, model=model, max_retries=0, **options)
 
 
 def result_of(agent, way, prompt="go"):
-    """The result of a run, driven in one of four ways."""
+    """Return the result of a run in one of the four ways to run an agent."""
     if way == "run":
         return agent.run(prompt)
     if way == "arun":
@@ -62,7 +62,7 @@ def test_fallback_model_continues_the_run(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_none_answers(way):
+def test_failure_of_all_models(way):
     """If all models fail, the run fails with one error that names each model, after one event."""
     llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM(BadResponse("no JSON"), model="two"))
     told = "None of the 2 models answered. [scripted:scripted] gone [scripted:two] no JSON"
@@ -73,7 +73,7 @@ def test_none_answers(way):
 
 
 def spent(limits, lines, prices=(CHEAP, CHEAP)):
-    """The result of a run with two models that say these lines, or nothing, and cost so much."""
+    """Return the result of a run with two scripted models and the given costs."""
     first, second = ([] if line is None else [line] for line in lines)
     with FakeServer(*first) as one, FakeServer(*second) as two:
         llm = served(one, price=prices[0], fallback=served(two, "second", price=prices[1]))

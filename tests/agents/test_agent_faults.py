@@ -1,4 +1,4 @@
-"""Is a model told what went wrong with its tool calls, and does the run go on?"""
+"""Tests for faulty tool calls, which are reported to the model while the run continues."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What does a plain text file say about an agent?"""
+"""Tests for agent files: settings, the instruction, and errors that name the line."""
 
 import os
 import re
@@ -85,7 +85,7 @@ def test_text_without_settings(text):
     assert parse_manifesto(text) == AgentFile("agent", text)
 
 
-def test_a_file_of_the_largest_size_is_read(tmp_path):
+def test_file_of_the_largest_size_is_read(tmp_path):
     """A file of exactly 1,000,000 bytes is read."""
     path = tmp_path / "agent.md"
     path.write_bytes(b"x" * 1_000_000)
@@ -146,12 +146,12 @@ def test_limits_that_are_not_numbers():
     assert limits == Limits(seconds=None, unknown_price="free")
 
 
-# what the text is; the line that the error names, and what it says
+# the text; the line and the words of the error
 FAULTS = {
     "no instruction": ("name: Clerk\n", None, "has no instruction"),
     "nothing": ("", None, "has no instruction"),
     "an unknown tool": ("name: Clerk\ntools: core, wikipdia\n\nBe kind.", 2, "Did you mean 'wikipedia'?"),
-    "a tool like nothing": ("tools: qqqq\n\nBe kind.", 1, "The collections are: core, web"),
+    "tool without a similar name": ("tools: qqqq\n\nBe kind.", 1, "The collections are: core, web"),
     "an unknown setting": ("name: Clerk\ncolour: red\n\nBe kind.", 2, "Unknown setting 'colour'. The settings"),
     "a misspelt setting": ("nmae: Clerk\n\nBe kind.", 1, "Did you mean 'name'?"),
     "no empty line": ("name: Clerk\nBe kind.", 2, "An empty line separates"),
@@ -160,10 +160,10 @@ FAULTS = {
     "no value": ("name: Clerk\nmodel:\n\nBe kind.", 2, "model: Its value is missing"),
     "no level": ("safety: harmless\n\nBe kind.", 1, "SAFE, NETWORK or SYSTEM"),
     "no limit": ("limits: costs 3\n\nBe kind.", 1, "Did you mean 'cost'?"),
-    "a limit like nothing": ("limits: qqqq 3\n\nBe kind.", 1, "The limits are"),
+    "limit without a similar name": ("limits: qqqq 3\n\nBe kind.", 1, "The limits are"),
     "a limit without a number": ("limits: cost\n\nBe kind.", 1, "a name and a number"),
-    "a limit that is no number": ("limits: cost 1.2.3\n\nBe kind.", 1, "limits:"),
-    "a limit of nothing": ("limits: iterations 0\n\nBe kind.", 1, "at least 1"),
+    "limit that is not a number": ("limits: cost 1.2.3\n\nBe kind.", 1, "limits:"),
+    "empty limit": ("limits: iterations 0\n\nBe kind.", 1, "at least 1"),
     "tools at the end": ("Be kind.\n\n## Tools:\n- calculator\n", 3, "Put them at the top"),
     "tools at the end, in a line": ("name: A\n\nBe kind.\nTools: calculator", 4, "Put them at the top"),
 }
@@ -209,7 +209,7 @@ LOOK_LIKE_SETTINGS = {
     "an argument of Agent": ("policy: SAFE\n\nBe kind.", 1, "Unknown setting 'policy'"),
     "another one": ("approve: yes\n\nBe kind.", 1, "Agent.from_file(path, approve=...)"),
     "one without an empty line": ("Approve: yes\nBe kind.", 1, "Unknown setting 'Approve'"),
-    "one behind another name": ("role: clerk\nsafety: SAFE\n\nBe kind.", 2, "not recognised as a setting"),
+    "one after another name": ("role: clerk\nsafety: SAFE\n\nBe kind.", 2, "not recognised as a setting"),
     "a Cyrillic letter": ("s\u0430fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
     "Cyrillic and Greek letters": ("m\u03bfd\u0435l: gpt\n\nBe kind.", 1, "Write `model: value`"),
     "an accent": ("s\u00e1fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
@@ -245,7 +245,7 @@ def test_misplaced_setting_is_rejected(text, line, said):
         "Be kind.\npolicy: none of your business\n\nAnd brief.",
     ],
 )
-def test_an_instruction_may_contain_colons(text):
+def test_instruction_may_contain_colons(text):
     """An instruction may contain words followed by a colon."""
     assert parse_manifesto(text).instruction == text
 

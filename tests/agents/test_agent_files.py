@@ -1,4 +1,4 @@
-"""What does a model read of the PDFs, recordings and texts in a prompt, and of those that tools return?"""
+"""Tests for files in prompts and tool results: formats, rejections, sessions, replays and MCP."""
 
 import asyncio
 import base64
@@ -35,12 +35,12 @@ AS_TEXT = ("documents are sent as their text",)
 
 @pytest.fixture
 def report(pdf):
-    """A PDF of two pages."""
+    """A PDF with two pages."""
     return File.read(pdf("Revenue rose by 4%.", "Costs fell."), "report.pdf")
 
 
 def llm_of(server, protocol="chat", **options):
-    """A client of the server by a protocol."""
+    """Return a client of the server for a protocol."""
     return LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol=protocol, **options)
 
 
@@ -50,12 +50,12 @@ def sent(request):
 
 
 def reader(*tools, llm, **options):
-    """An agent that reads what these tools return."""
+    """Return an agent that calls these tools and reads their results."""
     return Agent("reader", tools=tools, llm=llm, **options)
 
 
 def returning(value, name="fetch"):
-    """A tool that returns a value."""
+    """Return a tool that returns the given value."""
 
     def fetch() -> Any:
         return value
@@ -132,11 +132,11 @@ def test_unreadable_file_is_rejected_before_sending(prompt, said, tmp_path, monk
         reader(llm=ScriptedLLM())(prompt)
 
 
-# what a tool returns, what the model is told of it
+# the value of a tool, its text for the model
 RETURNED = {
     "a recording": (TALK, "[file 1: talk.wav, audio/wav, 33 bytes]"),
     "a dictionary": ({"n": 1, "talk": TALK}, '{"n": 1, "talk": "[file 1: talk.wav, audio/wav, 33 bytes]"}'),
-    "beside a picture": ([PNG, TALK], '["[image 1: image/png, 9 bytes]", "[file 1: talk.wav, audio/wav, 33 bytes]"]'),
+    "next to an image": ([PNG, TALK], '["[image 1: image/png, 9 bytes]", "[file 1: talk.wav, audio/wav, 33 bytes]"]'),
     "another type": (File("data:application/zip;base64,UEsDBA==", "a.zip"), "[a.zip, application/zip, 6 bytes: not"),
     "an address with a secret": (
         File("https://example.com/a.pdf?sig=sk-abcdefghij0123456789abcdefghij"),
@@ -155,10 +155,10 @@ def test_files_of_a_tool_result(value, told):
     assert told in result.content
     count = len(result.files)
     assert count == (5 if isinstance(value, list) and len(value) == 6 else told.count("[file 1"))
-    assert result.beside == (*result.images, *result.files)
+    assert result.attachments == (*result.images, *result.files)
 
 
-def test_the_pdf_of_a_tool_over_both_protocols(report):
+def test_pdf_of_a_tool_over_both_protocols(report):
     """A tool's PDF is part of the result in Responses; in chat it follows in a separate user message."""
     for protocol in ("chat", "responses"):
         with FakeServer(call("fetch"), "Up 4%.") as server:
@@ -174,7 +174,7 @@ def test_the_pdf_of_a_tool_over_both_protocols(report):
             assert entries[-1]["content"][1]["file"]["file_data"] == report.url
 
 
-# how servers refuse a file in a message
+# errors of servers that reject a file in a message
 REFUSED = {
     "OpenAI": (400, "Invalid value: 'file'. Supported values are: 'text' and 'image_url'."),
     "DeepSeek": (400, ".messages[1]: file must have a file_id or file_data"),

@@ -1,4 +1,4 @@
-"""What do an agent's checks make of prompts and answers?"""
+"""Tests for guardrails: checks that pass, change or refuse prompts and answers."""
 
 import asyncio
 import functools
@@ -19,62 +19,62 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 @dataclass
 class Invoice:
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     total: float
 
 
 def polite(prompt):
-    """Takes no shouting."""
+    """Refuse a prompt in capitals."""
     if prompt.isupper():
         raise ValueError("do not shout")
 
 
 def in_german(prompt):
-    """Asks for German."""
+    """Add a request for German to the prompt."""
     return f"{prompt} Answer in German."
 
 
 def brief(output):
-    """Takes short answers only."""
+    """Refuse long answers."""
     assert len(output) < 20, "Be brief: at most 20 characters."
 
 
 def signed(output):
-    """Puts a name under the answer."""
+    """Sign the answer."""
     return f"{output} (signed)"
 
 
 def positive(output):
-    """Takes totals above zero."""
+    """Refuse totals that are not positive."""
     if output.total <= 0:
         raise ValueError("the total must be above zero")
 
 
 def in_cents(output):
-    """Gives the total in cents."""
+    """Convert the total to cents."""
     return Invoice(output.number, output.total * 100)
 
 
 def broken_prompt(prompt):
-    """Has a bug."""
+    """Raise an unexpected error."""
     return prompt / 2
 
 
 def broken_output(output):
-    """Has a bug."""
+    """Raise an unexpected error."""
     return output.nothing
 
 
 def silent(output):
-    """Refuses without a word."""
+    """Refuse without a message."""
     if output != "Yes.":
         raise ValueError
 
 
 def awaiting(check):
-    """The same check as a coroutine function."""
+    """Return an async variant of a guardrail."""
     if "prompt" in check.__code__.co_varnames:
 
         async def later(prompt):
@@ -94,7 +94,7 @@ KINDS = pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["s
 
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
-def test_pass(way, kind, drive):
+def test_guardrail_that_passes(way, kind, drive):
     """A guardrail that returns None changes neither prompt nor answer."""
     agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(polite), kind(brief)])
     assert drive(agent, way, "Hi!").output == "Hello."
@@ -103,7 +103,7 @@ def test_pass(way, kind, drive):
 
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
-def test_amend(way, kind, drive):
+def test_guardrail_that_changes_the_text(way, kind, drive):
     """The return value of a guardrail replaces the prompt or answer for the model, result and history."""
     llm = ScriptedLLM("Hallo.")
     agent, amended = Agent("helper", llm=llm, guardrails=[kind(in_german), kind(signed), signed]), []
@@ -119,7 +119,7 @@ def test_amend(way, kind, drive):
 
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
-def test_refuse_a_prompt(way, kind, drive):
+def test_refused_prompt_fails_the_run(way, kind, drive):
     """A refused prompt fails the run with a reason, without a request or a change of the history."""
     llm = ScriptedLLM()
     agent = Agent("helper", llm=llm, guardrails=[kind(polite), kind(in_german)])
@@ -132,7 +132,7 @@ def test_refuse_a_prompt(way, kind, drive):
 
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
-def test_refuse_an_answer(way, kind, drive, find_faults):
+def test_refused_answer_is_corrected(way, kind, drive, find_faults):
     """A refused answer is returned to the model with the reason, and the next one is checked."""
     llm = ScriptedLLM("A very long answer indeed.", "Short.")
     agent = Agent("helper", llm=llm, guardrails=[kind(brief)])
@@ -154,7 +154,7 @@ def test_number_of_refusals_is_limited(way, drive):
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("check", [broken_prompt, broken_output])
-def test_check_that_fails(check, way, kind, drive):
+def test_unexpected_error_of_a_guardrail_fails_the_run(check, way, kind, drive):
     """A guardrail that raises an unexpected error fails the run, and the error names the guardrail."""
     result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(check)]), way)
     assert result.status == "failed"
@@ -176,7 +176,7 @@ def test_refusal_without_a_message():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_guardrails_receive_the_value(way, drive):
+def test_guardrails_receive_the_typed_value(way, drive):
     """With an output type, output guardrails receive the value and may replace it."""
     llm = ScriptedLLM('{"number": "A1", "total": 0}', '{"number": "A1", "total": 3}')
     agent = Agent("helper", output_type=Invoice, llm=llm, guardrails=[positive, in_cents])
@@ -185,7 +185,7 @@ def test_guardrails_receive_the_value(way, drive):
     assert agent.history[-1]["content"] == '{"number": "A1", "total": 300.0}'
 
 
-def test_amended_value_is_of_the_type():
+def test_replaced_value_must_have_the_type():
     """A value that replaces a typed answer must have the type or be valid JSON for it."""
 
     def as_dictionary(output):
@@ -215,7 +215,7 @@ def test_each_text_of_a_prompt_is_checked():
     assert agent.run([image, "LOOK", "Look"]).status == "failed"
 
 
-def test_failed_request_is_not_amended_twice():
+def test_failed_request_is_not_changed_twice():
     """Resuming after a failed request does not change the prompt again."""
     llm = ScriptedLLM(Unreachable("down"), "Hallo.")
     result = Agent("helper", llm=llm, guardrails=[in_german]).run("Hi!")
@@ -223,7 +223,7 @@ def test_failed_request_is_not_amended_twice():
     assert llm.requests[1].messages[0].content == "Hi! Answer in German."
 
 
-def test_done_run_is_not_amended_twice():
+def test_finished_run_is_not_changed_twice():
     """Resuming a finished run does not apply the guardrails again."""
     agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[signed])
     assert agent.run("go").resume().output == "Hello. (signed)"
@@ -241,16 +241,16 @@ def test_text_with_a_tool_call_is_not_checked():
 
 
 def of_two(prompt, output):
-    """Looks at two things."""
+    """A function with two required parameters."""
 
 
 def shorter(output, limit, *rest, **more):
-    """Takes no more than so many characters."""
+    """Refuse answers longer than `limit` characters."""
     assert len(output) <= limit, f"at most {limit}"
 
 
 def tiny(output, limit=3):
-    """The same, with a custom limit."""
+    """The guardrail with a custom limit."""
     return shorter(output, limit)
 
 
@@ -288,7 +288,7 @@ def test_unchecked_text_is_not_in_the_result(lines):
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
         result = Agent("helper", [wait], llm=llm, guardrails=[no_secret]).run("go")
     assert (result.status != "done", result.text, result.value) == (True, "", "")
-    assert "SECRET" not in str(result.milestones[-1])
+    assert "SECRET" not in str(result.events[-1])
 
 
 def wait() -> str:
@@ -361,7 +361,7 @@ def test_guardrail_without_changes_runs_concurrently(way, drive):
 
     def check(prompt) -> None:
         checked.set()
-        assert asked.wait(30), "the model was not asked"
+        assert asked.wait(30), "the model was not called"
 
     def answer(request):
         asked.set()
@@ -401,7 +401,7 @@ def test_refusal_cancels_a_concurrent_request(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
+def test_stream_is_buffered_until_the_prompt_has_passed(way, drive):
     """Text that arrives before a guardrail has passed is emitted after it has passed, as is later text."""
     order, gate = [], threading.Event()
 

@@ -1,4 +1,4 @@
-"""Is an instruction that is a function written anew whenever the agent takes a run on?"""
+"""Tests for instruction functions: when they are called, what they return, and how they fail."""
 
 import asyncio
 import pickle
@@ -15,14 +15,14 @@ from agentkit.testing import ScriptedLLM, call, record, replay
 
 
 class Clock:
-    """Counts how often it was asked."""
+    """An instruction function that counts its calls."""
 
     def __init__(self):
-        """Begin at one."""
+        """Start at zero calls."""
         self.numbers = count(1)
 
     def order(self):
-        """Keeps the time."""
+        """Return the instruction."""
         return f"It is {next(self.numbers)} o'clock."
 
 
@@ -38,7 +38,7 @@ def later(_request):
 
 
 def asked(llm):
-    """The instructions of all requests."""
+    """Return the instructions of all requests."""
     return [request.instruction for request in llm.requests]
 
 
@@ -61,7 +61,7 @@ def test_instruction_is_computed_again_on_resuming():
     assert asked(llm) == ["It is 1 o'clock.", "It is 2 o'clock."]
 
 
-def test_a_handoff_asks_the_function_of_the_agent_that_takes_over():
+def test_handoff_calls_the_instruction_function_of_the_target():
     """The instruction function of a handoff target is called when that agent takes over."""
     llm = ScriptedLLM(call("hand_off_to_clock"), "Noon.")
     clock = Agent("clock", instruction=Clock().order, llm=llm)
@@ -69,12 +69,12 @@ def test_a_handoff_asks_the_function_of_the_agent_that_takes_over():
     assert asked(llm) == ["You are a helpful assistant.", "It is 1 o'clock."]
 
 
-def test_it_can_be_set_and_travels():
-    """A function is set like a text, and is pickled and copied with its agent."""
+def test_instruction_function_can_be_set_pickled_and_copied():
+    """A function can be set like a string, and is pickled and copied with its agent."""
     agent = Agent("clock")
     agent.instruction = partial("It is {}.".format, "noon")
     llm = ScriptedLLM("Yes.", "Yes.")
-    for each in (pickle.loads(pickle.dumps(agent)), agent.within(agent.session.anew())):
+    for each in (pickle.loads(pickle.dumps(agent)), agent.within(agent.session.start_over())):
         each.llm = llm
         each("Is it noon?")
     assert asked(llm) == ["It is noon.", "It is noon."]
@@ -98,8 +98,8 @@ def test_error_in_an_instruction_function_fails_the_run():
     assert (result.status, type(result.error.__cause__)) == ("failed", KeyError)
 
 
-def seen(agent, way, prompt="Is it noon?", **given):
-    """The result of a run, one of the four ways."""
+def result_of(agent, way, prompt="Is it noon?", **given):
+    """Return the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
         return [event async for event in agent.astream(prompt, **given)][-1].result
@@ -114,7 +114,7 @@ def seen(agent, way, prompt="Is it noon?", **given):
 
 
 async def looked_up(run: RunContext[str]) -> str:
-    """Keeps the time."""
+    """Return the instruction."""
     await asyncio.sleep(0)
     return f"It is {run.value} for {run.agent}."
 
@@ -124,10 +124,10 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 @pytest.mark.for_each("order", [looked_up, lambda run, write=looked_up: write(run), partial(looked_up)])
 @pytest.mark.for_each("way", WAYS)
-def test_a_function_may_be_async(way, order):
-    """What must be awaited is awaited, also where the run blocks."""
+def test_instruction_function_may_be_async(way, order):
+    """An async instruction function is awaited, also in a blocking run."""
     llm = ScriptedLLM("Yes.")
-    seen(Agent("clock", instruction=order, llm=llm), way, context="noon")
+    result_of(Agent("clock", instruction=order, llm=llm), way, context="noon")
     assert asked(llm) == ["It is noon for clock."]
 
 
@@ -137,13 +137,13 @@ def test_async_instruction_after_a_handoff_and_on_resuming(way):
     llm = ScriptedLLM(call("hand_off_to_clock"), call("wind", turns=2), "Wound.")
     clock = Agent("clock", tools=[wind], instruction=looked_up, approve=later, llm=llm)
     clerk = Agent("clerk", handoffs=[clock], instruction=Clock().order, llm=llm)
-    paused = seen(clerk, way, "Wind it.", context="noon")
-    seen(clerk, way, Resumption(paused, True), context="one")
+    paused = result_of(clerk, way, "Wind it.", context="noon")
+    result_of(clerk, way, Resumption(paused, True), context="one")
     assert asked(llm) == ["It is 1 o'clock.", "It is noon for clock.", "It is one for clock."]
 
 
-def test_an_async_function_is_asked_in_a_replay(tmp_path):
-    """A recording holds the requests, and a replay has the instruction written again."""
+def test_async_instruction_function_is_called_in_a_replay(tmp_path):
+    """A recording contains the requests, and a replay calls the async instruction function again."""
     agent = Agent("clock", instruction=looked_up, llm=ScriptedLLM("Yes."))
     with record(tmp_path / "run.jsonl"):
         first = agent.run("Is it noon?", context="noon")
@@ -152,8 +152,8 @@ def test_an_async_function_is_asked_in_a_replay(tmp_path):
         assert agent.run("Is it noon?", context="noon").output == first.output
 
 
-def test_what_takes_too_long_meets_the_limit():
-    """The time of the run holds for its instruction, too."""
+def test_time_limit_includes_the_instruction_function():
+    """The time limit of a run includes its instruction function."""
 
     async def slow():
         await asyncio.sleep(60)
@@ -172,13 +172,13 @@ def test_error_leaves_the_history_unchanged(way):
 
     heard = []
     agent = Agent("clock", instruction=broken, llm=ScriptedLLM("never"), listeners=[heard.append])
-    assert seen(agent, way).status == "failed"
+    assert result_of(agent, way).status == "failed"
     assert (agent.history, agent.session.unfinished) == ([], ())
     assert [type(event) for event in heard] == [RunStarted, RunFinished]
 
 
-def test_a_run_that_could_not_go_on_can_go_on_later():
-    """If the function fails when a run is resumed, nothing is answered: the call waits as it did."""
+def test_run_that_failed_to_resume_can_be_resumed_later():
+    """If the function fails on resuming, the pending call stays pending and can be answered later."""
 
     def order(run):
         if run.value == "broken":

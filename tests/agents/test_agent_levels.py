@@ -1,4 +1,4 @@
-"""Which calls need approval: rules, tools without a level, and approvers that answer later."""
+"""Tests for calls that need approval: tools without a safety level, and deferred approvals."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_approve_later():
     ],
 )
 def test_invalid_arguments(options, wanted):
-    """Invalid arguments are refused when the agent is created."""
+    """Invalid arguments are rejected when the agent is created."""
     with pytest.raises(ConfigError, match=wanted):
         Agent("clerk", **options)
 

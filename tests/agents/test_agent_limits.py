@@ -1,4 +1,4 @@
-"""What happens when a run has taken what it may take?"""
+"""Tests for limits of runs: iterations, tokens, costs, tool calls, time and repeated calls."""
 
 import asyncio
 import math
@@ -33,12 +33,12 @@ def look() -> str:
 
 
 def served(server, **options):
-    """A client of a fake server."""
+    """Return a client of a fake server."""
     return LLM(base_url=server.base_url, model="any", **options)
 
 
 def calls(count):
-    """So many different calls, one a line."""
+    """Return the given number of different calls, each in a separate response."""
     return [call("add", a=number, b=0) for number in range(count)]
 
 
@@ -48,12 +48,12 @@ def tools_of(request):
 
 
 def limit_of(request):
-    """How long an answer the request allows."""
+    """Return the maximum length of the answer in a request."""
     names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
     return next((request.json[name] for name in names if name in request.json), None)
 
 
-# Each limit alone: what was done is in the result, and no request is sent that could go beyond it.
+# Each limit alone: the result contains the work so far, and no request is sent that could exceed the limit.
 
 HIT = {
     "iterations": (Limits(), [*calls(2), "So far."], "Max tool iterations reached (2)"),
@@ -172,7 +172,7 @@ def test_final_answer_fits_within_the_token_limit(way, drive):
 
 
 def redacted(output):
-    """Put a word in the place of the answer's."""
+    """Replace a word of the answer."""
     return output.replace("secret", "[…]") if isinstance(output, str) else None
 
 
@@ -212,7 +212,7 @@ def test_calls_beyond_the_limit_get_an_error():
     assert (result.limit, result.output) == ("tool_calls", "Two of three.")
 
 
-# Going on.
+# Resuming.
 
 
 @pytest.mark.for_each("way", WAYS)
@@ -263,7 +263,7 @@ def test_refused_tool_call_can_be_made_after_resuming():
     assert agent.run("go").resume().status == "done"
 
 
-# Tokens and money.
+# Tokens and costs.
 
 
 @pytest.mark.for_each("protocol", PROTOCOLS)
@@ -323,11 +323,11 @@ def test_truncated_answer_names_its_limit(limits, name):
 
 
 class Priced(ScriptedLLM):
-    """A scripted model whose price is known."""
+    """A scripted model with a price."""
 
     @property
     def tariff(self):
-        """What its requests are charged by."""
+        """Return the price of the model."""
         return Tariff("scripted", "scripted", price=PRICE)
 
 
@@ -459,8 +459,8 @@ TEST_IS_OVER = threading.Event()
 
 
 @pytest.fixture(autouse=True)
-def let_go():
-    """No thread outlives the test in which it hangs."""
+def release_threads():
+    """Release hanging threads at the end of the test."""
     TEST_IS_OVER.clear()
     yield
     TEST_IS_OVER.set()
@@ -540,7 +540,7 @@ def test_slow_response_is_stopped_at_the_time_limit():
     assert list(until(iter(["One", "two"]), math.inf)) == ["One", "two"]
 
 
-# The same again.
+# Repeated calls.
 
 THRICE = Limits(repeated_calls=3)
 
@@ -616,7 +616,7 @@ def test_repeated_calls_can_be_allowed():
     assert agent.run("go").status == "done"
 
 
-# The limits of one run, in the place of the agent's.
+# The limits of one run, instead of the agent's.
 
 
 @pytest.mark.parametrize("way", WAYS)

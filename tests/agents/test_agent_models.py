@@ -1,4 +1,4 @@
-"""The model of a run: given for it, the agent's own, or inherited; and what is known before a run."""
+"""Tests for the model of a run: passed to it, set on the agent, or inherited."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from agentkit.testing import FakeServer, ScriptedLLM, call
 
 
 def test_workers_and_handoffs_inherit_the_model():
-    """A worker and a handoff target without a model use that of the run; one with a model keeps it."""
+    """Workers and handoff targets without a model use the model of the run; others use their own."""
     own = ScriptedLLM("Own.")
     worker, keeper, expert = Agent("worker"), Agent("keeper", llm=own), Agent("expert")
     lines = [call("worker", request="Work."), "Worked.", call("keeper", request="Keep."), call("hand_off_to_expert")]
@@ -41,8 +41,8 @@ def test_model_of_one_run_by_name(monkeypatch):
 
 
 @pytest.mark.parametrize("role", ["handoffs", "tools"])
-def test_a_missing_key_is_known_before_the_run(role):
-    """A team with an agent whose model has no key is refused before anything is sent."""
+def test_missing_key_is_reported_before_the_run(role):
+    """A run of a team with an agent whose model has no key is rejected before the first request."""
     llm = ScriptedLLM("Never.")
     with pytest.raises(NoProvider):
         Agent("lead", llm=llm, **{role: [Agent("expert", model="groq:llama")]}).run("Go.")
@@ -55,7 +55,7 @@ def test_teams_that_contain_each_other():
     one.handoffs, two.handoffs = [two], [one]
     result = one.run("Go.")
     assert result.output == "Back."
-    assert [each.agent for each in result.milestones if isinstance(each, HandedOff)] == ["two", "one"]
+    assert [each.agent for each in result.events if isinstance(each, HandedOff)] == ["two", "one"]
 
 
 def hand_over() -> Agent:
@@ -63,8 +63,8 @@ def hand_over() -> Agent:
     return Agent("late", model="groq:llama")
 
 
-def test_a_run_never_raises_for_what_happens_in_it():
-    """An agent without a key that a tool returns ends the run as failed; the result has all that was done."""
+def test_missing_key_of_a_returned_agent_fails_the_run():
+    """An agent without a key that a tool returns fails the run; the result contains the finished work."""
     result = Agent("lead", [hand_over], llm=ScriptedLLM(call("hand_over"))).run("Go.")
     assert result.status == "failed"
     assert isinstance(result.error, NoProvider)
@@ -74,7 +74,7 @@ def test_a_run_never_raises_for_what_happens_in_it():
 
 
 def test_instruction_functions_that_fail():
-    """An instruction function that raises ends the run as failed, also when the run is resumed."""
+    """An instruction function that raises an error fails the run, also when the run is resumed."""
 
     def instruction():
         raise OSError("no file")
@@ -90,7 +90,7 @@ def test_instruction_functions_that_fail():
 
 
 def test_output_of_a_failed_run():
-    """Reading the output of a failed run raises its error, for a text as for a type."""
+    """Reading the output of a failed run raises its error, for text and typed outputs."""
     with FakeServer() as server:
         base_url = server.base_url
     llm = LLM(base_url=base_url, model="m", max_retries=0)

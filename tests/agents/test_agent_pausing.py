@@ -1,4 +1,4 @@
-"""What happens to a run that waits for a person, and how does it go on?"""
+"""Tests for paused runs: pending calls, answers, saved runs, and resuming."""
 
 import asyncio
 import json
@@ -19,18 +19,18 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 
 def later(request):
-    """Wants to decide later."""
+    """Defer the approval."""
     return Approval.LATER
 
 
 async def alater(request):
-    """Wants to decide later, after a while."""
+    """Defer the approval after a delay."""
     await asyncio.sleep(0)
     return Approval.LATER
 
 
 class Desk:
-    """A tool that must be asked for, one that need not, and what they did."""
+    """A tool that requires approval and one that does not, and a record of their calls."""
 
     def __init__(self):
         self.erased, self.added = [], []
@@ -46,15 +46,15 @@ class Desk:
         return a + 1
 
     def tools(self):
-        """Both tools."""
+        """Return both tools."""
         return [Tool(self.erase, level="SYSTEM"), self.add]
 
     def agent(self, *lines, approve=later, **options):
-        """An agent with both tools."""
+        """Return an agent with both tools."""
         return Agent("helper", self.tools(), llm=ScriptedLLM(*lines), approve=approve, **options)
 
     def paused(self, *lines, **options):
-        """An agent with a run that waits for approval to erase `it`, and its result; then the model says `lines`."""
+        """Return an agent whose run is paused before it erases `it`, and the result; the model then says `lines`."""
         agent = self.agent(call("erase", name="it"), *lines, **options)
         return agent, agent.run("go")
 
@@ -104,7 +104,7 @@ def test_messages_of_a_paused_run_are_valid(find_faults):
 )
 @pytest.mark.for_each("way", WAYS)
 def test_answers(way, answer, erased, told, drive, find_faults):
-    """A waiting call is answered with yes, no, words that say why not, other arguments, or by a function."""
+    """A pending call is answered by a bool, a reason for denying it, changed arguments, or a function."""
     desk = Desk()
     agent, result = desk.paused("Done.")
     done = drive(agent, way, result.resumption(answer))
@@ -256,7 +256,7 @@ def test_changed_arguments_must_be_valid():
 
 
 def test_new_prompt_while_paused(find_faults):
-    """A paused run does not hold up the conversation: it is entered when it has ended."""
+    """A new prompt can be run while a run is paused; the paused run is added to the history when it ends."""
     desk = Desk()
     agent, result = desk.paused("Hello.", "Done.")
     assert agent("Hi!") == "Hello."
@@ -362,28 +362,28 @@ def test_saved_run_of_another_version_is_rejected():
 
 
 def tampered(text, change):
-    """The saved run after somebody has changed it."""
+    """Return the saved run after a change."""
     data = json.loads(text)
     change(data)
     return json.dumps(data)
 
 
 def add_approval(data):
-    """Say that the waiting call was approved."""
-    postponed = next(each for each in data["milestones"] if each["event"] == "tool_call_postponed")
+    """Add an approval of the pending call."""
+    postponed = next(each for each in data["events"] if each["event"] == "tool_call_postponed")
     approved = {"event": "approved", "call_id": postponed["call"]["id"], "answer": "once"}
-    data["milestones"].insert(-1, approved)
+    data["events"].insert(-1, approved)
 
 
 def change_arguments(data):
-    """Let the waiting call erase something else."""
-    for each in data["milestones"]:
+    """Change the arguments of the pending call."""
+    for each in data["events"]:
         if each["event"] == "response_received":
             each["response"]["message"]["tool_calls"][0]["arguments"] = '{"name": "everything"}'
 
 
 def change_run(data):
-    """Name no run."""
+    """Remove the id of the run."""
     data["run"] = ""
 
 
@@ -403,10 +403,10 @@ def test_edited_saved_run_cannot_start_a_call():
     desk = Desk()
 
     def begin(data):
-        postponed = next(each for each in data["milestones"] if each["event"] == "tool_call_postponed")
+        postponed = next(each for each in data["events"] if each["event"] == "tool_call_postponed")
         decision = {**postponed["decision"], "verdict": "allow"}
-        data["milestones"].insert(-1, {"event": "tool_call_started", "call": postponed["call"], "decision": decision})
-        data["milestones"].remove(postponed)
+        data["events"].insert(-1, {"event": "tool_call_started", "call": postponed["call"], "decision": decision})
+        data["events"].remove(postponed)
 
     done = desk.agent("Done.").resume(tampered(desk.paused()[1].to_json(), begin), True)
     assert (done.output, desk.erased, done.tool_calls[0].result.status) == ("Done.", [], "interrupted")

@@ -1,4 +1,4 @@
-"""What may an agent do unasked, what must be asked for, and what do rules and earlier answers change?"""
+"""Tests for the policy of an agent: flow rule, rules, approvals and dry runs."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def read(path: str) -> str:
 
 
 def lowered(arguments):
-    """Judges that a call only reads."""
+    """Return a decision that the call only reads."""
     return Decision(Verdict.ALLOW, "workspace.read", "It only reads.", level=SafetyLevel.NETWORK)
 
 
@@ -28,7 +28,7 @@ READ = Tool(read, level="SYSTEM", judge=lowered)
 
 
 def decisions(replies, prompt="go", **options):
-    """The decisions on the calls of a run, and the agent."""
+    """Return the decisions on the calls of a run, and the agent."""
     helper = Agent("helper", [FETCH, READ], llm=ScriptedLLM(*replies), **options)
     return [(decision.verdict.value, decision.rule) for decision in helper.run(prompt).decisions], helper
 
@@ -55,8 +55,8 @@ def test_labels_persist_across_runs():
     assert helper.run("and now?").decisions[0].allowed
 
 
-def test_address_that_the_person_gave_is_fetched():
-    """An address in the person's own words carries nothing that was read."""
+def test_address_from_the_user_is_fetched():
+    """An address in the user's own text can be fetched, as it contains no data that was read."""
     replies = [
         [call("fetch", url="https://a.example/"), call("read", path="plan.txt")],
         call("fetch", url="https://b.example/"),
@@ -84,8 +84,8 @@ def test_flow_rule_can_be_disabled():
     assert [verdict for verdict, _ in found] == ["allow"] * 3
 
 
-def test_rules_of_the_developer_come_first():
-    """A rule tightens or loosens for exactly the calls that it fits."""
+def test_rules_apply_to_matching_calls_only():
+    """A rule raises or lowers the verdict only for the calls that it matches."""
     rules = [
         Rule("deny", "fetch", {"url": {"host": "evil.example"}}, reason="Not there."),
         Rule("ask", "read", {"path": "plan.txt"}),

@@ -1,4 +1,4 @@
-"""Does a run that is replayed go as it went?"""
+"""Tests for replays of recorded runs: decisions, approvals, limits and handoffs."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ def look(place: str) -> str:
 
 
 def agent(**options):
-    """An agent that wishes for a call above its level, and then answers."""
+    """Return an agent that requests a call above its safety level, and then answers."""
     tool = Tool(look, level=SafetyLevel.SYSTEM)
     return Agent("careful", [tool], llm=ScriptedLLM(call("look", place="safe"), "Done."), **options)
 
@@ -67,13 +67,13 @@ def test_refused_final_answer_is_not_the_output():
 
 
 def as_live(path):
-    """Mark every answer of the cassette as one to be asked for again."""
+    """Mark every answer in the cassette as live."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps({**line, "live": True} if "ask" in line else line) + "\n" for line in lines))
 
 
 def replayed(maker, path, way):
-    """Replay the run of the agent that `maker` makes."""
+    """Return the replayed run of the agent that `maker` returns."""
     with replay(path):
         return maker().run("go") if way == "blocking" else asyncio.run(maker().arun("go"))
 

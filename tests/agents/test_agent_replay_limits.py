@@ -1,4 +1,4 @@
-"""Does a run that met a limit meet it again in its replay, wherever it was spent and in whatever way it is run?"""
+"""Tests for replays of runs that reached a limit, for each way to run an agent."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ def look(place: str) -> str:
 
 
 def result_of(agent, way, prompt="go"):
-    """The result of a run that goes that way."""
+    """Return the result of a run in the given way."""
 
     async def astreamed():
         return [event async for event in agent.astream(prompt)][-1].result
@@ -35,24 +35,24 @@ def result_of(agent, way, prompt="go"):
     return asyncio.run(agent.arun(prompt) if way == "arun" else astreamed())
 
 
-def told(result):
+def compared(result):
     """Return the values of a result that are compared."""
     ended = result.status, result.limit, result.output, result.iterations, str(result.error or "")
     return *ended, result.messages, result.usage, [used.result.status for used in result.tool_calls]
 
 
 def again(maker, path, way, replayed_way=None):
-    """The results of the run, recorded, and replayed with a model that would say something else."""
+    """Return the results of the recorded run and of its replay with a model that would answer differently."""
     with record(path):
         recorded = result_of(maker(), way)
     with replay(path):
         replayed = result_of(maker(), replayed_way or way)
-    assert told(replayed) == told(recorded)
+    assert compared(replayed) == compared(recorded)
     return recorded
 
 
 def team(limits, usage=None, depth=1):
-    """A supervisor that asks its worker again and again; each answer of the worker takes a look, and costs."""
+    """Return a supervisor that calls its worker repeatedly; each answer of the worker calls a tool and has a cost."""
     own = Usage(100, 50, requests=1) if usage is None else usage
     lines = [say("", call("look", place="the shed"), usage=own), say("Empty.", usage=own)] * 20
     worker = Agent("worker", [look], llm=ScriptedLLM(*lines))
@@ -140,10 +140,10 @@ def test_run_that_timed_out_is_replayed_in_any_way(tmp_path, way, other):
 
     with record(tmp_path / "c"):
         recorded = result_of(maker(), way)
-    time.sleep(0.5 if way in ("run", "stream") else 0)  # the thread that was left behind has its answer by now
+    time.sleep(0.5 if way in ("run", "stream") else 0)  # by now the abandoned thread has its answer
     with replay(tmp_path / "c"):
         replayed = result_of(maker(), other)
-    assert told(replayed) == told(recorded)
+    assert compared(replayed) == compared(recorded)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -199,8 +199,8 @@ def test_replay_restores_a_timeout_inside_a_handoff(tmp_path, way):
 
 
 @pytest.mark.parametrize("way", ["map", "amap"])
-def test_each_run_of_many_has_its_own_time(tmp_path, way):
-    """Of runs at the same time, those that met the end of their time meet it again, whatever comes first."""
+def test_concurrent_timeouts_are_replayed(tmp_path, way):
+    """Concurrent runs that reached their time limit reach it again in a replay, in any order."""
 
     def think(request):
         time.sleep(1.0 if "slow" in str(request.messages) else 0.0)
@@ -218,7 +218,7 @@ def test_each_run_of_many_has_its_own_time(tmp_path, way):
         recorded = results()
     with replay(tmp_path / "c"):
         replayed = results()
-    assert [told(result) for result in replayed] == [told(result) for result in recorded]
+    assert [compared(result) for result in replayed] == [compared(result) for result in recorded]
     assert [result.status for result in recorded][:2] == ["done", "limit" if way == "map" else "done"]
 
 
@@ -245,4 +245,4 @@ def test_map_with_limits_replays_in_another_order(tmp_path, way):
         replayed = results(ScriptedLLM(), ["garden", "cellar", "attic"])
     assert len({request.settings["max_tokens"] for request in llm.requests if len(request.messages) == 1}) > 1
     assert [result.output for result in recorded] == ["attic is empty", "cellar is empty", "garden is empty"]
-    assert [told(result) for result in replayed] == [told(result) for result in reversed(recorded)]
+    assert [compared(result) for result in replayed] == [compared(result) for result in reversed(recorded)]

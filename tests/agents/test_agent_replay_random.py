@@ -1,4 +1,4 @@
-"""Does any run at all diverge from its recording? Random teams, with limits, failures and people, find out."""
+"""Tests that random teams with limits, failures and approvals do not diverge from their recordings."""
 
 import asyncio
 import threading
@@ -23,20 +23,20 @@ ERRORS = [
 
 
 class World:
-    """Everything that chance decides while a scenario is recorded, and that nobody may ask for in a replay."""
+    """The random choices of a recorded scenario; requesting one in a replay is an error."""
 
     def __init__(self, seed):
         self._chance, self._lock = Random(seed), threading.Lock()
         self.is_over = False
 
     def draw(self, choices, weights=None):
-        """One of the choices."""
-        assert not self.is_over, "A replay asked the world."
+        """Return one of the choices."""
+        assert not self.is_over, "The replay requested a random choice."
         with self._lock:
             return self._chance.choices(choices, weights)[0]
 
     def llm(self, tools):
-        """A model that wishes for the tools at random, answers, and sometimes fails."""
+        """Return a model that calls tools at random, answers, and sometimes fails."""
 
         def think(_request):
             usage = self.draw([Usage(120, 30, requests=1), Usage(9, 900, requests=1), None], [5, 2, 1])
@@ -52,7 +52,7 @@ class World:
 
 
 def limits_of(chance):
-    """Limits that some runs meet."""
+    """Return limits that some runs reach."""
     return Limits(
         tool_calls=chance.choice([None, 2, 4, 8]),
         total_tokens=chance.choice([None, None, 1_500, 6_000, 20_000]),
@@ -117,12 +117,12 @@ def team(seed, world):
 
 
 async def astreamed(agent):
-    """The result of an awaiting stream."""
+    """Return the result of an asynchronous stream."""
     return [event async for event in agent.astream("go")][-1].result
 
 
 def result_of(agent, way):
-    """The result of a run that goes that way."""
+    """Return the result of a run in the given way."""
     if way == "run":
         return agent.run("go")
     if way == "stream":
@@ -130,7 +130,7 @@ def result_of(agent, way):
     return asyncio.run(agent.arun("go") if way == "arun" else astreamed(agent))
 
 
-def told(result):
+def compared(result):
     """Return the values of a result that are compared."""
     ended = result.status, result.limit, result.text, result.iterations, str(result.error or "")
     used = [(each.call, each.result.status, each.result.content, each.result.usage) for each in result.tool_calls]
@@ -146,4 +146,4 @@ def test_random_run_is_replayed(tmp_path, seed):
     world.is_over = True
     with replay(tmp_path / "c"):
         replayed = result_of(team(seed, world), chance.choice(WAYS))
-    assert told(replayed) == told(recorded)
+    assert compared(replayed) == compared(recorded)

@@ -1,4 +1,4 @@
-"""Does one run give an answer of its own type, whatever the agent's is?"""
+"""Tests for the output type of a single run."""
 
 import asyncio
 import copy
@@ -20,7 +20,7 @@ GOOD = '{"number": "A1", "total": 30}'
 
 @dataclass
 class Invoice:
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     total: float
@@ -33,7 +33,7 @@ def pay(number: str) -> str:
 
 
 def run(agent: Agent[Any], way: str, prompt: Any, **given: Any) -> RunResult[Any]:
-    """The result of a run in one of the four ways."""
+    """Return the result of a run in one of the four ways to run an agent."""
 
     async def awaited() -> Any:
         if way == "arun":
@@ -45,13 +45,13 @@ def run(agent: Agent[Any], way: str, prompt: Any, **given: Any) -> RunResult[Any
 
 
 def asked_types(llm: ScriptedLLM) -> list[str | None]:
-    """The name of the type that each request asked for."""
+    """Return the name of the type requested in each request."""
     requests: list[Request] = llm.requests
     return [None if each.output_schema is None else each.output_schema.name for each in requests]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_run_has_its_own_output_type(way):
+def test_output_type_of_a_run(way):
     """Each run has the output type passed to it, or else the agent's output type."""
     llm = ScriptedLLM("Hello.", GOOD, '{"result": [1, 2]}', "Bye.")
     helper = Agent("helper", llm=llm)
@@ -104,8 +104,8 @@ def test_stream_emits_partial_output():
 
 
 @pytest.mark.parametrize("goes_on", ["result", "agent", "elsewhere"])
-def test_a_run_that_waited_has_its_type(goes_on):
-    """A paused run answers in the type that it asked for; elsewhere it is asked for again."""
+def test_paused_run_keeps_its_output_type(goes_on):
+    """A paused run keeps its output type; another agent that resumes it must be given the type."""
     llm = ScriptedLLM(call("pay", number="A1"), GOOD)
     clerk = Agent("clerk", [pay], llm=llm, approve=lambda _: Approval.LATER)
     paused = clerk.run("Pay A1.", output_type=Invoice)
@@ -156,8 +156,8 @@ def test_invalid_output_type_is_rejected(kind):
         (Invoice | None, '{"result": null}', "null"),
     ],
 )
-def test_the_answer_is_there_as_text(kind, said, text):
-    """`result.text` is the answer as text, also of a result that was pickled or copied."""
+def test_typed_result_has_the_answer_as_text(kind, said, text):
+    """`result.text` is the answer as text, also for a result that was pickled or copied."""
     result = Agent(llm=ScriptedLLM(said)).run("Go on.", output_type=kind)
     others = [pickle.loads(pickle.dumps(result)), copy.deepcopy(result)]
     assert [each.text for each in (result, *others)] == [text] * 3

@@ -1,4 +1,4 @@
-"""Does a conversation go on with another agent, in another process, after a kill, a pause or a full disk?"""
+"""Tests for agents with stored sessions: other agents and processes, kills, pauses, undo and a full disk."""
 
 import json
 import os
@@ -30,13 +30,13 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 @pytest.fixture
 def place(tmp_path):
-    """A file for sessions."""
+    """The path of a session file."""
     return tmp_path / "sessions.db"
 
 
 @pytest.fixture
 def agent(place):
-    """A function that makes an agent as another process would: with a session that is read afresh."""
+    """Return a function that creates an agent as another process would, with a newly opened session."""
 
     def make(*lines, tools=(), name="helper", **options):
         return Agent(name, tools, llm=ScriptedLLM(*lines), session=Session.open(place, "trip"), **options)
@@ -45,7 +45,7 @@ def agent(place):
 
 
 def kills_of(place, folder):
-    """Sessions as a kill leaves them behind each entry of the only run of `trip`, the first entry first."""
+    """Return the sessions as a kill leaves them after each entry of the only run of `trip`, in order."""
     entries = Session.open(place, "trip").entries
     for number in range(1, len(entries)):
         path = folder / f"killed behind {number}.db"
@@ -54,7 +54,7 @@ def kills_of(place, folder):
 
 
 def process(code, state, *arguments):
-    """What another process prints that runs this code with these arguments."""
+    """Return the output of another process that runs this code with these arguments."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "AGENTKIT_STATE": str(state)},
@@ -76,7 +76,7 @@ NOTE = Tool(note)
 DELETE = Tool(note, "delete", level="SYSTEM")
 
 
-# A name is all that is needed
+# Sessions by name
 
 TALK = """
 import json, sys
@@ -131,7 +131,7 @@ def test_reset_archives_the_old_conversation(agent, place):
     assert [message.content for message in Session.open(place, old).messages[:1]] == ["1"]
 
 
-# Several at once
+# Several agents and processes
 
 
 def test_two_agents_share_a_session(agent, find_faults):
@@ -212,8 +212,8 @@ def test_killed_run_can_be_resumed_from_any_entry(way, agent, place, tmp_path, f
     """A run killed at any entry can be resumed without repeating finished calls."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
-        done = {entry.milestone.call.id for entry in entries if isinstance(entry.milestone, ToolCallFinished)}
-        begun = {entry.milestone.call.id for entry in entries if isinstance(entry.milestone, ToolCallStarted)}
+        done = {entry.event.call.id for entry in entries if isinstance(entry.event, ToolCallFinished)}
+        begun = {entry.event.call.id for entry in entries if isinstance(entry.event, ToolCallStarted)}
         later = Agent("helper", [NOTE], llm=ScriptedLLM(decide, repeat=True), session=session)
         assert len(session.unfinished) == 1
         result = drive(later, way, Resumption())
@@ -229,7 +229,7 @@ def test_new_prompt_ends_a_killed_run(agent, place, tmp_path, find_faults):
     """A new prompt ends a killed run and adds its messages to the history."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
-        asked = any(isinstance(entry.milestone, ResponseReceived) for entry in entries)
+        asked = any(isinstance(entry.event, ResponseReceived) for entry in entries)
         later = Agent("helper", [NOTE], llm=ScriptedLLM("Hello again."), session=session)
         assert later("Are you there?") == "Hello again."
         assert session.unfinished == ()
@@ -250,7 +250,7 @@ def test_resume_requires_an_unfinished_run(agent):
 def test_denied_call_is_not_reported_as_interrupted(agent, place, tmp_path):
     """A call that was denied before the kill is reported as denied, not as interrupted."""
     agent(call("delete", text="all"), "Denied.", tools=[DELETE]).run("go")
-    cut = [entries for entries, _ in kills_of(place, tmp_path) if isinstance(entries[-1].milestone, ToolCallStarted)]
+    cut = [entries for entries, _ in kills_of(place, tmp_path) if isinstance(entries[-1].event, ToolCallStarted)]
     session = Session.open(tmp_path / f"killed behind {len(cut[0])}.db", "trip")
     result = Agent("helper", [DELETE], llm=ScriptedLLM("Denied."), session=session).resume()
     assert [used.result.status for used in result.tool_calls] == ["denied"]
@@ -263,7 +263,7 @@ def team(session=None, **options):
     """Return a receptionist with an expert as handoff target."""
 
     def greet(request):
-        assert len(request.messages) == 1, "Who has passed the conversation on is asked no more."
+        assert len(request.messages) == 1, "An agent is not called after its handoff."
         return [call("hand_off_to_expert"), call("note", text="handing over")]
 
     expert = Agent("expert", [NOTE], "You know.", llm=ScriptedLLM(call("note", text="x"), "I know.", repeat=True))
@@ -278,7 +278,7 @@ def test_killed_run_continues_with_its_active_agent(way, place, tmp_path, drive)
     whole = team(Session.open(place, "trip")).run("go")
     assert (whole.output, whole.agent) == ("I know.", "expert")
     for entries, session in kills_of(place, tmp_path):
-        expert_asked = sum(isinstance(entry.milestone, ResponseReceived) for entry in entries) > 2
+        expert_asked = sum(isinstance(entry.event, ResponseReceived) for entry in entries) > 2
         later = team(session)
         expert = later.handoff_targets["expert"]
         if expert_asked:
@@ -287,7 +287,7 @@ def test_killed_run_continues_with_its_active_agent(way, place, tmp_path, drive)
         is_handed_off = any(used.result.lead and used.result.ok for used in result.tool_calls)
         assert (result.status, result.output, result.agent) == ("done", "I know.", "expert")
         assert is_handed_off
-        assert sum(isinstance(milestone, HandedOff) for milestone in result.milestones) == 1
+        assert sum(isinstance(event, HandedOff) for event in result.events) == 1
 
 
 def test_run_of_an_unknown_agent_is_unchanged(place):
@@ -324,7 +324,7 @@ def test_answer_of_a_finishing_tool_is_stored(agent, place, tmp_path):
     """After a kill, the answer of a finished `ends_run` tool is not requested again."""
     agent(call("finish", answer="42."), tools=[finish_tool]).run("go")
     for entries, session in kills_of(place, tmp_path):
-        if isinstance(entries[-1].milestone, ToolCallFinished):
+        if isinstance(entries[-1].event, ToolCallFinished):
             result = Agent("helper", [finish_tool], llm=ScriptedLLM(), session=session).resume()
             assert (result.status, result.output) == ("done", "42.")
             break
@@ -332,7 +332,7 @@ def test_answer_of_a_finishing_tool_is_stored(agent, place, tmp_path):
         pytest.fail("The tool had no result.")
 
 
-# What a conversation has read
+# Labels of data that was read
 
 
 def fetch(url: str) -> str:
@@ -370,11 +370,11 @@ def test_truncated_output_can_be_read_after_a_restart(agent):
     assert used.result.labels == {Label.PRIVATE}
 
 
-# What was changed
+# Changes and undo
 
 
 def writer(folder, session, *lines, **options):
-    """An agent that writes files in a folder."""
+    """Return an agent that writes files in a folder."""
     journal = Journal.of_this_machine()
     return Agent(
         "writer",
@@ -404,7 +404,7 @@ def test_undo_covers_changes_before_and_after_a_kill(place, tmp_path):
     assert (result.status, (folder / "a.txt").read_text()) == ("done", "new a")
     assert "new a" in result.changes
     assert "new b" in result.changes
-    assert "new a" in result.milestones[-1].changes
+    assert "new a" in result.events[-1].changes
     result.undo()
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a.txt": "old"}
     with pytest.raises(ToolError, match="already undone"):
@@ -443,7 +443,7 @@ def test_undo_command_covers_both_processes(tmp_path):
     assert list(folder.iterdir()) == []
 
 
-# A run that waits for a person
+# Paused runs
 
 PAUSE = """
 import sys
@@ -521,12 +521,12 @@ def test_approval_is_stored_when_the_process_dies(agent, place, tmp_path):
     agent(call("delete", text="all"), **later).run("go")
     agent("Deleted.", **later).resume(answers=True)
     for entries, session in kills_of(place, tmp_path):
-        if not session.unfinished or not any(isinstance(entry.milestone, Approved) for entry in entries):
+        if not session.unfinished or not any(isinstance(entry.event, Approved) for entry in entries):
             continue
         asked = []
         again = Agent("helper", [DELETE], llm=ScriptedLLM("Deleted."), session=session, approve=asked.append)
         result = again.resume()
-        is_begun = isinstance(entries[-1].milestone, ToolCallStarted)
+        is_begun = isinstance(entries[-1].event, ToolCallStarted)
         assert (result.status, asked) == ("done", [])
         assert result.tool_calls[0].result.status == ("interrupted" if is_begun else "ok")
 
@@ -538,7 +538,7 @@ def test_approved_call_that_had_begun_may_have_taken_effect(agent, place, tmp_pa
     agent("Deleted.", **later).resume(answers=True)
     told = {}
     for entries, session in kills_of(place, tmp_path):
-        kind = type(entries[-1].milestone)
+        kind = type(entries[-1].event)
         if kind in (Approved, ToolCallStarted):
             helper = Agent("helper", [DELETE], llm=ScriptedLLM("Hello."), session=session)
             helper("Are you there?")
@@ -587,12 +587,12 @@ def test_run_at_its_limit_resumes_in_its_session(is_stored, agent):
     assert helper.messages == result.messages
 
 
-# When nothing can be written
+# Sessions that cannot be written
 
 
 @pytest.fixture
 def full_disk(place):
-    """A tool that fills the disk, and a function that makes room again."""
+    """Return a tool that fills the disk, and a function that frees the space again."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill_the_disk() -> str:
@@ -628,7 +628,7 @@ def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults, dr
     assert "interrupted" in told[1]["content"]
     assert [message["content"] for message in helper.history[-2:]] == ["and now?", "There is room."]
     assert helper.history == agent().history
-    assert isinstance(helper.session.entries[-1].milestone, RunEnded)
+    assert isinstance(helper.session.entries[-1].event, RunEnded)
 
 
 READ_ONLY = """
@@ -656,7 +656,7 @@ def test_read_only_session_fails_before_the_model_is_called():
         Session("trip", store).append([UserMessage("Hi"), AssistantMessage("Hello.")])
         store.close()
         for each in Path(folder).iterdir():
-            if os.geteuid() == 0:  # the other process gives up being root
+            if os.geteuid() == 0:  # the other process drops root privileges
                 os.chown(each, 65_534, -1)
             each.chmod(0o444)
         Path(folder).chmod(0o555)

@@ -1,4 +1,4 @@
-"""Does a run end when another thread says so, with all that was done kept?"""
+"""Tests for `stop`, which ends a run from another thread and stores the finished work."""
 
 import asyncio
 import threading
@@ -17,10 +17,10 @@ WAIT_SECONDS = 30
 
 
 class Gate:
-    """A tool that waits until it may go on, and tells when it was entered."""
+    """A tool that blocks until it is released, and reports when it was entered."""
 
     def __init__(self):
-        """Closed."""
+        """Start closed."""
         self.entered, self.may_go = threading.Event(), threading.Event()
 
     def wait(self) -> str:
@@ -41,17 +41,17 @@ def in_thread(function, *arguments):
     return ThreadPoolExecutor(1).submit(function, *arguments)
 
 
-def run_blocking(agent):
-    """Run the agent, blocking."""
+def run_sync(agent):
+    """Run the agent in this thread."""
     return agent.run("Go!")
 
 
-def run_awaiting(agent):
+def run_async(agent):
     """Run the agent in a new event loop."""
     return asyncio.run(agent.arun("Go!"))
 
 
-@pytest.mark.parametrize("run", [run_blocking, run_awaiting])
+@pytest.mark.parametrize("run", [run_sync, run_async])
 def test_stop_ends_the_run_after_the_current_tool(run):
     """`stop` lets the current tool finish, stores its result, and sends no further request."""
     gate, llm = Gate(), ScriptedLLM(call("wait"), "never asked")
@@ -110,8 +110,8 @@ def test_stop_does_not_affect_other_sessions():
     assert running.result(WAIT_SECONDS).output == "Done."
 
 
-def test_agents_within_are_stopped_too():
-    """An agent that is at work as a tool asks its model no more, and the tools of both may know."""
+def test_stop_ends_nested_runs():
+    """`stop` also ends the runs of nested agents, and tools of both can read the stop signal."""
     told = []
 
     @tool
@@ -143,7 +143,7 @@ def test_listeners_receive_the_result_of_a_stopped_run():
     assert "was stopped" in str(result.error)
 
 
-def test_the_quick_chat_can_be_stopped():
+def test_quick_chat_can_be_stopped():
     """`agent.stop` ends `agent.stream_text` in the quick chat."""
     agent = QuickAgent()
     with FakeServer("One two three four five.", "Hello.") as server:

@@ -1,4 +1,4 @@
-"""How do several agents work together? They hand the conversation on, or use each other as tools."""
+"""Tests for teams: handoffs, tools that return agents, and agents used as tools."""
 
 import asyncio
 from dataclasses import dataclass
@@ -37,24 +37,24 @@ def erasing():
 
 
 def yes(_):
-    """Approves everything."""
+    """Approve everything."""
     return True
 
 
 def later(_):
-    """Wants to decide later."""
+    """Defer the approval."""
     return Approval.LATER
 
 
 @dataclass
 class Invoice:
-    """What is to be paid."""
+    """An invoice."""
 
     total: float
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_handoff(way, drive, find_faults):
+def test_handoff_uses_the_settings_of_the_target(way, drive, find_faults):
     """After a handoff, the instruction, tools and model of the second agent are used."""
     expert = Agent("expert", [add], "You can add.", llm=ScriptedLLM(call("add", a=1, b=2), "Three."))
     desk = Agent("desk", instruction="Pass it on.", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT, "Bye."))
@@ -147,17 +147,17 @@ def test_pause_under_the_second_agent(way, drive, find_faults):
     expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(*lines))
     desk = Agent("desk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT))
     first = drive(desk, way)
-    assert (first.status, first.agent, first.lead) == ("paused", "expert", desk)
+    assert (first.status, first.agent, first.last_agent) == ("paused", "expert", desk)
     second = drive(desk, way, first.resumption(True))
-    assert (second.status, ran, second.lead) == ("paused", ["a"], desk)
+    assert (second.status, ran, second.last_agent) == ("paused", ["a"], desk)
     elsewhere = Agent("desk", handoffs=[expert], llm=ScriptedLLM())
     assert drive(elsewhere, way, RunResult.from_json(second.to_json()).resumption(True)).output == "Done."
     assert ran == ["a", "b"]
     assert find_faults(elsewhere.history) == []
 
 
-def test_pause_under_an_agent_that_a_tool_returned():
-    """A paused run also knows an agent that no handoff names, as long as it stays in its process."""
+def test_pause_under_an_agent_returned_by_a_tool():
+    """A paused run keeps an agent that a tool returned, while it stays in its process."""
     tool, ran = erasing()
     expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(call("erase", name="it"), "Done."))
 
@@ -372,7 +372,7 @@ def outside():
 
 
 def late(expert):
-    """A worker that gets to know whom to hand over to when it is a tool already."""
+    """Return a worker that gets a handoff target after it was used as a tool."""
     worker = Agent("worker", llm=ScriptedLLM(TO_EXPERT))
     tool = worker.as_tool()
     worker.handoffs = [expert]
@@ -424,7 +424,7 @@ def test_result_of_a_worker_has_the_labels_of_its_data(way, drive):
 
 
 async def within_tasks(agent):
-    """Return the agent's answer to a task of a group."""
+    """Return the agent's answer to a prompt that is run in a task group."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(agent.arun("Read!"))
     return task.result().text
@@ -433,10 +433,10 @@ async def within_tasks(agent):
 WAYS_TO_KNOW = {
     "its answer": lambda agent: agent("Read!"),
     "its text in pieces": lambda agent: "".join(agent.stream_text("Read!")),
-    "an event loop of its own": lambda agent: asyncio.run(agent.arun("Read!")).text,
+    "separate event loop": lambda agent: asyncio.run(agent.arun("Read!")).text,
     "a task": lambda agent: asyncio.run(within_tasks(agent)),
     "a thread": lambda agent: asyncio.run(asyncio.to_thread(agent, "Read!")),
-    "many at once": lambda agent: agent.map(["Read!"])[0].text,
+    "concurrent runs": lambda agent: agent.map(["Read!"])[0].text,
     "an error": lambda agent: 1 / len(agent("Read!")[:0]),
     "its history": lambda agent: str(agent.history),
     "its messages": lambda agent: str(agent.messages),
@@ -524,7 +524,7 @@ def test_failure_of_a_worker_is_reported(way, drive):
 
 
 def refuse(output):
-    """Takes no answer."""
+    """Refuse every answer."""
     raise ValueError("Not that.")
 
 
@@ -541,7 +541,7 @@ def test_depth_is_bounded(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_workers_at_the_same_time(way, drive):
+def test_workers_run_concurrently(way, drive):
     """Workers of one response run concurrently, each with a separate conversation."""
     worker = Agent("worker", llm=ScriptedLLM(lambda request: f"{request.messages[-1].content}!", repeat=True))
     lines = [[call("worker", request=str(number)) for number in range(5)], "Done."]

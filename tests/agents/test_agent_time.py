@@ -1,4 +1,4 @@
-"""Does a run end at its seconds, whoever it is waiting for?"""
+"""Tests for the time limit of runs that wait for approvers and guardrails."""
 
 import asyncio
 import threading
@@ -11,11 +11,11 @@ from agentkit.testing import ScriptedLLM, call, record, replay
 
 WAYS = ["blocking", "awaiting"]
 HANGING = 30.0
-"""Longer than any of these runs takes: whoever waits for it has failed."""
+"""Longer than any of these runs takes; waiting for it is a failure."""
 
 
 def run(agent, way):
-    """The result of a run, and whether it came before what hangs."""
+    """Return the result of a run, and whether it ended before the hanging function."""
     began = time.monotonic()
     result = agent.run("go") if way == "blocking" else asyncio.run(agent.arun("go"))
     assert time.monotonic() - began < HANGING / 2
@@ -24,7 +24,7 @@ def run(agent, way):
 
 @pytest.fixture
 def hangs():
-    """Functions that hang, until the test is over."""
+    """Functions that hang until the test is over."""
     over = threading.Event()
 
     def blocking(_):
@@ -38,7 +38,7 @@ def hangs():
 
 
 def clerk(paid, **options):
-    """An agent that wishes to pay, which somebody must approve, and would go on and on."""
+    """Return an agent that requests a call that needs approval, and never finishes by itself."""
 
     def pay(euros: int) -> str:
         """Pay."""
@@ -81,7 +81,7 @@ def test_no_approval_is_requested_after_the_time_limit(way):
 
 
 def hanging_check(function, what, *, is_async):
-    """A check of prompts or of answers that calls the function."""
+    """Return a guardrail for prompts or answers that calls the function."""
 
     async def check_prompt(prompt):
         return await function(prompt)

@@ -1,4 +1,4 @@
-"""Does a model that must use a tool get to its answer?"""
+"""Tests for a tool choice that forces a tool, which applies only to the first request of a run."""
 
 import pytest
 
@@ -9,7 +9,7 @@ FORCED = ["required", {"type": "function", "function": {"name": "calculator"}}]
 
 
 def choices(server):
-    """The tool choice of each request that the server got."""
+    """Return the tool choice of each request received by the server."""
     return [request.json.get("tool_choice") for request in server.requests]
 
 

@@ -1,4 +1,4 @@
-"""Is the answer of the type that was asked for, and what happens when it is not?"""
+"""Tests for typed outputs: parsing, corrections, partial outputs, and pauses."""
 
 from dataclasses import dataclass
 from typing import Literal, TypedDict
@@ -19,21 +19,21 @@ BAD = '{"number": "A1", "total": "thirty"}'
 
 @dataclass
 class Invoice:
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     total: float
 
 
 class Bill(BaseModel):
-    """The same as a pydantic model."""
+    """An invoice as a pydantic model."""
 
     number: str
     total: float
 
 
 class Slip(TypedDict):
-    """The same as a TypedDict."""
+    """An invoice as a TypedDict."""
 
     number: str
     total: float
@@ -60,14 +60,14 @@ def add(a: int, b: int) -> int:
     ],
 )
 @pytest.mark.for_each("way", WAYS)
-def test_types(way, kind, said, value, drive):
+def test_types_of_answers(way, kind, said, value, drive):
     """An answer has the type: a dataclass, model, TypedDict, Literal, list, union or string."""
     result = drive(Agent("helper", output_type=kind, llm=ScriptedLLM(said)), way)
     assert (result.output, result.status, result.error) == (value, "done", None)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_wrong_answer_goes_back(way, drive, find_faults):
+def test_invalid_answer_is_corrected(way, drive, find_faults):
     """An invalid answer is returned to the model with the error, and both are in the history."""
     llm = ScriptedLLM(BAD, "I cannot say.", GOOD)
     agent = Agent("helper", output_type=Invoice, llm=llm)
@@ -80,7 +80,7 @@ def test_wrong_answer_goes_back(way, drive, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_invalid_answers_fail(way, drive, find_faults):
+def test_repeated_invalid_answers_fail_the_run(way, drive, find_faults):
     """After two corrections, the run fails with the last error, and resuming tries again."""
     llm = ScriptedLLM(BAD, BAD, BAD, GOOD)
     agent = Agent("helper", output_type=Invoice, llm=llm)
@@ -93,7 +93,7 @@ def test_invalid_answers_fail(way, drive, find_faults):
     assert find_faults(agent.history) == []
 
 
-def test_invalid_answers_raise():
+def test_invalid_answer_raises_an_error():
     """Calling an agent raises the error; otherwise the text is the value as JSON."""
     with pytest.raises(RunError, match="valid number"):
         Agent("helper", output_type=Invoice, llm=ScriptedLLM(BAD, repeat=True))("go")
@@ -158,7 +158,7 @@ def test_schema_is_sent_to_the_server(protocol, way, drive):
 
 
 def test_paused_typed_run():
-    """A typed run that pauses has no output yet, and gives it when it is resumed."""
+    """A paused typed run has no output, and returns it after resuming."""
     agent = Agent(
         "helper",
         [Tool(add, level="SYSTEM")],
@@ -173,8 +173,8 @@ def test_paused_typed_run():
     assert paused.resume(True).output == Invoice("A1", 30)
 
 
-def test_done_run_gives_its_value_again():
-    """A typed run that is done gives its value again when it is resumed from its text."""
+def test_finished_typed_run_returns_its_value():
+    """A finished typed run returns its value when it is resumed from JSON."""
     agent = Agent("helper", output_type=Invoice, llm=ScriptedLLM(GOOD))
     assert agent.resume(agent.run("go").to_json()).output == Invoice("A1", 30)
 

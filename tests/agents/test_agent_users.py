@@ -1,4 +1,4 @@
-"""Several users of one agent: sessions of runs, contexts, and agents without memory."""
+"""Tests for one agent with several users: sessions and contexts of runs, and agents without memory."""
 
 import asyncio
 import gc
@@ -20,17 +20,17 @@ class User:
 
 
 def balance(run: RunContext[User]) -> str:
-    """The balance of the user."""
+    """Return the balance of the user."""
     return f"{run.value.name}: 5 EUR"
 
 
 def texts(request):
-    """The texts of the messages of a request."""
+    """Return the texts of the messages of a request."""
     return [message.text for message in request.messages]
 
 
 def desk(*lines, **options):
-    """An agent for several users."""
+    """Return an agent for several users."""
     return Agent("desk", [balance], llm=ScriptedLLM(*lines), **options)
 
 
@@ -51,8 +51,8 @@ def run_each_way(agent, way, prompt, **options):
 
 
 @pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
-def test_each_user_has_a_conversation(way):
-    """Runs with a session of their own share no message, and each continues its own conversation."""
+def test_each_session_has_a_separate_conversation(way):
+    """Runs with separate sessions share no messages, and each continues its own conversation."""
     agent = desk("Hi, Ann.", "Hi, Bob.", "You are Ann.")
     ann, bob = Session(), Session()
     run_each_way(agent, way, "I am Ann.", session=ann, context=User("Ann"))
@@ -66,7 +66,7 @@ def test_each_user_has_a_conversation(way):
 
 
 def test_sessions_by_name(tmp_path, monkeypatch):
-    """A session of a run can be given by the name of a stored one."""
+    """A run accepts a session by its name."""
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path))
     agent = desk("Hi.", "You are Ann.")
     agent.run("I am Ann.", session="ann", context=User("Ann"))
@@ -74,8 +74,8 @@ def test_sessions_by_name(tmp_path, monkeypatch):
     assert texts(agent.llm.requests[1]) == ["I am Ann.", "Hi.", "Who am I?"]
 
 
-def test_text_streams_and_calls_take_sessions():
-    """`stream_text`, its async version and a call take a session, too."""
+def test_text_streams_and_calls_accept_sessions():
+    """`stream_text`, its async version and calls accept a session."""
     agent, session = desk("One.", "Two.", "Three.", context=User("Ann")), Session()
 
     async def streamed():
@@ -87,8 +87,8 @@ def test_text_streams_and_calls_take_sessions():
     assert (len(session.messages), agent.history) == (6, [])
 
 
-def test_maps_take_a_session(tmp_path):
-    """The runs of a map are stored below the session that it is given."""
+def test_map_accepts_a_session(tmp_path):
+    """The runs of a map are stored in sessions below the given session."""
     agent = desk("A", "B")
     session = Session.open(tmp_path / "runs.db", "batch")
     results = agent.map(["a", "b"], 1, session=session, context=User("Ann"))
@@ -98,7 +98,7 @@ def test_maps_take_a_session(tmp_path):
 
 
 def test_another_context_in_an_unnamed_conversation_is_an_error():
-    """A conversation without a name never continues with the context of another user."""
+    """Running an unnamed conversation with the context of another user raises an error."""
     agent = desk("Hi, Ann.", "Hi again.", "Hi, Bob.", "You are Bob.", "Ann's.")
     agent.run("I am Ann.", context=User("Ann"))
     agent.run("Hi!", context=User("Ann"))
@@ -114,8 +114,8 @@ def test_another_context_in_an_unnamed_conversation_is_an_error():
     assert texts(agent.llm.requests[3]) == ["I am Bob.", "Hi, Bob.", "Who am I?"]
 
 
-def test_contexts_without_equality():
-    """Contexts whose comparison fails are different unless they are the same object."""
+def test_contexts_that_cannot_be_compared():
+    """Contexts that cannot be compared are different unless they are the same object."""
 
     class Odd(User):
         def __eq__(self, other):
@@ -131,7 +131,7 @@ def test_contexts_without_equality():
 
 
 def test_agents_without_memory():
-    """With `remember=False` each run is a new conversation, unless it is given a session."""
+    """With `remember=False`, each run is a new conversation unless a session is passed."""
     agent, session = desk("1", "2", "3", "4", remember=False), Session()
     agent.run("a", context=User("Ann"))
     agent.run("b", context=User("Bob"))
@@ -142,7 +142,7 @@ def test_agents_without_memory():
 
 
 @pytest.mark.parametrize("options", [{"session": Session()}, {}])
-def test_a_paused_run_resumes_in_its_session(options):
+def test_paused_run_resumes_in_its_session(options):
     """A result resumes its run in the session of the run, also through the agent."""
     agent = desk(call("balance"), "5 EUR.", call("balance"), "Done.", remember=False, approve="later", unlabelled="ask")
     paused = agent.run("How much?", context=User("Ann"), **options)
@@ -157,20 +157,20 @@ def test_a_paused_run_resumes_in_its_session(options):
 
 @pytest.mark.parametrize(("given", "wanted"), [({"session": 5}, "session= takes"), ({"model": 5}, "model= takes")])
 def test_invalid_options_of_a_run(given, wanted):
-    """An invalid session or model is refused before the run."""
+    """An invalid session or model is rejected before the run."""
     with pytest.raises(ConfigError, match=wanted):
         desk().run("Hi!", **given)
 
 
-def taken(filters):
+def memory_used(filters):
     """Return the memory used by some modules, in bytes."""
     gc.collect()
     return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(filters).statistics("filename"))
 
 
 @pytest.mark.slow
-def test_a_thousand_requests_of_two_users():
-    """Two users share an agent at the same time, but no word; the memory of requests is bounded."""
+def test_thousand_requests_of_two_users():
+    """Two concurrent users of an agent share no text, and the memory used by requests is bounded."""
     with FakeServer("Hello.", repeat=True) as server:
         llm = LLM(base_url=server.base_url, model="m")
         agent = Agent("desk", [balance], llm=llm, remember=False)
@@ -187,11 +187,11 @@ def test_a_thousand_requests_of_two_users():
         tracemalloc.start()
         kept = [tracemalloc.Filter(True, "*/agentkit/agents/*"), tracemalloc.Filter(True, "*/agentkit/sessions/*")]
         asyncio.run(serve(25))
-        before = taken(kept)
+        before = memory_used(kept)
         asyncio.run(serve(450))
-        after = taken(kept)
+        after = memory_used(kept)
         tracemalloc.stop()
         bodies = [request.body for request in server.requests]
     assert len(bodies) == 1_000
     assert [body for body in bodies if (b"Ann" in body) == (b"Bob" in body)] == []
-    assert after - before < 1_000_000  # caches of encoded messages, which are bounded
+    assert after - before < 1_000_000  # bounded caches of encoded messages

@@ -1,4 +1,4 @@
-"""Which part of a long conversation does an agent's model read, and how does it get at the rest?"""
+"""Tests for conversations longer than the context window: shortening, summaries, and `read_more`."""
 
 import time
 from dataclasses import replace
@@ -26,7 +26,7 @@ def look(number: int) -> str:
 
 
 def answer(request):
-    """Look something up for each prompt, then answer; a server that counts as we estimate."""
+    """Look something up for each prompt, then answer; the reported usage equals the estimate."""
     usage = Usage(tokens_of(request), 20, requests=1)
     if isinstance(request.messages[-1], ToolMessage):
         return say("It is found.", usage=usage)
@@ -34,12 +34,12 @@ def answer(request):
 
 
 def tokens_of(request):
-    """About how many tokens a request takes."""
+    """Return the estimated number of tokens of a request."""
     return Estimates().total(request.messages, request.instruction, request.tools)
 
 
 def counted(*lines):
-    """The lines as a server says them that counts tokens as we estimate them."""
+    """Add usage to the lines, as reported by a server that counts tokens as estimated."""
 
     def say_counted(line):
         def said(request):
@@ -102,7 +102,7 @@ def test_long_run_fits_into_the_window(way, drive):
         assert tokens_of(request) <= 2_500
 
 
-# A summary in place of what is left out.
+# Summaries.
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -194,7 +194,7 @@ def test_system_messages_are_sent_with_a_summary():
     assert told[1].content.startswith("[A summary of")
 
 
-# What the server says.
+# Rejections by the server.
 
 TOO_LONG = "This model's maximum context length is 3000 tokens. However, your messages resulted in 5000 tokens."
 NO_LIMIT_NAMED = "The prompt is too long for this model's context window."
@@ -272,7 +272,7 @@ def test_shortened_request_respects_the_time_limit():
     assert (result.status, result.limit) == ("limit", "seconds")
 
 
-# The rest stays readable.
+# Reading the rest of truncated output.
 
 
 def report(lines: int = 2_000) -> str:
@@ -281,7 +281,7 @@ def report(lines: int = 2_000) -> str:
 
 
 def offers(request):
-    """Whether a request offers the tool that reads on."""
+    """Return whether a request offers `read_more`."""
     return "read_more" in [spec.name for spec in request.tools]
 
 

@@ -1,4 +1,4 @@
-"""How does a function of the user's edit what is sent, and what does it leave as it is?"""
+"""Tests for the `edit` function of a context window."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ def look(number: int) -> str:
 
 
 def newest_only(messages):
-    """Send the newest prompt and what belongs to it."""
+    """Return only the newest exchange."""
     last = max(place for place, message in enumerate(messages) if isinstance(message, UserMessage))
     return messages[last:]
 
@@ -89,7 +89,7 @@ def test_invalid_result_of_edit_fails_the_run(edit, says):
 
 
 async def later(messages):
-    """Edit, some time."""
+    """Async `edit` function."""
     return messages
 
 

@@ -1,4 +1,4 @@
-"""Tests of approvals that are bound to real locations and to the content of scripts."""
+"""Tests for approvals, which are bound to real locations and to the content of scripts."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import Agent, Approval, RunResult, Tool
-from agentkit.agents.tool_policy import binding, lapse
+from agentkit.agents.tool_policy import approval_binding, lapsed_denial
 from agentkit.decisions import Decision, Verdict
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.files import file_tools, write_file_tool
@@ -41,7 +41,7 @@ LINES = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace with a script, a folder, and a folder outside."""
+    """A workspace with a script and a folder, and a folder outside of it."""
     work = tmp_path / "work"
     (work / "out").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -52,12 +52,12 @@ def folder(tmp_path):
 
 
 def agent(folder, *lines, approve, tools=(shell_tool,)):
-    """An agent of the lowest level, whose every change must be approved."""
+    """Return an agent of the lowest level, whose changes all require approval."""
     return Agent("helper", list(tools), llm=ScriptedLLM(*lines), approve=approve, safety="network", workspace=folder)
 
 
 def last(result):
-    """The result of the last tool call."""
+    """Return the result of the last tool call."""
     return result.tool_calls[-1].result
 
 
@@ -65,10 +65,10 @@ def last(result):
 def test_call_is_bound_to_the_content_of_its_script(folder, line):
     """A changed script invalidates the approval, however the command names the script."""
     tool = shell_tool.within(Workspace(folder))
-    bound = binding(tool, {"command": line}, str(folder))
-    assert lapse(ALLOWED, bound, str) is None
+    bound = approval_binding(tool, {"command": line}, str(folder))
+    assert lapsed_denial(ALLOWED, bound, str) is None
     (folder / "deploy.sh").write_text("echo evil\n")
-    lapsed = lapse(ALLOWED, bound, str)
+    lapsed = lapsed_denial(ALLOWED, bound, str)
     assert lapsed is not None
     assert lapsed.denied
     assert ".sh" in lapsed.reason
@@ -76,25 +76,25 @@ def test_call_is_bound_to_the_content_of_its_script(folder, line):
 
 @pytest.mark.for_each(("count", "more"), [(1, ""), (3, ""), (4, " and 1 more"), (5, " and 2 more")])
 def test_refusal_names_the_first_three_changed_files(count, more, folder):
-    """The reason names up to three of the files that have changed, and counts the others."""
+    """The reason names up to three changed files, and counts the others."""
     names = [f"{number}.sh" for number in range(count)]
     for name in names:
         (folder / name).write_text("echo good\n")
     command = {"command": " && ".join(f"bash {name}" for name in names)}
-    bound = binding(shell_tool.within(Workspace(folder)), command, str(folder))
+    bound = approval_binding(shell_tool.within(Workspace(folder)), command, str(folder))
     for name in names:
         (folder / name).write_text("echo evil\n")
     named = ", ".join(repr(str(folder / name)) for name in names[:3])
     reason = f"The call was not run: {named}{more} changed after the approval was requested."
-    assert lapse(ALLOWED, bound, str).reason == reason
+    assert lapsed_denial(ALLOWED, bound, str).reason == reason
 
 
 def test_makefile_counts_as_a_script(folder):
     """A `make` command is bound to the content of the makefile."""
     (folder / "Makefile").write_text("all:\n\techo good\n")
-    bound = binding(shell_tool.within(Workspace(folder)), {"command": "make all"}, str(folder))
+    bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": "make all"}, str(folder))
     (folder / "Makefile").write_text("all:\n\techo evil\n")
-    assert lapse(ALLOWED, bound, str) is not None
+    assert lapsed_denial(ALLOWED, bound, str) is not None
 
 
 FOLDERS_AS_SCRIPTS = ["make -C d", "python3 d", "bash d", "find d -exec bash {} \\;", "sh d/", "source d"]
@@ -105,10 +105,10 @@ def test_command_on_a_folder_is_bound_to_its_files(folder, line):
     """A command on a folder is bound to the files in the folder."""
     (folder / "d").mkdir()
     (folder / "d" / "Makefile").write_text("all:\n\techo good\n")
-    bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
-    assert lapse(ALLOWED, bound, str) is None
+    bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
+    assert lapsed_denial(ALLOWED, bound, str) is None
     (folder / "d" / "Makefile").write_text("all:\n\techo evil\n")
-    assert lapse(ALLOWED, bound, str) is not None
+    assert lapsed_denial(ALLOWED, bound, str) is not None
     result = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: True).run("Go on.")
     assert result.text == "Done."
 
@@ -138,26 +138,26 @@ def test_unreadable_script_does_not_fail_the_run(folder, make, line):
 @pytest.mark.parametrize("line", ["cp deploy.sh out/x", "rm -r out", "echo 1 > out/x", "mv out/a out/b"])
 def test_call_is_bound_to_real_locations(folder, line):
     """Replacing a folder with a link invalidates the approval."""
-    bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
-    assert lapse(ALLOWED, bound, str) is None
+    bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
+    assert lapsed_denial(ALLOWED, bound, str) is None
     (folder / "out").rmdir()
     (folder / "out").symlink_to(folder.parent / "elsewhere")
-    assert lapse(ALLOWED, bound, str) is not None
+    assert lapsed_denial(ALLOWED, bound, str) is not None
 
 
 def test_other_changes_keep_the_approval_valid(folder):
     """Changes to files that a command reads or writes do not invalidate the approval."""
-    bound = binding(shell_tool.within(Workspace(folder)), {"command": "cp deploy.sh out/x"}, str(folder))
+    bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": "cp deploy.sh out/x"}, str(folder))
     (folder / "deploy.sh").write_text("echo other\n")
     (folder / "out" / "x").write_text("there already")
-    assert lapse(ALLOWED, bound, str) is None
+    assert lapsed_denial(ALLOWED, bound, str) is None
 
 
 def test_special_files_do_not_block(folder):
     """Binding a pipe or an unreadable file does not block."""
     os.mkfifo(folder / "pipe.sh")
-    bound = binding(shell_tool.within(Workspace(folder)), {"command": "bash pipe.sh"}, str(folder))
-    assert lapse(ALLOWED, bound, str) is None
+    bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": "bash pipe.sh"}, str(folder))
+    assert lapsed_denial(ALLOWED, bound, str) is None
 
 
 def test_script_changed_during_the_approval_is_not_run(folder):

@@ -1,4 +1,4 @@
-"""Does an agent answer many prompts as it answers one, in order and within bounds?"""
+"""Tests for `map` and `amap`: order, concurrency, shared limits, stored sessions and interruptions."""
 
 import asyncio
 import contextvars
@@ -24,7 +24,7 @@ NUMBERS = [str(number) for number in range(6)]
 
 
 def mapped(agent, way, prompts, *args, **options):
-    """The results of a map in one of the ways to run it."""
+    """Return the results of a map in one of the ways to run it."""
 
     async def amap(**more):
         return await agent.amap(prompts, *args, **options, **more)
@@ -40,7 +40,7 @@ def mapped(agent, way, prompts, *args, **options):
 
 
 def echo(request):
-    """Says the last message again."""
+    """Repeat the last message."""
     return f"It is {request.messages[-1].content}."
 
 
@@ -57,7 +57,7 @@ def using(function, level="SAFE", **options):
 
 
 def echoing(*tools, **options):
-    """An agent that says each prompt again."""
+    """Return an agent that repeats each prompt."""
     return Agent("echo", tools, llm=ScriptedLLM(echo, repeat=True), **options)
 
 
@@ -73,7 +73,7 @@ def test_results_are_in_the_order_of_the_prompts(way):
             release.set()
         return echo(request)
 
-    way = "map" if way == "amap" else way  # a scripted line that blocks would block an event loop
+    way = "map" if way == "amap" else way  # a blocking line of the script would block the event loop
     agent = Agent("slow", llm=ScriptedLLM(slow_at_first, repeat=True))
     results = mapped(agent, way, NUMBERS, 2)
     assert [result.output for result in results] == [f"It is {number}." for number in NUMBERS]
@@ -183,7 +183,7 @@ def test_prompts_are_read_lazily(way):
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each(("prompts", "total"), [(NUMBERS, 6), (iter(NUMBERS[:3]), None), ([], 0)])
-def test_progress_is_told(way, prompts, total):
+def test_progress_is_reported(way, prompts, total):
     """`progress` receives the number of finished runs, the total if known, and the result."""
     told = []
     prompts = list(prompts) if total is not None else iter(["0", "1", "2"])
@@ -215,7 +215,7 @@ def test_tool_call_limit_is_shared(way):
 
 
 def len_of(text: str) -> int:
-    """The length of a text."""
+    """Return the length of a text."""
     return len(text)
 
 
@@ -393,7 +393,7 @@ def test_paused_run_of_a_map_can_be_resumed(way):
 
 
 async def result_of_aresume(result):
-    """The result of going on, awaiting."""
+    """Return the result of `aresume`."""
     return await result.aresume(answers=True)
 
 
@@ -491,13 +491,13 @@ def test_missing_provider_raises_once_for_the_map():
 
 
 class Losing(Executor):
-    """An executor that loses what it is given."""
+    """An executor that loses its work."""
 
     def __init__(self, error=None, *, refuses=False):
         self.error, self.refuses, self.count = error, refuses, 0
 
     def submit(self, *_args, **_options):
-        """Take the work, and lose it."""
+        """Accept the work, and lose it."""
         self.count += 1
         if self.refuses:
             raise self.error

@@ -1,4 +1,4 @@
-"""Is everything counted before it is spent, whoever spends it and however many at the same time?"""
+"""Tests for budgets: reservations, charges, limits and nested budgets."""
 
 import math
 import threading
@@ -16,7 +16,7 @@ OPEN = {"tool_calls": None, "seconds": None, "repeated_calls": None}
 
 
 def budget(parent=None, clock=lambda: 0.0, **limits):
-    """A budget with these limits and no others."""
+    """Return a budget with these limits and no others."""
     return Budget(Limits(**{**OPEN, **limits}), parent, clock)
 
 
@@ -201,7 +201,7 @@ def test_tool_calls_are_granted_up_to_the_limit():
     inside = budget(above, tool_calls=50)
     assert [inside.take("tool_calls", 2), inside.take("tool_calls", 2), inside.take("tool_calls", 2)] == [2, 1, 0]
     assert (inside.spent.counts["tool_calls"], above.spent.counts["tool_calls"]) == (3, 3)
-    assert "limited to 3 tool calls" in inside.beyond("tool_calls").reason
+    assert "limited to 3 tool calls" in inside.limit_exceeded("tool_calls").reason
     assert budget().take("tool_calls", 1_000) == 1_000
 
 

@@ -1,4 +1,4 @@
-"""Coding agents: workers, project instructions, and small repository tasks."""
+"""Tests for coding agents: workers, project instructions, and small repository tasks."""
 
 import asyncio
 import subprocess
@@ -10,6 +10,7 @@ from agentkit import Agent, ConfigError, Limits
 from agentkit.agents.coding import ProjectFiles, coding_agent, coding_tools, task_tool
 from agentkit.decisions import Label
 from agentkit.manifest import manifest_of
+from agentkit.safety.approval import Approval
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tooling.tool import Tool
 from agentkit.tools.files import file_tools
@@ -20,7 +21,7 @@ SKILL = "---\nname: release\ndescription: Make a release.\n---\nTag it.\n"
 
 
 def texts_of(request):
-    """The texts of the messages of a request."""
+    """Return the texts of the messages of a request."""
     return str([getattr(message, "content", "") for message in request.messages])
 
 
@@ -71,7 +72,7 @@ def test_worker_keeps_the_budget_and_policy_of_its_caller(tmp_path):
 
 
 def counting_tool():
-    """A tool with another result at each call."""
+    """Return a tool that returns a different result at each call."""
 
     def again() -> int:
         """Do it again."""
@@ -118,7 +119,7 @@ def test_dry_run_applies_to_workers(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_invalid_workers_are_refused():
+def test_invalid_workers_are_rejected():
     """An empty list of workers and duplicate names are rejected."""
     for agents in ((), (Agent("a"), Agent("a"))):
         with pytest.raises(ConfigError, match="agents with distinct names"):
@@ -134,6 +135,44 @@ def test_paused_worker_is_resumed(tmp_path):
     assert [(each.tool, each.within) for each in paused.pending] == [("write_file", "task")]
     assert asyncio.run(paused.aresume(True)).output == "ok"
     assert (tmp_path / "a").read_text() == "x"
+
+
+def test_resumed_question_of_a_worker_shows_the_change(tmp_path):
+    """The question of a resumed worker has the diff of its call, as the first one had."""
+    (tmp_path / "a").write_text("old\n")
+    shown = []
+
+    def approve(request):
+        shown.append((request.agent, request.within, request.preview.diff, request.is_confined))
+        return Approval.LATER if len(shown) == 1 else Approval.YES
+
+    worker = Agent("worker", file_tools, llm=ScriptedLLM(call("write_file", path="a", content="new\n"), "written"))
+    llm = ScriptedLLM(call("task", agent="worker", request="x"), "ok")
+    lead = Agent("lead", task_tool(worker), llm=llm, approve=approve, workspace=tmp_path)
+    assert lead.run("go").resume().output == "ok"
+    first, second = shown
+    assert "-old\n+new" in first[2]
+    assert second == ("worker", "task", *first[2:])
+
+
+def test_resumed_question_of_an_unknown_tool_has_no_diff(tmp_path):
+    """Without the worker's tool, or in another folder, the question has no diff."""
+    asked = []
+
+    def approve(request):
+        asked.append(request.preview.diff)
+        return Approval.LATER
+
+    worker = Agent("worker", file_tools, llm=ScriptedLLM(call("write_file", path="a", content="x"), "written"))
+    llm = ScriptedLLM(call("task", agent="worker", request="x"))
+    paused = Agent("lead", task_tool(worker), llm=llm, approve=approve, workspace=tmp_path).run("go").to_json()
+    reader = Agent("worker", [], llm=ScriptedLLM())
+    (tmp_path / "other").mkdir()
+    for helper, folder in ((reader, tmp_path), (worker, tmp_path / "other")):
+        lead = Agent("lead", task_tool(helper), llm=ScriptedLLM(), approve=approve, workspace=folder)
+        lead.resume(paused)
+    assert bool(asked[0]) is True
+    assert asked[1:] == ["", ""]
 
 
 def test_project_instructions_require_a_trusted_folder(tmp_path):

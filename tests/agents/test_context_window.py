@@ -1,4 +1,4 @@
-"""How much of the conversation does the model read, and what has its server taught about that?"""
+"""Tests for the context window: limits, estimates corrected by the server, and summaries."""
 
 from agentkit.agents.budget import ContextBudget
 from agentkit.llm.client import LLM
@@ -10,21 +10,21 @@ PROMPT = UserMessage("Now?")
 
 
 def conversation(exchanges=10, chars=400):
-    """Several exchanges, and a prompt that waits for its answer."""
+    """Return several exchanges, and a prompt without an answer."""
     said = []
     for number in range(exchanges):
         said += [UserMessage(f"Question {number} " + "x" * chars), AssistantMessage(f"Answer {number}")]
     return [*said, PROMPT]
 
 
-def nobody():
+def no_model():
     """Raise an error, as the model must not be called."""
     raise AssertionError("nobody is to be asked")
 
 
 def test_short_requests_are_sent_unchanged():
     """A short request is sent without looking up the model's context window."""
-    assert ContextBudget(Window()).left(Request(conversation()), nobody) is None
+    assert ContextBudget(Window()).available_tokens(Request(conversation()), no_model) is None
 
 
 def test_long_requests_are_limited_by_the_context_window():
@@ -32,18 +32,18 @@ def test_long_requests_are_limited_by_the_context_window():
     long = Request(conversation(100, 4_000), "Be brief.")
     known = LLM("openai", "gpt-5.4-mini", "a-key")
     unknown = LLM(base_url="http://127.0.0.1:9/v1", model="my-own")
-    assert 50_000 < ContextBudget(Window()).left(long, lambda: known) < 2_000_000
-    assert ContextBudget(Window()).left(long, lambda: unknown) is None
+    assert 50_000 < ContextBudget(Window()).available_tokens(long, lambda: known) < 2_000_000
+    assert ContextBudget(Window()).available_tokens(long, lambda: unknown) is None
 
 
 def test_estimates_follow_the_server():
     """If the server counts twice the estimated tokens, half as much fits."""
     room, request = ContextBudget(Window(tokens=4_000)), Request(conversation())
-    before = room.left(request, nobody)
+    before = room.available_tokens(request, no_model)
     room.learn(request, 2 * room.tokens(request))
-    assert abs(room.left(request, nobody) - before // 2) <= 1
+    assert abs(room.available_tokens(request, no_model) - before // 2) <= 1
     room.learn(request, 0)
-    assert abs(room.left(request, nobody) - before // 2) <= 1
+    assert abs(room.available_tokens(request, no_model) - before // 2) <= 1
 
 
 def test_rejection_reduces_the_window():
@@ -122,7 +122,7 @@ def test_longer_summary_is_used():
         assert room.summary is kept
 
 
-def test_system_messages_are_sent_beside_a_summary():
+def test_system_messages_are_sent_in_addition_to_a_summary():
     """System messages covered by a summary are still sent."""
     order = SystemMessage("Speak like a pirate.")
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), [order, *conversation()]
@@ -138,7 +138,7 @@ def test_fitted_messages_include_the_newest_exchange():
     """The messages that fit are the newest ones, preceded by the summary."""
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation()
     room.summary = Summary(16, messages[15], "They spoke.")
-    fitted = room.fitted(messages, 500, 20, with_handles=False)
+    fitted = room.fit_messages(messages, 500, 20, with_handles=False)
     assert fitted.fits
     assert fitted.messages[-1] == PROMPT
     assert "They spoke." in str(fitted.messages[0])

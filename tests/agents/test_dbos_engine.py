@@ -1,4 +1,4 @@
-"""Durable functions as DBOS workflows, with workers that are killed."""
+"""Tests for durable functions as DBOS workflows, with workers that are killed."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from agentkit.agents.durable import durable
 
 PROGRAM = Path(__file__).with_name("dbos_program.py")
 MOMENTS = ["pack Hue", "look Hue", "answered", "look Vinh", "waiting book", "book Hue", "waiting ask_person"]
-"""In a step, in a tool, between the end of an agent's run and its step, in a batch, and while a person is awaited."""
+"""In a step, in a tool, between the end of an agent's run and its step, in a batch, and while a call is pending."""
 
 OUTPUT = [
     "packed for Hue, pack failed: ValueError: no ticket",
@@ -24,7 +24,7 @@ OUTPUT = [
 ]
 STEPS = ["pack", "guide", "guide.map", "pack", "pack", "wait_until", "pack", "clerk", "clerk", "clerk.map", "clerk.map"]
 CUT_OFF = (1, 3, 6)
-"""The places of the outputs of agents whose tool call was cut off: it is not repeated."""
+"""The indexes of outputs of agents whose tool call was cut off and is not repeated."""
 
 UNKNOWN = "whether it took effect is unknown"
 
@@ -70,7 +70,7 @@ def test_killed_workers_repeat_no_finished_step(database, tmp_path):
     assert json.loads(again.stdout) == [output, steps]
 
 
-def test_coroutine_functions_are_refused():
+def test_coroutine_functions_are_rejected():
     """A coroutine function is rejected as a DBOS workflow."""
 
     async def trip() -> None:

@@ -1,4 +1,4 @@
-"""Does `from agentkit import agent` work at once, and take what it is told later?"""
+"""Tests for the quick chat, `from agentkit import agent`: settings, keys, and errors."""
 
 import asyncio
 
@@ -14,12 +14,12 @@ from agentkit.testing import FakeServer, fail
 
 @pytest.fixture
 def agent():
-    """A fresh one-line agent."""
+    """A new quick chat agent."""
     return QuickAgent()
 
 
 def key_of(request):
-    """The key that a request carried, or None."""
+    """Return the API key of a request, or None."""
     return request.headers.get("authorization", "").removeprefix("Bearer ") or None
 
 

@@ -1,4 +1,4 @@
-"""Durable functions: steps and runs of agents are stored once, and not repeated."""
+"""Tests for durable functions: steps and runs of agents are stored once and not repeated."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ def test_values_are_converted_by_their_annotations(session):
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 1])
-def test_values_that_cannot_be_stored_are_refused(session, value):
+def test_values_that_cannot_be_stored_are_rejected(session, value):
     """A value that cannot be stored raises an error that names the function and the value."""
 
     def unresolved(given):
@@ -408,7 +408,7 @@ def test_killed_function_repeats_no_stored_call(tmp_path, part):
         ]
         tools = {name: count for name, count in report["effects"].items() if name.startswith("tool")}
         assert set(tools.values()) == {1}
-        # Calls that had begun at the kill are not repeated: at most the four of "a" and "b", which run together.
+        # Calls started before the kill are not repeated: at most the four of "a" and "b", which run concurrently.
         assert len(tools) >= 4
         steps = {name: count for name, count in report["effects"].items() if name.startswith("step")}
         assert set(steps) == {f"step {name}" for name in ("begin Hue", "x", "y", "z", "broken", "end")}

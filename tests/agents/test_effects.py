@@ -1,4 +1,4 @@
-"""Answers to effects whose execution raised an error."""
+"""Tests for effects whose execution raises an error."""
 
 import math
 
@@ -17,7 +17,7 @@ APPROVAL = ApprovalRequest("helper", "erase", {}, Decision(Verdict.ASK, "safety-
 def test_model_error_is_stored_as_the_answer():
     """A ModelError is stored as the answer of the question."""
     question, error = AskModel(Request([]), ScriptedLLM, 60.0), RateLimited("Slow down.")
-    with question.asking():
+    with question.store_errors():
         raise error
     assert question.answer is error
 
@@ -26,7 +26,7 @@ def test_model_error_is_stored_as_the_answer():
 def test_interruptions_are_raised(error):
     """Interruptions are raised and not stored as the model's answer."""
     question = AskModel(Request([]), ScriptedLLM, 60.0)
-    with pytest.raises(type(error)), question.asking():
+    with pytest.raises(type(error)), question.store_errors():
         raise error
     assert question.answer is None
 
@@ -35,9 +35,9 @@ def test_interruptions_are_raised(error):
 def test_failed_approver_does_not_approve(error):
     """An approver that fails does not approve the call."""
     question = AskPerson(APPROVAL)
-    with question.asking():
+    with question.store_errors():
         raise error
-    assert question.answer == question.approved(error)
+    assert question.answer == question.to_approved(error)
     assert question.answer.answer == Approval.NO
 
 
@@ -45,7 +45,7 @@ def test_failed_approver_does_not_approve(error):
 def test_interruption_of_an_approver_is_raised(error):
     """Interruptions are raised and not stored as the approver's answer."""
     question = AskPerson(APPROVAL)
-    with pytest.raises(type(error)), question.asking():
+    with pytest.raises(type(error)), question.store_errors():
         raise error
     assert question.answer is None
 
@@ -57,7 +57,7 @@ def test_interruption_of_an_approver_is_raised(error):
 def test_timeout_of_an_approver_without_a_time_limit(seconds_left, text):
     """An approver's own TimeoutError is its failure if the run has no time limit."""
     question = AskPerson(APPROVAL, seconds_left=seconds_left)
-    with question.asking():
+    with question.store_errors():
         raise ToolTimeout("too slow")
     assert question.answer.answer == Approval.NO
     assert text in question.answer.text

@@ -1,4 +1,4 @@
-"""Is history valid wherever a run is cut off, and is what was finished kept?"""
+"""Tests for runs that are cut off by closing, cancelling, errors or Ctrl-C: the history stays valid."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 import pytest
 
 from agentkit import LLM, Agent, Tool
-from agentkit.agents.effects import MOST_THREADS
+from agentkit.agents.effects import MAX_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.events import TextDelta, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say, slow
@@ -26,7 +26,7 @@ LINES = [
 ]
 TEXTS = {"3", "7"}
 EVENTS = 60
-"""More events than the run has, so that every place is tried."""
+"""More events than the run has, so that every position is tested."""
 
 
 def add(a: int, b: int) -> int:
@@ -35,25 +35,25 @@ def add(a: int, b: int) -> int:
 
 
 async def aadd(a: int, b: int) -> int:
-    """Add two numbers, after other tasks had their turn."""
+    """Add two numbers, after yielding to other tasks."""
     await asyncio.sleep(0)
     return a + b
 
 
 def make_agent(*lines, **options):
-    """An agent whose first response wishes for three calls, and whose second for one that is asked for."""
+    """Return an agent whose first response has three calls, and whose second has one that needs approval."""
     tools = [add, aadd, Tool(add, "erase", level="SYSTEM")]
     return Agent("helper", tools, llm=ScriptedLLM(*(lines or LINES), "Again."), approve=approve, **options)
 
 
 async def approve(request) -> bool:
-    """Say yes, after other tasks had their turn."""
+    """Approve the call, after yielding to other tasks."""
     await asyncio.sleep(0)
     return True
 
 
 def check(agent, find_faults):
-    """The history is valid, the next run works, and it is valid again."""
+    """Check that the history is valid, and again after another run."""
     assert find_faults(agent.history) == []
     agent.llm = ScriptedLLM("Fine.")
     assert agent("and now?") == "Fine."
@@ -240,19 +240,19 @@ def test_cancellation_during_a_served_stream(protocol, find_faults):
 
 
 class WatchedLLM(ScriptedLLM):
-    """A model that notes when its stream is closed."""
+    """A model that records when its stream is closed."""
 
     closed = False
 
     def stream(self, messages, **options):
-        """Note the end."""
+        """Record the closing of the stream."""
         try:
             yield from super().stream(messages, **options)
         finally:
             self.closed = True
 
     async def astream(self, messages, **options):
-        """Note the end."""
+        """Record the closing of the stream."""
         try:
             async for event in super().astream(messages, **options):
                 yield event
@@ -341,7 +341,7 @@ def test_waiting_calls_are_not_started_after_the_end():
     def leave() -> None:
         raise SystemExit
 
-    blocking = [call("block", index=index) for index in range(2 * MOST_THREADS)]
+    blocking = [call("block", index=index) for index in range(2 * MAX_THREADS)]
     agent = Agent("helper", [block, leave], llm=ScriptedLLM([call("leave"), *blocking]))
     with pytest.raises(SystemExit):
         agent.run("go")
@@ -349,7 +349,7 @@ def test_waiting_calls_are_not_started_after_the_end():
     so_far = len(begun)
     release.set()
     time.sleep(0.2)
-    assert len(begun) == so_far <= MOST_THREADS
+    assert len(begun) == so_far <= MAX_THREADS
 
 
 CHILD = """

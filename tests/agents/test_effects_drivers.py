@@ -1,4 +1,4 @@
-"""Do the two drivers tell the same story, whatever the protocol, streaming or not?"""
+"""Tests for the sync and async drivers: both emit the same events for each protocol."""
 
 import asyncio
 import contextvars
@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit import LLM, Agent
-from agentkit.agents.effects import MOST_THREADS
+from agentkit.agents.effects import MAX_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
@@ -37,7 +37,7 @@ def add(a: int, b: int) -> int:
 
 
 async def multiply(a: int, b: int) -> int:
-    """Multiply two numbers, after a while."""
+    """Multiply two numbers, after a delay."""
     await asyncio.sleep(0.05)
     return a * b
 
@@ -48,7 +48,7 @@ def explode() -> None:
 
 
 def forbid(arguments):
-    """Denies every call."""
+    """Deny every call."""
     return Decision(Verdict.DENY, "never", "Nobody may do that.")
 
 
@@ -72,13 +72,13 @@ STORIES = {
         [call("ad"), call("add", "{"), call("add", a="x"), call("explode"), call("erase", a=1, b=1), call("forbidden")],
         "I give up.",
     ],
-    "a cap": [*(call("add", a=number, b=2) for number in range(3)), "Two, three and four so far."],
+    "token limit": [*(call("add", a=number, b=2) for number in range(3)), "Two, three and four so far."],
     "an empty answer": [call("add", a=1, b=2), ""],
-    "an answer cut short": [say("Half an", finish_reason="length")],
+    "truncated answer": [say("Half an", finish_reason="length")],
 }
 
 
-def tell(agent, way, prompt="go"):
+def events_of_run(agent, way, prompt="go"):
     """Return the events of one run in one of the four ways; only the result without streaming."""
 
     async def collect():
@@ -103,7 +103,7 @@ def plain_call(tool_call):
 
 
 def plain_finish(finished):
-    """A tool call with its result, without the time it took."""
+    """Return a tool call with its result, without its duration."""
     return plain_call(finished.call), replace(finished.result, seconds=0)
 
 
@@ -130,7 +130,7 @@ def story(agent, way):
     """Return the events other than deltas, and the history."""
     heard = []
     agent.listeners.append(heard.append)
-    seen = [event for event in tell(agent, way) if not isinstance(event, DELTAS)]
+    seen = [event for event in events_of_run(agent, way) if not isinstance(event, DELTAS)]
     heard = [event for event in heard if not isinstance(event, DELTAS)]
     assert heard[-len(seen) :] == seen
     return [plain(event) for event in heard], agent.history
@@ -138,13 +138,13 @@ def story(agent, way):
 
 @functools.cache
 def reference(name):
-    """Return the expected story: that of a blocking run with a scripted model."""
+    """Return the expected events and history: those of a blocking run with a scripted model."""
     return story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), "run")
 
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", STORIES)
-def test_scripted_runs_are_the_same_in_every_way(name, way, find_faults):
+def test_scripted_runs_are_equal_in_every_way_to_run(name, way, find_faults):
     """Every way to run emits the same events and has the same history and result."""
     told = story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), way)
     assert told == reference(name)
@@ -154,7 +154,7 @@ def test_scripted_runs_are_the_same_in_every_way(name, way, find_faults):
 @pytest.mark.for_each("protocol", ["chat", "responses"])
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", STORIES)
-def test_served_runs_are_the_same_in_every_way(name, way, protocol):
+def test_served_runs_are_equal_in_every_way_to_run(name, way, protocol):
     """Both protocols emit the same events and have the same history and result."""
     with FakeServer(*STORIES[name]) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
@@ -167,10 +167,10 @@ def test_failed_request_in_every_way_to_run(protocol, way):
     """In every way to run, a rejected request adds nothing to the history and can be retried."""
     with FakeServer(fail(400, "Bad question."), "Hello.") as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any", protocol=protocol))
-        result = tell(agent, way)[-1].result
+        result = events_of_run(agent, way)[-1].result
         assert (result.status, agent.history) == ("failed", [])
         assert "Bad question." in str(result.error)
-        assert tell(agent, way)[-1].result.output == "Hello."
+        assert events_of_run(agent, way)[-1].result.output == "Hello."
         assert [message["role"] for message in agent.history] == ["user", "assistant"]
 
 
@@ -178,7 +178,7 @@ def test_failed_request_in_every_way_to_run(protocol, way):
 def test_deltas_form_the_response(way):
     """The streamed deltas of text, reasoning and arguments form the response."""
     lines = [say("One two three.", call("add", a=1, b=2), reasoning="Think first."), "Done it is."]
-    events = tell(Agent("helper", [add], llm=ScriptedLLM(*lines)), way)
+    events = events_of_run(Agent("helper", [add], llm=ScriptedLLM(*lines)), way)
     texts = [event.text for event in events if isinstance(event, TextDelta)]
     thoughts = [event.text for event in events if isinstance(event, ReasoningDelta)]
     arguments = "".join(event.arguments for event in events if isinstance(event, ToolCallDelta))
@@ -190,7 +190,7 @@ def test_deltas_form_the_response(way):
 @pytest.mark.parametrize("way", ["stream", "astream"])
 def test_order_of_a_stream(way):
     """A stream starts with RunStarted, ends with RunFinished, and has each response after its deltas."""
-    events = tell(Agent("helper", llm=ScriptedLLM("Hello there.")), way)
+    events = events_of_run(Agent("helper", llm=ScriptedLLM("Hello there.")), way)
     assert isinstance(events[0], RunStarted)
     assert isinstance(events[-1], RunFinished)
     assert [type(event) for event in events[2:-1]] == [TextDelta, TextDelta, ResponseReceived]
@@ -215,7 +215,7 @@ def test_parallel_calls_run_concurrently(is_async, way):
 
     tool = meet_async if is_async else meet
     calls = [call(tool.__name__, index=index) for index in range(8)]
-    result = tell(Agent("helper", [tool], llm=ScriptedLLM(calls, "Done.")), way)[-1].result
+    result = events_of_run(Agent("helper", [tool], llm=ScriptedLLM(calls, "Done.")), way)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(8))
 
 
@@ -228,7 +228,7 @@ def test_results_are_in_the_requested_order(function, way):
     llm = ScriptedLLM(calls, "Done.")
     agent, ended = Agent("helper", [function], llm=llm), []
     agent.on(ToolCallFinished, lambda event: ended.append(event.result.value))
-    result = tell(agent, way)[-1].result
+    result = events_of_run(agent, way)[-1].result
     assert ended == [2, 1, 0]
     assert [used.result.value for used in result.tool_calls] == [0, 1, 2]
     assert [message.content for message in llm.requests[1].messages[-3:]] == ["0", "1", "2"]
@@ -237,9 +237,9 @@ def test_results_are_in_the_requested_order(function, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_more_calls_than_threads(way):
     """All calls of a response run, even if there are more calls than threads."""
-    count = 2 * MOST_THREADS + 1
+    count = 2 * MAX_THREADS + 1
     agent = Agent("helper", [add], llm=ScriptedLLM([call("add", a=n, b=0) for n in range(count)], "Done."))
-    result = tell(agent, way)[-1].result
+    result = events_of_run(agent, way)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(count))
 
 
@@ -247,7 +247,7 @@ def test_more_calls_than_threads(way):
 def test_concurrent_calls_are_limited(way):
     """The number of concurrent calls is limited, and that limit is used fully."""
     lock, at_work, most = threading.Lock(), [], []
-    together = threading.Barrier(MOST_THREADS)
+    together = threading.Barrier(MAX_THREADS)
 
     def work() -> None:
         with lock:
@@ -257,8 +257,8 @@ def test_concurrent_calls_are_limited(way):
         with lock:
             at_work.pop()
 
-    tell(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MOST_THREADS), "Done.")), way)
-    assert (len(most), max(most)) == (3 * MOST_THREADS, MOST_THREADS)
+    events_of_run(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MAX_THREADS), "Done.")), way)
+    assert (len(most), max(most)) == (3 * MAX_THREADS, MAX_THREADS)
 
 
 def see(note: str) -> str:
@@ -269,7 +269,7 @@ def see(note: str) -> str:
 
 
 async def asee(note: str) -> str:
-    """Like `see`, awaiting."""
+    """Async variant of `see`."""
     return see(note)
 
 
@@ -283,7 +283,7 @@ def test_tools_run_in_a_copy_of_the_context(function, way, count):
 
     def within():
         PLACE.set("here")
-        result = tell(agent, way)[-1].result
+        result = events_of_run(agent, way)[-1].result
         return [used.result.value for used in result.tool_calls], PLACE.get()
 
     assert contextvars.copy_context().run(within) == (["here"] * count, "here")
@@ -328,7 +328,7 @@ def test_run_without_tools_starts_no_threads():
 
 
 class PlainIterator:
-    """An asynchronous iterator that is no generator, as somebody else's provider may return."""
+    """An asynchronous iterator that is not a generator, as a third-party provider may return."""
 
     def __init__(self, events):
         self.events = iter(events)
@@ -346,7 +346,7 @@ class PlainLLM(ScriptedLLM):
     """A model whose stream cannot be closed."""
 
     def astream(self, messages, **_):
-        """Stream by hand."""
+        """Return an iterator that is not a generator."""
         return PlainIterator(self.stream(messages))
 
 
@@ -357,25 +357,25 @@ def test_missing_approver_is_recorded(way, tmp_path):
         with opened(tmp_path / "trip.cassette"):
             llm = ScriptedLLM(call("erase", a=1, b=1), "Well.")
             agent = Agent("helper", [Tool(add, "erase", level="SYSTEM")], llm=llm)
-            (used,) = tell(agent, way)[-1].result.tool_calls
+            (used,) = events_of_run(agent, way)[-1].result.tool_calls
         assert used.result.status == "denied"
         assert "There is no approver." in used.result.content
 
 
 def test_provider_may_stream_from_any_async_iterator():
     """A provider may stream from any async iterator."""
-    assert tell(Agent("helper", llm=PlainLLM("Hello.")), "astream")[-1].result.output == "Hello."
+    assert events_of_run(Agent("helper", llm=PlainLLM("Hello.")), "astream")[-1].result.output == "Hello."
 
 
 class SilentLLM(ScriptedLLM):
     """A model whose stream ends before its answer."""
 
     def stream(self, messages, **_):
-        """Say only the beginning."""
+        """Yield only the beginning."""
         yield from list(super().stream(messages))[:-1]
 
     async def astream(self, messages, **_):
-        """Like `stream`, awaiting."""
+        """Async variant of `stream`."""
         for event in self.stream(messages):
             yield event
 
@@ -384,5 +384,5 @@ class SilentLLM(ScriptedLLM):
 def test_stream_without_an_answer_fails(way):
     """A stream without a final response fails the run and adds nothing to the history."""
     agent = Agent("helper", llm=SilentLLM("Hello there."))
-    assert tell(agent, way)[-1].result.status == "failed"
+    assert events_of_run(agent, way)[-1].result.status == "failed"
     assert agent.history == []

@@ -1,4 +1,4 @@
-"""Do agents run in other processes as they run here, and does nothing get lost when those are killed?"""
+"""Tests for runs in other processes: results, limits, pickling, and killed workers."""
 
 import copy
 import multiprocessing
@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, Limits, Policy, SafetyLevel, Session, core_tools, default_tools
-from agentkit.agents.batch import MOST_LOSSES, packed, run_elsewhere
+from agentkit.agents.batch import MAX_LOSSES, pickle_agent, run_elsewhere
 from agentkit.agents.prompt_run import Job
 from agentkit.agents.result import RunFinished
 from agentkit.agents.run_config import LINEAGE, NONE
@@ -33,27 +33,27 @@ NUMBERS = [str(number) for number in range(4)]
 
 
 def pool(workers=2):
-    """A real process pool, whose workers begin as fresh interpreters."""
+    """A process pool whose workers are fresh interpreters."""
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
 def client_of(server):
-    """A client of the fake server."""
+    """Return a client of the fake server."""
     return LLM(base_url=server.base_url, model="any", protocol="chat", max_retries=0)
 
 
 def echo(request):
-    """Says the last message again."""
+    """Repeat the last message."""
     return f"It is {request.json['messages'][-1]['content']}."
 
 
 def allow(request):
-    """Allows everything."""
+    """Approve every call."""
     return True
 
 
 def pass_on(output):
-    """Has nothing to say."""
+    """Pass every value."""
 
 
 def test_runs_in_other_processes():
@@ -116,7 +116,7 @@ def test_killed_worker_is_resumed_by_mapping_again(tmp_path, deadly, noted, answ
 
 
 def was_interrupted(result):
-    """Whether the pool took this run's worker away, too, while a tool was at work."""
+    """Return whether the worker of this run was killed by the pool while a tool was running."""
     return any(used.result.status == "interrupted" for used in result.tool_calls)
 
 
@@ -130,7 +130,7 @@ def test_killed_worker_without_a_session(deadly, answer):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A real Dask cluster of two worker processes, which gives a task up when its worker dies."""
+    """A Dask cluster of two worker processes, which gives up a task when its worker dies."""
     distributed = pytest.importorskip("distributed", reason="Dask comes with agentkit-tools[dask].")
     import dask
 
@@ -175,7 +175,7 @@ def test_dask_worker_that_dies(tmp_path, cluster, deadly, noted, answer):
         assert [result.output for result in results] == [f"It is {prompt}." for prompt in prompts]
         assert noted() == sorted(prompts)
         lost = agent.map([*prompts, "die_always"], 1, executor=cluster.get_executor())[-1]
-        assert (lost.status, f"{MOST_LOSSES} times (KilledWorker" in str(lost.error)) == ("failed", True)
+        assert (lost.status, f"{MAX_LOSSES} times (KilledWorker" in str(lost.error)) == ("failed", True)
         assert noted() == sorted([*prompts, "die_always"])
 
 
@@ -222,7 +222,7 @@ def test_object_that_cannot_be_pickled_is_named(make, words):
 
 
 def agent_with(**options):
-    """An agent with an LLM that can be sent."""
+    """Return an agent with an LLM that can be pickled."""
     return Agent("x", llm=LLM(base_url="http://127.0.0.1:9", model="any"), **options)
 
 
@@ -246,9 +246,9 @@ def holding(name):
 def test_conversation_is_not_sent_to_other_processes():
     """The agent's conversation is not sent to other processes."""
     agent = Agent("x", llm=LLM(base_url="http://127.0.0.1:9", model="any"))
-    before = len(packed(agent))
+    before = len(pickle_agent(agent))
     agent.session.append([UserMessage("A long story. " * 1_000)])
-    assert abs(len(packed(agent)) - before) < 100
+    assert abs(len(pickle_agent(agent)) - before) < 100
 
 
 def test_policy_of_the_caller_applies_in_other_processes(deadly):
@@ -277,7 +277,7 @@ def test_policy_of_the_caller_applies_in_other_processes(deadly):
 def test_run_leaves_nothing_behind_in_a_worker_process():
     """A run leaves no restrictions behind in its worker process."""
     with FakeServer(echo, repeat=True) as server:
-        report = run_elsewhere(packed(Agent("echo", llm=client_of(server))), Job(0, "3"), Limits(seconds=60))
+        report = run_elsewhere(pickle_agent(Agent("echo", llm=client_of(server))), Job(0, "3"), Limits(seconds=60))
     assert "It is 3." in report.saved
     assert LINEAGE.get() is NONE
 
@@ -383,7 +383,7 @@ def test_images_can_be_sent():
 
 
 def many_words(request):
-    """Calls a tool as often as the prompt says, and then answers."""
+    """Call a tool as often as the prompt says, and then answer."""
     messages = request.json["messages"]
     wanted = int(next(message["content"] for message in messages if message["role"] == "user"))
     used = sum(message["role"] == "tool" for message in messages)

@@ -1,4 +1,4 @@
-"""Descriptions of agents for the models of other agents, and the values of typed workers."""
+"""Tests for handoffs: descriptions of agents for other models, and the values of typed workers."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Does an approver that wants to know of the run know of it?"""
+"""Tests for approvers that receive the context of the run."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from agentkit.testing import ScriptedLLM, call, record, replay
 
 @dataclass
 class Shop:
-    """Whose shop it is."""
+    """The context of a shop."""
 
     owner: str
 
@@ -25,21 +25,21 @@ def refund(order: int) -> str:
 
 
 def ask_owner(request, run: RunContext[Shop]):
-    """An says yes, the others no."""
+    """Approve if the owner is An."""
     return run.value.owner == "An" or f"{run.value.owner} does not want {run.agent} to"
 
 
-async def ask_owner_afar(run: RunContext[Shop], request):
-    """The same from afar, its parameters the other way round."""
+async def ask_owner_async(run: RunContext[Shop], request):
+    """Async approver with the parameters in the other order."""
     await asyncio.sleep(0)
     return ask_owner(request, run)
 
 
 class Desk:
-    """The same as an object."""
+    """A callable approver with the same answers."""
 
     def __call__(self, request, *, run: RunContext[Shop]):
-        """The answer."""
+        """Return the answer."""
         return ask_owner(request, run)
 
 
@@ -47,20 +47,20 @@ ASK = (call("refund", order=7), "Done.")
 
 
 def clerk(*lines, **options):
-    """An agent that must ask."""
+    """Return an agent whose calls need approval."""
     return Agent("clerk", tools=[refund], llm=ScriptedLLM(*lines), **options)
 
 
-def told(result):
+def statuses(result):
     """Return the status of each call of a run."""
     return [used.result.status for used in result.tool_calls]
 
 
-@pytest.mark.parametrize("approve", [ask_owner, ask_owner_afar, Desk(), Desk().__call__, partial(ask_owner_afar)])
+@pytest.mark.parametrize("approve", [ask_owner, ask_owner_async, Desk(), Desk().__call__, partial(ask_owner_async)])
 def test_approver_receives_the_context(approve):
     """An approver receives the context of the run, also when it is async."""
     agent = clerk(*ASK, *ASK, approve=approve, remember=False)
-    assert told(agent.run("Refund 7.", context=Shop("An"))) == ["ok"]
+    assert statuses(agent.run("Refund 7.", context=Shop("An"))) == ["ok"]
     denied = asyncio.run(agent.arun("Refund 7.", context=Shop("Bo"))).tool_calls[0].result
     assert (denied.status, "Bo does not want clerk to" in denied.error) == ("denied", True)
 
@@ -69,7 +69,7 @@ def test_approver_passed_to_resume_receives_the_context():
     """An approver function passed to `resume` receives the context of the run."""
     agent = clerk(*ASK, approve=lambda _: Approval.LATER)
     paused = agent.run("Refund 7.", context=Shop("An"))
-    assert told(paused.resume(ask_owner)) == ["ok"]
+    assert statuses(paused.resume(ask_owner)) == ["ok"]
 
 
 def test_approver_of_the_caller_is_used_for_workers():
@@ -112,7 +112,7 @@ def test_recorded_answer_is_replayed(tmp_path):
         agent.run("Refund 7.", context=Shop("An"))
     agent.reset()
     with replay(tmp_path / "run.jsonl"):
-        assert told(agent.run("Refund 7.", context=Shop("An"))) == ["ok"]
+        assert statuses(agent.run("Refund 7.", context=Shop("An"))) == ["ok"]
 
 
 @pytest.mark.parametrize("approve", [lambda: True, lambda _request, _other: True, 5])

@@ -1,6 +1,6 @@
-"""What is left of a run whose process is killed? Real processes, killed at real moments.
+"""Tests for runs whose process is killed, with real processes killed at many moments.
 
-`KILLS=200 pytest tests/agents/test_kills.py` kills as many as one likes.
+`KILLS=200 pytest tests/agents/test_kills.py` sets the number of kills.
 """
 
 import json
@@ -28,21 +28,21 @@ KILLS = int(os.environ.get("KILLS", "25"))
 WAYS = ("run", "arun", "stream", "astream")
 PROGRAM = Path(__file__).with_name("killed_program.py")
 ENTRIES = 22
-"""How many entries a run of the program writes down, one after the other."""
+"""The number of entries that a run of the program stores."""
 
 FORK_IN_THE_ROAD = (1, 2, 5, 8, 11, 21, 22)
-"""The last entries of what belongs together: the beginning, a response, what it wished for, the results, the end."""
+"""The last entries of each group: the start, a response, its calls, the results, the end."""
 
 
 class Program:
-    """The running program. `seconds` is how long an errand took that was not killed, of late."""
+    """The running program. `seconds` is the duration of a recent errand that was not killed."""
 
     def __init__(self, process):
         self._process = process
         self.seconds = 0.1
 
     def carry_out(self, after_seconds=None, **order):
-        """Have an order carried out by a process, and kill that after so many seconds; its exit code."""
+        """Run an order in a process, kill it after the given seconds, and return its exit code."""
         begin = time.monotonic()
         child = int(self._told(json.dumps(order)))
         if after_seconds is not None:
@@ -60,7 +60,7 @@ class Program:
 
 
 class Trip:
-    """One conversation with the program: what is kept of it, and what it has left in the world."""
+    """One conversation with the program: its stored session and the effects of its tools."""
 
     def __init__(self, program, folder, find_faults):
         self._program, self._folder, self._find_faults = program, folder, find_faults
@@ -78,7 +78,7 @@ class Trip:
         return code
 
     def go_on(self, way, *, resuming, **order):
-        """Run on in a separate process, with the run that was left when there is one, else with another prompt."""
+        """Run in a separate process: resume the unfinished run if there is one, or else start another prompt."""
         is_resumed = resuming and bool(self.session.unfinished)
         unfinished = self._unfinished_calls()
         wishes = {} if is_resumed else {"prompt": f"errand {sum(self.counts.values())}"}
@@ -90,43 +90,43 @@ class Trip:
     def check_end(self):
         """Check that the last run succeeded and left nothing unfinished."""
         session = self.session
-        assert (session.unfinished, session.entries[-1].milestone.status) == ((), "done")
+        assert (session.unfinished, session.entries[-1].event.status) == ((), "done")
 
     @property
     def session(self):
-        """The conversation, read afresh."""
+        """Return the session, newly opened."""
         return Session.open(self._place, self._folder.name)
 
     def _lines(self, name):
-        """The whole lines of a file; a process may have died within the last one."""
+        """Return the complete lines of a file; the process may have been killed while writing the last one."""
         path = self._folder / name
         return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
 
     def _check_what_is_left(self):
         """Check that all reported results are stored, the history is valid, and no call was repeated."""
         session = self.session
-        milestones = [entry.milestone for entry in session.entries]
-        assert Counter(self._lines("told")) - Counter(to_line(encode(each)) for each in milestones) == Counter()
+        events = [entry.event for entry in session.entries]
+        assert Counter(self._lines("told")) - Counter(to_line(encode(each)) for each in events) == Counter()
         assert self._find_faults(Agent("reader", llm=ScriptedLLM(), session=session).history) == []
         effects = Counter(self._lines("effects"))
-        finished = [each for each in milestones if isinstance(each, ToolCallFinished)]
+        finished = [each for each in events if isinstance(each, ToolCallFinished)]
         assert len({used.call.id for used in finished}) == len(finished)
         for used in finished:
             token = json.loads(used.call.arguments)["token"]
             assert effects[token] >= used.result.ok
             assert used.result.status == ("ok" if used.result.ok else "interrupted")
-        assert {token for token, count in effects.items() if count > 1} <= self._lookings(milestones)
+        assert {token for token, count in effects.items() if count > 1} <= self._lookings(events)
 
     @staticmethod
-    def _lookings(milestones):
-        """The tokens of the calls that may be repeated."""
-        calls = [each.call for each in milestones if isinstance(each, ToolCallStarted)]
+    def _lookings(events):
+        """Return the tokens of the idempotent calls."""
+        calls = [each.call for each in events if isinstance(each, ToolCallStarted)]
         return {json.loads(call.arguments)["token"] for call in calls if call.name == "look"}
 
     def _unfinished_calls(self):
-        """The ids and tools of the calls that had begun in the run that was left, and had no result."""
+        """Return the ids and tools of the started calls without a result in the unfinished run."""
         entries, unfinished = self.session.entries, self.session.unfinished
-        left = [entry.milestone for entry in entries if entry.run in unfinished]
+        left = [entry.event for entry in entries if entry.run in unfinished]
         finished = {each.call.id for each in left if isinstance(each, ToolCallFinished)}
         begun = {each.call.id: each.call.name for each in left if isinstance(each, ToolCallStarted)}
         return {call_id: tool for call_id, tool in begun.items() if call_id not in finished}
@@ -142,7 +142,7 @@ class Trip:
 
 @pytest.fixture(scope="module")
 def program():
-    """The program, ready to run errands."""
+    """The running program."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
     with subprocess.Popen([sys.executable, str(PROGRAM)], **pipes) as process:
         yield Program(process)
@@ -183,8 +183,8 @@ def test_kill_at_each_entry(instant, new_trip):
         trip.check_end()
 
 
-def test_errand_stores_each_milestone_separately(new_trip):
-    """A run that is not killed stores each milestone as a separate entry."""
+def test_errand_stores_each_event_separately(new_trip):
+    """A run that is not killed stores each stored event as a separate entry."""
     trip = new_trip("trip")
     trip.run("run", prompt="errand")
     assert len(trip.session.entries) == ENTRIES

@@ -1,4 +1,4 @@
-"""Is the loop pure: does it yield events and questions, and nothing else, when nobody but the test answers them?"""
+"""Tests for the run loop without I/O: the events and requests that it yields, answered by the test."""
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.budget import Budget, ContextBudget
@@ -32,7 +32,7 @@ TOOLS = Toolset([add, Tool(add, "erase", level=SafetyLevel.SYSTEM)])
 
 
 def loop(session, max_iterations=10, **limits):
-    """The loop of a run with two tools, one of which must be asked for."""
+    """Return the loop of a run with two tools, one of which needs approval."""
     policy_context = ToolPolicyContext(TOOLS, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in TOOLS)
     plan = RunConfig(
@@ -49,13 +49,13 @@ def loop(session, max_iterations=10, **limits):
 
 
 def with_ids(response):
-    """The response with ids as a provider gives them."""
+    """Return the response with call ids, as a provider assigns them."""
     calls = tuple(ToolCall(f"id{n}", each.name, each.arguments) for n, each in enumerate(response.tool_calls))
     return Response(AssistantMessage(response.text, calls), response.finish_reason, response.usage)
 
 
 def play(answers, *, session=None, approval=None, **limits):
-    """Run the loop with the given answers of a model; returns everything it yielded."""
+    """Run the loop with the given answers of a model; return everything it yielded."""
     answers, steps = iter(answers), []
     playing = loop(session or Session(), **limits)
     for step in playing.begin("go"):
@@ -64,7 +64,7 @@ def play(answers, *, session=None, approval=None, **limits):
             case AskModel():
                 step.answer = next(answers)
             case AskPerson():
-                step.answer = step.approved(approval)
+                step.answer = step.to_approved(approval)
             case UseTools():
                 step.results.update((judged.call.id, judged.run()) for judged in step.calls)
     playing.run.close()
@@ -77,7 +77,7 @@ def kinds(steps):
 
 
 def result_of(steps):
-    """The result of a run."""
+    """Return the result of a run."""
     assert isinstance(steps[-1], RunFinished)
     return steps[-1].result
 
@@ -134,7 +134,7 @@ def test_approval_is_a_question():
     assert result_of(steps).decisions[0].allowed
 
 
-def test_failed_request_stores_nothing():
+def test_failed_first_request_leaves_the_conversation():
     """A failed first request does not change the conversation."""
     session, error = Session(), RateLimited("Slow down.")
     steps = play([error], session=session)
@@ -142,7 +142,7 @@ def test_failed_request_stores_nothing():
     assert (result_of(steps).status, result_of(steps).error) == ("failed", error)
 
 
-def test_failed_later_request_keeps_earlier_results():
+def test_failed_later_request_preserves_earlier_results():
     """A request that fails after tool calls keeps the calls and their results."""
     session = Session()
     play([with_ids(say("", call("add", a=1, b=2))), RateLimited("Slow down.")], session=session)

@@ -1,11 +1,11 @@
-"""Manifestos: agent files whose text lists tools as `<TOOL: NAME>input</TOOL>`."""
+"""Tests for manifestos: agent files whose text lists tools as `<TOOL: NAME>input</TOOL>`."""
 
 import json
 
 import pytest
 
 from agentkit import LLM, Agent, ConfigError
-from agentkit.agents.agent_file import tools_listed_in
+from agentkit.agents.agent_file import find_listed_tools
 from agentkit.testing import FakeServer, ScriptedLLM
 
 MANIFESTO = """\
@@ -38,7 +38,7 @@ def file(tmp_path, monkeypatch):
 
 
 def clerk(file, *lines, **options):
-    """The agent of the manifesto with a scripted model."""
+    """Return the agent of the manifesto with a scripted model."""
     return Agent.from_file(file, tools=[lend], llm=ScriptedLLM(*lines), workspace=file.parent, **options)
 
 
@@ -72,7 +72,7 @@ def test_questions_pause_the_run(file):
     assert paused.resume("Emma").output == "Bye."
 
 
-def test_end_without_a_message(file):
+def test_run_without_a_message_ends_with_the_text(file):
     """A run that sent no message ends with the text of the model, or with an empty answer."""
     assert clerk(file, "Bye. <TOOL: END_RUN></TOOL>").run("Hello.").output == "Bye."
     assert clerk(file, "<TOOL: END_RUN></TOOL>", session=None).run("Hello.").output == ""
@@ -115,10 +115,10 @@ def test_names_and_inputs(file, name, real):
 
 def test_placeholders_are_not_tools():
     """A placeholder that explains the form of a call is not listed as a tool."""
-    assert tools_listed_in("<TOOL: NAME>input</TOOL>\n<TOOL:Search>x</TOOL><TOOL: Search>") == {"Search": 1}
+    assert find_listed_tools("<TOOL: NAME>input</TOOL>\n<TOOL:Search>x</TOOL><TOOL: Search>") == {"Search": 1}
 
 
-def test_a_manifesto_on_a_server(file):
+def test_manifesto_is_sent_to_a_server_as_text(file):
     """A server gets the manifesto and the descriptions of the tools as text, and no tool definitions."""
     with FakeServer("<TOOL: END_RUN>Bye.</TOOL>") as server:
         llm = LLM(base_url=server.base_url, model="m")

@@ -1,4 +1,4 @@
-"""Middleware around model requests and tool calls."""
+"""Tests for middleware around model requests and tool calls."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def erase() -> str:
 
 
 def result_of(agent, way, prompt="Go."):
-    """Run an agent in one of four ways."""
+    """Return the result of a run in one of the four ways to run an agent."""
     match way:
         case "run":
             return agent.run(prompt)
@@ -48,7 +48,7 @@ def shouting(request, proceed):
 
 
 async def quietly(request, proceed):
-    """Change a response, async."""
+    """Change a response, as a coroutine function."""
     response = await proceed(request)
     return replace(response, message=replace(response.message, text=response.text + "?"))
 
@@ -61,13 +61,13 @@ def one_more(call, proceed):
 
 
 async def counted(call, proceed, run: RunContext):
-    """Change a result, async, with the context of the run."""
+    """Change a result with the context of the run, as a coroutine function."""
     return replace(await proceed(call), content=f"{(await proceed(call)).content} for {run.agent}")
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_requests_and_responses_change(way):
-    """The first middleware is the outermost: it sees the response that the others have changed."""
+def test_middleware_changes_requests_and_responses(way):
+    """The first middleware is the outermost one: it receives the response changed by the others."""
     llm = ScriptedLLM("Hello")
     agent = Agent("helper", llm=llm, middleware=[shouting, quietly])
     assert result_of(agent, way).output == "HELLO?"
@@ -75,22 +75,22 @@ def test_requests_and_responses_change(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_calls_and_results_change(way):
+def test_middleware_changes_calls_and_results(way):
     """Middleware changes the arguments of a call, which are judged again, and its result."""
     llm = ScriptedLLM(call("double", number=2), "Done.")
     result = result_of(Agent("helper", [double], llm=llm, middleware=[one_more, counted]), way)
     assert result.tool_calls[0].result.content == "6 for helper!"
 
 
-def test_streams_get_changed_text():
-    """A stream gets the text of a response after its middleware."""
+def test_streams_emit_changed_text():
+    """A stream emits the text of a response as changed by middleware."""
     agent = Agent("helper", llm=ScriptedLLM("Hello there"), middleware=[shouting])
     assert [event.text for event in agent.stream("Go.") if isinstance(event, TextDelta)] == ["HELLO THERE"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_changed_call_is_judged_again(way):
-    """A middleware cannot make a call that needs approval, or one of an unknown tool."""
+def test_changed_call_is_judged_again(way):
+    """A call changed by middleware is judged again, and denied if it needs approval."""
 
     def erasing(call, proceed):
         return proceed(ToolCall("other", "erase", "{}"))
@@ -100,7 +100,7 @@ def test_a_changed_call_is_judged_again(way):
     assert (result.tool_calls[0].result.status, result.status) == ("denied", "done")
 
 
-def test_answers_without_a_request():
+def test_middleware_can_answer_instead_of_the_model():
     """Middleware can answer instead of the model or the tool."""
     from agentkit import Response, ToolResult
     from agentkit.messages import AssistantMessage
@@ -118,12 +118,12 @@ def test_answers_without_a_request():
 
 
 def broken(request, proceed):
-    """A middleware that raises."""
+    """Raise an error."""
     raise OSError("disk full")
 
 
 def empty(request, proceed):
-    """A middleware that returns nothing."""
+    """Return nothing."""
 
 
 @pytest.mark.for_each("way", WAYS)
@@ -134,15 +134,15 @@ def empty(request, proceed):
         (empty, "The middleware empty returned NoneType; it returns a Response."),
     ],
 )
-def test_errors_are_named(layer, text, way):
-    """A middleware around a request that fails ends the run with an error that names it."""
+def test_error_names_the_middleware(layer, text, way):
+    """An error in middleware around a request fails the run, and the error names the middleware."""
     result = result_of(Agent("helper", llm=ScriptedLLM("Hi."), middleware=[layer]), way)
     assert (result.status, type(result.error), str(result.error)) == ("failed", RunError, text)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_errors_around_calls_are_results(way):
-    """A middleware around a call that fails is a failed call; the run continues."""
+def test_error_around_a_call_is_its_result(way):
+    """An error in middleware around a call fails the call, and the run continues."""
 
     def spoiled(call, proceed):
         raise KeyError("x")
@@ -154,14 +154,14 @@ def test_errors_around_calls_are_results(way):
 
 
 @pytest.mark.parametrize("given", [5, [5], [lambda x, proceed: proceed(x)], [lambda request: request], [len]])
-def test_invalid_middleware(given):
-    """A middleware has the parameters (request, proceed) or (call, proceed)."""
+def test_invalid_middleware_is_rejected(given):
+    """Middleware without the parameters (request, proceed) or (call, proceed) is rejected."""
     with pytest.raises(ConfigError, match=r"middleware= takes|A middleware is a function \(request, proceed\)"):
         Agent("helper", middleware=given)
 
 
-def test_contexts_are_checked():
-    """A middleware that needs another context is refused before the run."""
+def test_context_of_middleware_is_checked():
+    """Running without the context that a middleware needs is rejected before the run."""
 
     def needs(request, proceed, run: RunContext[int]):
         return proceed(request)
@@ -170,7 +170,7 @@ def test_contexts_are_checked():
         Agent("helper", llm=ScriptedLLM("Hi."), middleware=[needs]).run("Go.", context="text")
 
 
-def test_the_last_event_is_the_result():
-    """A stream with middleware ends like any other."""
+def test_stream_with_middleware_ends_with_the_result():
+    """A stream with middleware ends with the result, like any other stream."""
     agent = Agent("helper", llm=ScriptedLLM("Hi."), middleware=[quietly])
     assert isinstance([*agent.stream("Go.")][-1], RunFinished)

@@ -1,4 +1,4 @@
-"""How is the model asked, when nobody but the test answers?"""
+"""Tests for model requests: contents, usage, shortening, summaries, and `read_more`."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def add(a: int, b: int) -> int:
 
 
 def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
-    """The requests of a run that has begun."""
+    """Return the model requests of a started run."""
     tools, session = Toolset([add]), Session()
     if exchanges:
         said = [(UserMessage("word " * 100), AssistantMessage("Yes.")) for _ in range(exchanges)]
@@ -63,12 +63,12 @@ def play(steps, *answers):
 
 
 def too_long(limit_tokens=None):
-    """The refusal of a conversation that is too long."""
+    """Return the error for a conversation that is too long."""
     return Rejected("Too long.", status=400, code="context_length_exceeded", limit_tokens=limit_tokens)
 
 
 def test_contents_of_a_request():
-    """A request has the instruction, history, prompt and tools; one with an order has no tools."""
+    """A request has the instruction, history, prompt and tools; a request for the final answer has no tools."""
     given = asking(exchanges=1)
     _, request = play(given.request())
     assert [type(message) for message in request.messages] == [UserMessage, AssistantMessage, UserMessage]
@@ -141,7 +141,7 @@ def test_request_that_is_too_long_is_shortened():
 
 
 def asking_again(given):
-    """The next question of a run."""
+    """Return the next request of a run."""
     _, request = play(given.request())
     return given.ask(request, given.reserve(request))
 
@@ -173,11 +173,11 @@ def test_cost_uses_the_price_of_the_serving_model():
     """The cost uses the price of the model that answered, or else of the model that was asked."""
 
     class Known(ScriptedLLM):
-        """A model whose price is known."""
+        """A model with a price."""
 
         @property
         def tariff(self):
-            """What its requests are charged by."""
+            """Return the price of the model."""
             return Tariff("scripted", "scripted", price=Price(1.0, 1.0))
 
     served = Usage(100, 100, requests=1, tariff=Tariff("x", "y", price=Price(5.0, 5.0)))

@@ -1,4 +1,4 @@
-"""When may a provider use tools of its own, and what is known of it afterwards?"""
+"""Tests for hosted tools: policy decisions, approvals, labels, and events."""
 
 import json
 
@@ -15,8 +15,8 @@ SEARCH = HostedTool("web_search")
 USED = HostedUse(ToolCall("ws_1", "web_search", '{"query": "rain in Hue"}'))
 
 
-def told(text, *uses):
-    """Return an answer for which the provider used its own tools."""
+def hosted_answer(text, *uses):
+    """Return an answer with hosted tool uses."""
     return Response(AssistantMessage(text), hosted=uses)
 
 
@@ -38,13 +38,13 @@ def send(text: str) -> str:
 
 
 def offered(llm):
-    """The names of the tools in each request."""
+    """Return the names of the tools in each request."""
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 
 def test_hosted_tool_uses_are_among_the_tool_calls():
     """A provider's tool use is listed with its decision, and its labels apply to the answer."""
-    llm = ScriptedLLM(told("It rains.", USED))
+    llm = ScriptedLLM(hosted_answer("It rains.", USED))
     result = Agent("reporter", [SEARCH], llm=llm).run("Does it rain in Hue?")
     (used,) = result.tool_calls
     assert (used.call, used.result.status) == (USED.call, "ok")
@@ -56,13 +56,15 @@ def test_hosted_tool_uses_are_among_the_tool_calls():
 def test_sources_of_a_search_are_its_value():
     """The value of a hosted search is its sources."""
     page = {"url": "https://who.int", "title": "Health"}
-    llm = ScriptedLLM(told("It rains.", HostedUse(USED.call, sources=(page,))))
+    llm = ScriptedLLM(hosted_answer("It rains.", HostedUse(USED.call, sources=(page,))))
     assert Agent("reporter", [SEARCH], llm=llm).run("Does it rain?").values("web_search") == [[page]]
 
 
 def test_failed_hosted_use_has_an_error():
     """A failed hosted tool use has the provider's error."""
-    llm = ScriptedLLM(told("I do not know.", HostedUse(USED.call, "The provider could not use web_search: too many.")))
+    llm = ScriptedLLM(
+        hosted_answer("I do not know.", HostedUse(USED.call, "The provider could not use web_search: too many."))
+    )
     (used,) = Agent("reporter", [SEARCH], llm=llm).run("Does it rain?").tool_calls
     assert (used.result.status, used.result.error) == ("failed", "The provider could not use web_search: too many.")
 
@@ -70,7 +72,7 @@ def test_failed_hosted_use_has_an_error():
 def test_hosted_uses_without_an_id_are_distinguished(tmp_path):
     """Hosted uses without an id are stored separately in the session."""
     nameless = HostedUse(ToolCall("", "web_search", "{}"))
-    llm = ScriptedLLM(told("One.", nameless, nameless), told("Two.", nameless))
+    llm = ScriptedLLM(hosted_answer("One.", nameless, nameless), hosted_answer("Two.", nameless))
     agent = Agent("reporter", [SEARCH], llm=llm, session="talk")
     calls = [used.call.id for _ in range(2) for used in agent.run("Again?").tool_calls]
     agent.session.export(tmp_path / "talk.jsonl")
@@ -122,7 +124,7 @@ def test_approval_of_a_hosted_tool_is_requested_once(answer, asked, names):
     assert "an approval applies to this run" in questions[0]
 
 
-def test_approval_of_a_hosted_tool_is_for_one_agent():
+def test_approval_of_a_hosted_tool_is_limited_to_its_agent():
     """An approval of a hosted tool does not apply to a handoff target."""
     questions = []
 
@@ -159,7 +161,7 @@ def test_denied_hosted_tool_does_not_affect_the_next_agent():
         """Search the web."""
         return query
 
-    second_llm = ScriptedLLM(told("Done.", USED))
+    second_llm = ScriptedLLM(hosted_answer("Done.", USED))
     second = Agent("second", [web_search], llm=second_llm)
     policy = Policy("network", [Rule("deny", "web_search")])
     first = Agent("first", [SEARCH], llm=ScriptedLLM(call("hand_off_to_second")), policy=policy, handoffs=[second])
@@ -170,7 +172,7 @@ def test_denied_hosted_tool_does_not_affect_the_next_agent():
 
 def test_undeclared_hosted_use_after_a_handoff():
     """After a handoff, a hosted use that the second agent does not declare has no decision."""
-    second = Agent("second", llm=ScriptedLLM(told("Done.", USED)))
+    second = Agent("second", llm=ScriptedLLM(hosted_answer("Done.", USED)))
     first = Agent("first", [SEARCH], llm=ScriptedLLM(call("hand_off_to_second")), handoffs=[second])
     used = first.run("Does it rain?").tool_calls[-1]
     assert (used.call, used.result.decision, used.result.labels) == (USED.call, None, {Label.UNTRUSTED})
@@ -232,14 +234,14 @@ def test_hosted_search_is_considered_by_the_flow_rule():
 
 def test_undeclared_hosted_tool_is_untrusted():
     """A hosted use of an undeclared tool is labelled untrusted."""
-    result = Agent("reporter", llm=ScriptedLLM(told("It rains.", USED))).run("Does it rain?")
+    result = Agent("reporter", llm=ScriptedLLM(hosted_answer("It rains.", USED))).run("Does it rain?")
     (used,) = result.tool_calls
     assert (result.messages[-1].labels, used.result.decision) == ({Label.UNTRUSTED}, None)
 
 
 def test_labels_of_hosted_uses_apply_to_the_outer_agent():
     """The result of an agent used as a tool has the labels of its hosted uses."""
-    below = Agent("reporter", [SEARCH], llm=ScriptedLLM(told("It rains.", USED)))
+    below = Agent("reporter", [SEARCH], llm=ScriptedLLM(hosted_answer("It rains.", USED)))
     llm = ScriptedLLM(call("reporter", request="Does it rain?"), "It does.")
     result = Agent("clerk", [below.as_tool()], llm=llm).run("Does it rain?")
     assert result.tool_calls[0].result.labels == {Label.UNTRUSTED}
@@ -247,14 +249,14 @@ def test_labels_of_hosted_uses_apply_to_the_outer_agent():
 
 def test_listeners_receive_hosted_uses():
     """Each hosted use is emitted as an event before its response."""
-    llm = ScriptedLLM(told("It rains.", USED))
+    llm = ScriptedLLM(hosted_answer("It rains.", USED))
     names = [type(event).__name__ for event in Agent("reporter", [SEARCH], llm=llm).stream("Does it rain?")]
     assert names.index("HostedCallFinished") < names.index("ResponseReceived")
 
 
 def test_session_stores_the_labels_of_hosted_uses(tmp_path):
     """The flow rule considers hosted uses of another agent in the same session."""
-    first = Agent("reporter", [SEARCH], llm=ScriptedLLM(told("It rains.", USED)), session="talk")
+    first = Agent("reporter", [SEARCH], llm=ScriptedLLM(hosted_answer("It rains.", USED)), session="talk")
     first.run("Does it rain?")
     llm = ScriptedLLM(call("diary"), call("send", text="Monday: dentist."), "No.")
     result = Agent("clerk", [diary, send], llm=llm, session="talk").run("Tell them of my dentist.")
@@ -263,7 +265,7 @@ def test_session_stores_the_labels_of_hosted_uses(tmp_path):
 
 def test_hosted_search_is_allowed_in_a_dry_run():
     """A hosted search is allowed in a dry run."""
-    llm = ScriptedLLM(told("It rains.", USED))
+    llm = ScriptedLLM(hosted_answer("It rains.", USED))
     Agent("reporter", [SEARCH], llm=llm, dry_run=True).run("Does it rain?")
     assert offered(llm) == [["web_search"]]
 

@@ -1,9 +1,9 @@
-"""Which tools fit a query?"""
+"""Tests for the search among searchable tools."""
 
 import pytest
 
 from agentkit import Tool
-from agentkit.agents.model_requests import tools_that_fit
+from agentkit.agents.model_requests import search_tools
 
 
 def tool(name, description, **parameters):
@@ -40,13 +40,13 @@ TOOLS = [
 )
 def test_best_matching_tool_comes_first(query, first):
     """Tools are found by words of their name, description and parameters, ignoring accents."""
-    assert tools_that_fit(query, TOOLS)[0].name == first
+    assert search_tools(query, TOOLS)[0].name == first
 
 
 @pytest.mark.parametrize("query", ["", "   ", "*", '" OR name : "', "weather", "\0", "\ud800"])
 def test_search_without_matching_words_finds_nothing(query):
     """A query without matching words finds no tools."""
-    assert tools_that_fit(query, TOOLS) == []
+    assert search_tools(query, TOOLS) == []
 
 
 def test_nested_fields_of_parameters_are_searched():
@@ -59,5 +59,5 @@ def test_nested_fields_of_parameters_are_searched():
         Tool.from_schema(name, "", {"type": "object", "properties": {"a": schema}}, lambda **_: "")
         for name, schema in (("deep", deep), ("wide", wide))
     ]
-    assert [each.name for each in tools_that_fit("harpsichord", tools)] == ["deep"]
-    assert [each.name for each in tools_that_fit("field", tools)] == ["wide"]
+    assert [each.name for each in search_tools("harpsichord", tools)] == ["deep"]
+    assert [each.name for each in search_tools("field", tools)] == ["wide"]

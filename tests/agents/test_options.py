@@ -1,4 +1,4 @@
-"""Does a wrong argument say what was meant?"""
+"""Tests for the options of Agent and `run`: suggestions for wrong arguments, and accepted types."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_unknown_argument_suggests_a_similar_one(given, meant):
     ],
 )
 def test_invalid_value_names_the_accepted_type(given, wanted):
-    """An invalid value raises ConfigError, which says what the argument takes."""
+    """An invalid value raises ConfigError, which names the accepted type."""
     with pytest.raises(ConfigError) as raised:
         Agent(**{"name": "helper", **given})
     assert wanted in str(raised.value)

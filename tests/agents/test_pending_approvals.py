@@ -1,4 +1,4 @@
-"""Is what a person said of a call that waits carried out as it was asked, and nowhere else?"""
+"""Tests for answers to pending calls, which apply only to the call, folder and agent that requested them."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WRITE = call("write_file", path="x.txt", content="Hello.")
 
 
 def later(request):
-    """Wants to decide later."""
+    """Defer the approval."""
     return Approval.LATER
 
 
@@ -30,7 +30,7 @@ def folder(tmp_path, name):
 
 
 def writer(*lines, tools=(write_file_tool,), **options):
-    """An agent that may ask to write files."""
+    """Return an agent that needs approval to write files."""
     return Agent("writer", tools, llm=ScriptedLLM(*lines), **options)
 
 
@@ -58,8 +58,8 @@ def test_stored_approval_applies_to_its_folder(tmp_path):
     here, there, session = folder(tmp_path, "d1"), folder(tmp_path, "d2"), Session.open(tmp_path / "sessions.db", "x")
     paused = writer(WRITE, session=session, approve=later, workspace=here).run("Write.")
     killed = session.reopen(paused.run_id)
-    for milestone in (RunResumed(), Approved("call_1_1", "once")):
-        killed.keep(milestone)
+    for event in (RunResumed(), Approved("call_1_1", "once")):
+        killed.keep(event)
     killed.leave()
     assert session.unfinished == (paused.run_id,)
     with pytest.raises(ConfigError, match="waits for approval in"):
@@ -80,13 +80,11 @@ def test_pending_call_without_a_folder_can_be_approved(tmp_path):
     """A pending call stored without a folder can be approved in the current folder."""
     session, asked = Session(), writer(WRITE, approve=later, workspace=tmp_path).run("Write.")
     run = session.begin()
-    for milestone in asked.milestones:
-        is_asked = isinstance(milestone, ToolCallPostponed)
-        run.progress.apply(
-            ToolCallPostponed(milestone.call, milestone.question, milestone.decision) if is_asked else milestone
-        )
+    for event in asked.events:
+        is_asked = isinstance(event, ToolCallPostponed)
+        run.progress.apply(ToolCallPostponed(event.call, event.question, event.decision) if is_asked else event)
     run.close()
-    assert [type(each) for each in asked.milestones] == [RunStarted, ResponseReceived, ToolCallPostponed, RunEnded]
+    assert [type(each) for each in asked.events] == [RunStarted, ResponseReceived, ToolCallPostponed, RunEnded]
     assert writer("Written.", session=session, workspace=tmp_path).resume(answers=True).status == "done"
 
 
@@ -169,8 +167,8 @@ def test_invalid_replacement_arguments_are_rejected(said, told, tmp_path):
     assert (tmp_path / "b.txt").read_text("utf-8") == "x"
 
 
-def test_nothing_to_go_on_with():
-    """Resuming without a stored session or paused run raises an error that explains why."""
+def test_nothing_to_resume():
+    """Resuming without a stored session or a paused run raises an error that explains why."""
     with pytest.raises(SessionError, match="This agent has no run to resume: no run is paused, and without"):
         writer().resume()
 

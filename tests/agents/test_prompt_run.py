@@ -1,4 +1,4 @@
-"""What is told of one run, when it has a session of its own, a share of a budget, and perhaps an end of its own?"""
+"""Tests for runs with a separate session or a share of a budget, and the results of failed runs."""
 
 from collections import Counter
 from contextvars import copy_context
@@ -14,10 +14,10 @@ from agentkit.agents.prompt_run import (
     PromptRun,
     ResumingAgent,
     SharedBudget,
-    left_of,
-    made_error,
-    part_of,
-    used_up,
+    exhausted_limit,
+    recreate_error,
+    remaining_limits,
+    reserve_part,
 )
 from agentkit.agents.run_config import NONE
 from agentkit.errors import MissingExtra, RunError, SessionError, Unreachable
@@ -52,11 +52,11 @@ def spent(limits, **taken):
         ({}, {}, None),
     ],
 )
-def test_used_up_budget(limits, taken, name):
+def test_used_up_budget_is_detected(limits, taken, name):
     """A budget is used up if no request fits, and checking does not change it."""
     budget = spent(Limits(**limits), **taken)
     before = budget.spent.output_tokens, budget.spent.dollars
-    limit = used_up(budget, lambda: PRICE)
+    limit = exhausted_limit(budget, lambda: PRICE)
     assert (limit and limit.limit) == name
     assert (budget.spent.output_tokens, budget.spent.dollars) == pytest.approx(before)
 
@@ -66,19 +66,19 @@ def test_remaining_limits_of_a_budget():
     above = spent(Limits(tool_calls=10, seconds=None, cost=2.0), counts=Counter(tool_calls=8), dollars=3.0)
     budget = Budget(Limits(total_tokens=1_000, tool_calls=5, seconds=60), above)
     budget.spent.add(300, 200, 0)
-    left = left_of(budget)
+    left = remaining_limits(budget)
     assert (left.total_tokens, left.tool_calls, left.input_tokens, left.repeated_calls) == (500, 2, None, None)
     assert 0 < left.seconds <= 60
     assert 0 < left.cost < 0.001
-    assert left_of(Budget(UNLIMITED)) == UNLIMITED
+    assert remaining_limits(Budget(UNLIMITED)) == UNLIMITED
 
 
 def test_remaining_budget_is_divided_equally():
     """The remaining budget is divided and held for the runs, unless it is too small."""
     budget = Budget(Limits(tool_calls=4, total_tokens=100))
-    assert part_of(budget, 5) is None
+    assert reserve_part(budget, 5) is None
     assert budget.spent.counts["tool_calls"] == 0
-    part = part_of(budget, 2)
+    part = reserve_part(budget, 2)
     assert (part.tool_calls, part.total_tokens) == (2, 50)
     assert (budget.spent.counts["tool_calls"], budget.spent.total_tokens) == (2, 50)
 
@@ -137,7 +137,7 @@ def test_run_without_budget_is_saved_with_its_changes(tmp_path):
 )
 def test_error_is_created_by_its_name(kind, made):
     """An error from another process has its own class if it can be created, or else RunError."""
-    error = made_error(kind, "It went wrong.")
+    error = recreate_error(kind, "It went wrong.")
     assert (type(error), str(error)) == (made, "It went wrong.")
     assert made is not MissingExtra
 
@@ -167,7 +167,7 @@ def test_lead_of_a_result_is_the_agent():
     agent = Agent("helper", instruction="Be brief.", llm=ScriptedLLM("Hi."))
     lead = ResumingAgent(agent, Session())
     plan = lead.config_from(agent._plan(NO_RUN, None, NONE, lambda: agent.llm))
-    assert (lead.name, plan.instruction, plan.lead) == ("helper", "Be brief.", agent)
+    assert (lead.name, plan.instruction, plan.active_agent) == ("helper", "Be brief.", agent)
 
 
 def test_lead_of_a_result_can_be_a_handoff_target():
@@ -175,6 +175,6 @@ def test_lead_of_a_result_can_be_a_handoff_target():
     tool = Tool(len_of, level="SYSTEM")
     agent = Agent("helper", [tool], safety="SYSTEM", llm=ScriptedLLM("Hi."))
     (result,) = agent.map(["go"])
-    front = Agent("front", handoffs=[result.lead], safety="SAFE", llm=ScriptedLLM())
+    front = Agent("front", handoffs=[result.last_agent], safety="SAFE", llm=ScriptedLLM())
     assert front.as_tool().level is SafetyLevel.SYSTEM
-    assert (result.lead.tools, result.lead.policy) == (agent.tools, agent.policy)
+    assert (result.last_agent.tools, result.last_agent.policy) == (agent.tools, agent.policy)

@@ -1,4 +1,4 @@
-"""A rule that can never apply because of a misspelled name is refused when an agent is made with it."""
+"""Tests for the check of rules: a rule that can never apply because of a misspelled name is rejected."""
 
 import json
 from decimal import Decimal
@@ -25,7 +25,7 @@ def pay_invoice(to: str, euros: float = 0.0) -> str:
 
 
 def made(*rules, tools=(*system_tools, pay_invoice)):
-    """An agent with rules."""
+    """Return an agent with the given rules."""
     return Agent("clerk", tools, llm=ScriptedLLM("Done."), policy=Policy("SYSTEM", rules))
 
 

@@ -1,4 +1,4 @@
-"""Budgets of a block of code."""
+"""Tests for budgets of a block of code."""
 
 import asyncio
 import threading
@@ -10,12 +10,12 @@ from agentkit.testing import ScriptedLLM
 
 
 def spending(lines=5):
-    """An agent whose requests have 10 input tokens each."""
+    """Return an agent whose requests have 10 input tokens each."""
     return Agent("helper", llm=ScriptedLLM(*["Hi."] * lines), remember=False)
 
 
 def test_runs_of_several_agents_share_a_budget():
-    """Runs of any agents within the block share the limits; outside they are free."""
+    """Runs of any agents within the block share the limits; runs outside the block are not limited."""
     one, two = spending(), spending()
     with budget(Limits(input_tokens=29)) as shared:
         assert one.run("Hi!").status == "done"
@@ -25,8 +25,8 @@ def test_runs_of_several_agents_share_a_budget():
     assert one.run("Hi!").status == "done"
 
 
-def test_blocks_nest():
-    """The limits of an outer block hold in an inner one, too."""
+def test_nested_blocks():
+    """The limits of an outer block also apply in a nested block."""
     agent = spending()
     with budget(Limits(input_tokens=19)):
         with budget(Limits(input_tokens=100)):
@@ -36,7 +36,7 @@ def test_blocks_nest():
 
 
 def test_threads_enter_the_same_budget():
-    """A thread shares the limits by entering the same object."""
+    """A thread shares the limits by entering the same budget object."""
     agent, shared, statuses = spending(), budget(Limits(input_tokens=25)), []
 
     def work():
@@ -61,8 +61,8 @@ def test_tasks_share_a_budget():
     assert sorted(result.status for result in asyncio.run(main())) == ["done", "done", "limit"]
 
 
-def test_arguments():
-    """A budget takes limits, and has no usage before it is entered."""
+def test_arguments_of_a_budget():
+    """A budget accepts limits, and has no usage before it is entered."""
     assert budget(Limits(cost=1)).usage == Usage()
     assert repr(budget(Limits(cost=1))).startswith("budget(Limits(")
     with pytest.raises(ConfigError, match=r"budget\(\) takes Limits"):

@@ -1,4 +1,4 @@
-"""What does the result of a run say?"""
+"""Tests for RunResult: status, output, tool calls, copies, and saved runs."""
 
 import copy
 import json
@@ -19,12 +19,12 @@ def add(a: int, b: int) -> int:
 
 
 def run(*lines, **options):
-    """The result of one run with these lines of a model."""
+    """Return the result of one run with a scripted model."""
     return Agent("helper", [add], llm=ScriptedLLM(*lines), **options).run("go")
 
 
 def send(value):
-    """The value as another process gets it."""
+    """Return the pickled and unpickled value."""
     here, there = Pipe()
     with here, there:
         here.send(value)
@@ -105,7 +105,7 @@ def test_values_that_cannot_be_copied_are_omitted():
 
 
 def changed(text, *path, to):
-    """A saved run in which the value at a path is another."""
+    """Return a saved run with another value at a path."""
     data = json.loads(text)
     place = data
     for key in path[:-1]:
@@ -124,10 +124,10 @@ def test_inconsistent_saved_run_is_rejected(tmp_path):
     calls = [{"id": "a", "name": "add", "arguments": "{}"}] * 2
     orphan = {"role": "tool", "call_id": "x", "name": "add", "content": "3"}
     for edited, told in (
-        (changed(text, "milestones", 0, "record", to=theirs), "record of changes belongs to another run"),
+        (changed(text, "events", 0, "record", to=theirs), "record of changes belongs to another run"),
         (changed(text, "run", to="0" * 32), "record of changes belongs to another run"),
         (changed(text, "run", to=""), "has no run id"),
-        (changed(text, "milestones", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
+        (changed(text, "events", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
         (changed(text, "history", to=[orphan]), "a result of the call 'x', which does not exist"),
     ):
         with pytest.raises(SessionError, match=f"This saved run was changed: .*{told}"):

@@ -1,4 +1,4 @@
-"""Messages sent into a running run, and runs without a prompt."""
+"""Tests for messages sent into an active run, and for runs without a prompt."""
 
 import asyncio
 import gc
@@ -17,11 +17,11 @@ def look() -> str:
 
 
 def texts(request):
-    """The texts of the messages of a request."""
+    """Return the texts of the messages of a request."""
     return [message.text for message in request.messages]
 
 
-def test_messages_are_read_before_the_next_request():
+def test_message_during_a_call_is_in_the_next_request():
     """A message sent from another thread while a tool runs is part of the next request."""
     llm = ScriptedLLM(call("look"), "Done.")
     agent = Agent("helper", [look], llm=llm)
@@ -35,8 +35,8 @@ def test_messages_are_read_before_the_next_request():
     assert [message["content"] for message in agent.history if message["role"] == "user"] == ["Go.", "Hurry!"]
 
 
-def test_messages_after_the_answer_continue_the_run():
-    """A message that arrives with the answer is not lost: the run continues with it."""
+def test_message_after_the_answer_continues_the_run():
+    """A message that arrives together with the answer continues the run."""
     llm = ScriptedLLM("First.", "Second.")
 
     async def streamed():
@@ -51,10 +51,10 @@ def test_messages_after_the_answer_continue_the_run():
     result = asyncio.run(streamed())
     assert result.output == "Second."
     assert texts(llm.requests[1]) == ["Go.", "First.", "And then?"]
-    assert sum(isinstance(each, InputReceived) for each in result.milestones) == 1
+    assert sum(isinstance(each, InputReceived) for each in result.events) == 1
 
 
-def test_messages_before_the_first_request():
+def test_message_before_the_first_request():
     """A message that is sent before the first request follows the prompt."""
     llm = ScriptedLLM("Done.")
     with Agent("helper", llm=llm).stream("Go.") as run:
@@ -63,8 +63,8 @@ def test_messages_before_the_first_request():
     assert texts(llm.requests[0]) == ["Go.", "Please."]
 
 
-def test_an_ended_run_accepts_no_message():
-    """Sending into a run that has ended is an error, and an invalid message is refused."""
+def test_finished_run_accepts_no_message():
+    """Sending a message into a finished run or sending an invalid message raises an error."""
     run = Agent("helper", llm=ScriptedLLM("Done.")).stream("Go.")
     with pytest.raises(ConfigError, match="A prompt is a text"):
         run.send(5)
@@ -73,8 +73,8 @@ def test_an_ended_run_accepts_no_message():
         run.send("More?")
 
 
-def test_messages_during_a_pause_follow_the_results():
-    """A message that arrives while a call waits for approval follows the result of the call."""
+def test_message_during_a_pause_follows_the_result():
+    """A message that arrives while a call is pending follows the result of the call."""
     llm = ScriptedLLM(call("look"), "Done.")
     agent = Agent("helper", [look], llm=llm, approve="later", unlabelled="ask")
     run = agent.stream("Go.")
@@ -86,8 +86,8 @@ def test_messages_during_a_pause_follow_the_results():
     assert texts(llm.requests[1]) == ["Go.", "", "nothing", "Hurry!"]
 
 
-def test_guardrails_check_messages():
-    """A message sent into a run passes the guardrails of prompts; a refusal ends the run."""
+def test_guardrails_check_sent_messages():
+    """A message sent into a run is checked by the prompt guardrails; a refusal fails the run."""
 
     def polite(prompt):
         if "!" in prompt:
@@ -115,7 +115,7 @@ HISTORY = [
 
 
 @pytest.mark.parametrize("history", [HISTORY, HISTORY[:1]])
-def test_runs_from_a_history(history):
+def test_run_without_a_prompt(history):
     """A run without a prompt answers the last message of the conversation, such as a tool result."""
     llm = ScriptedLLM("There is nothing.")
     agent = Agent("helper", [look], llm=llm)
@@ -126,8 +126,8 @@ def test_runs_from_a_history(history):
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_run_needs_something_to_answer(answered):
-    """Without a prompt and an unanswered message there is nothing to run."""
+def test_run_needs_an_unanswered_message(answered):
+    """A run without a prompt raises an error if the conversation has no unanswered message."""
     agent, session = Agent("helper", llm=ScriptedLLM("Hi.")), Session()
     if answered:
         agent.run("Hi!", session=session)
@@ -138,7 +138,7 @@ def test_a_run_needs_something_to_answer(answered):
 
 
 async def leave(events):
-    """Leave an async stream at its first text."""
+    """Close an async stream at its first text."""
     async for event in events:
         if isinstance(event, TextDelta):
             break

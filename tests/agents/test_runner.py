@@ -1,4 +1,4 @@
-"""What does an agent tell of itself before it runs, and how does it run elsewhere than in its own conversation?"""
+"""Tests for the configuration of an agent before it runs, and for runs in other sessions."""
 
 import asyncio
 import copy
@@ -14,7 +14,7 @@ from agentkit.testing import ScriptedLLM
 
 
 def polite(output: str) -> None:
-    """Refuse an answer that says no please."""
+    """Refuse an answer without "please"."""
     if "please" not in output:
         raise ValueError("Say please.")
 

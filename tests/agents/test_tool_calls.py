@@ -1,4 +1,4 @@
-"""How are the calls of one response used, when some have been used already?"""
+"""Tests for the tool calls of one response: resuming, order, concurrency, and limits."""
 
 import asyncio
 import functools
@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agentkit import Agent, Approval, Limits, Tool
-from agentkit.agents.tool_calls import rounds
+from agentkit.agents.tool_calls import concurrent_groups
 from agentkit.agents.tool_policy import JudgedCall
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
@@ -31,11 +31,11 @@ ASKED = Decision(Verdict.ASK, "safety-level", "It must be asked for.")
 
 
 def killed(path, *calls, since=()):
-    """A session in which a run was killed right after the model had wished for calls and `since` had happened."""
+    """Return a session whose run was killed after the model had requested calls and `since` was stored."""
     session = Session.open(path / "a.db", "trip")
     message = AssistantMessage("", tuple(calls))
-    milestones = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
-    session.store.append("trip", [SessionEntry("run", 1.0, milestone) for milestone in milestones])
+    events = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
+    session.store.append("trip", [SessionEntry("run", 1.0, event) for event in events])
     return session
 
 
@@ -69,7 +69,7 @@ def test_call_that_had_not_started_is_run(tmp_path):
     assert (ran, told) == (["it"], ["it is gone"])
 
 
-def test_approved_call_is_not_asked_about_again(tmp_path):
+def test_approved_call_is_not_approved_again(tmp_path):
     """An approval stored before the process died is not requested again."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE)])
@@ -144,7 +144,7 @@ def test_call_that_was_pending_stays_pending(tmp_path):
     session = killed(tmp_path, ERASE, since=[ToolCallPostponed(ERASE, "May it?", ASKED)])
     result = Agent("helper", [tool], llm=ScriptedLLM("Done."), session=session).resume()
     assert (result.status, ran, result.pending[0].question) == ("paused", [], "May it?")
-    assert sum(isinstance(each, ToolCallPostponed) for each in result.milestones) == 1
+    assert sum(isinstance(each, ToolCallPostponed) for each in result.events) == 1
     assert result.resume(True).output == "Done."
 
 
@@ -179,14 +179,14 @@ def test_handoff_to_an_unknown_agent(tmp_path):
 
 
 class Folder:
-    """A place that calls change, each of them slower than the next one."""
+    """A folder that calls change; each call takes less time than the one before."""
 
     def __init__(self) -> None:
         self.path: list[str] = []
         self.left = 3
 
     def enter(self, name: str) -> str:
-        """Go into a folder."""
+        """Enter a folder."""
         before = list(self.path)
         self.left -= 1
         time.sleep(0.02 * self.left)
@@ -219,8 +219,12 @@ def test_rounds_of_calls():
     tools = [one.enter, one.where, other.enter, one.awhere, len, None, one.where]
     made = [tool and Tool(tool, f"tool_{place}") for place, tool in enumerate(tools)]
     calls = [JudgedCall(ToolCall(str(place), "a", "{}"), ALLOWED, tool) for place, tool in enumerate(made)]
-    assert ["".join(judged.call.id for judged in together) for together in rounds(calls)] == ["02345", "1", "6"]
-    assert rounds([]) == []
+    assert ["".join(judged.call.id for judged in together) for together in concurrent_groups(calls)] == [
+        "02345",
+        "1",
+        "6",
+    ]
+    assert concurrent_groups([]) == []
 
 
 @pytest.mark.parametrize("way", ["method", "partial", "wrapped"])
@@ -253,7 +257,7 @@ def test_calls_of_functions_with_a_shared_object_run_in_order(way):
 
 
 def paying(*amounts):
-    """Payments of these amounts in one response."""
+    """Return a response with payments of these amounts."""
     return [call("pay", amount=amount) for amount in amounts]
 
 
@@ -296,7 +300,7 @@ def test_queued_call_is_not_started_after_the_time_limit():
 
 
 def many_calls(count, tool="add"):
-    """A response that wishes for so many calls."""
+    """Return a response with the given number of calls."""
     return AssistantMessage("", tuple(ToolCall(f"c{place}", tool, f'{{"a": {place}}}') for place in range(count)))
 
 

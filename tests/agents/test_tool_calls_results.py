@@ -1,4 +1,4 @@
-"""What may a model read of what its tools gave?"""
+"""Tests for guardrails on tool results."""
 
 import asyncio
 import dataclasses
@@ -36,7 +36,7 @@ def hidden(result):
 
 
 def replaced(result):
-    """The same as a ToolResult."""
+    """Return the changed result as a ToolResult."""
     return dataclasses.replace(result, content=result.content.replace(SECRET, "***"))
 
 
@@ -47,13 +47,13 @@ def refused(result):
 
 
 def asserted(result):
-    """The same without a word."""
+    """Raise AssertionError without a message."""
     if SECRET in result.content:
         raise AssertionError
 
 
 def awaiting(check):
-    """The same check as a coroutine function."""
+    """Return an async variant of the guardrail."""
 
     async def later(result):
         await asyncio.sleep(0)
@@ -63,7 +63,7 @@ def awaiting(check):
 
 
 def run(agent, way):
-    """The events and the result of a run in one of the four ways."""
+    """Return the events and the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
         return [event async for event in agent.astream("go")]
@@ -78,7 +78,7 @@ def run(agent, way):
 
 
 def only_result(check, tool=look, *lines, **options):
-    """What came of one call of a tool whose results are checked."""
+    """Return the result of the only call of a run with guardrails on tool results."""
     llm = ScriptedLLM(call(getattr(tool, "name", "look"), place="here"), *(lines or ("Done.",)))
     tools = [tool if isinstance(tool, Tool) else Tool(tool, "look")]
     return Agent("helper", tools, guardrails=[check], llm=llm, **options).run("go").tool_calls[0].result
@@ -203,7 +203,7 @@ def test_answer_of_a_person_is_checked(way):
     paused = agent(hidden, call("ask_user", question="What?")).run("go")
     assert paused.status == "paused"
     llm = ScriptedLLM("Thanks.")
-    paused.lead.llm = llm
+    paused.last_agent.llm = llm
     result = paused.resume(f"It is {SECRET}") if way == "run" else asyncio.run(paused.aresume(f"It is {SECRET}"))
     assert result.tool_calls[0].result.content == "It is ***"
     assert SECRET not in repr(llm.requests)
@@ -225,7 +225,7 @@ def test_guardrail_cannot_remove_labels():
 
 
 def failing(place: str) -> str:
-    """Fails."""
+    """Fail."""
     raise ToolError(f"{SECRET} is broken")
 
 
@@ -325,7 +325,7 @@ def numbered(result):
 
 
 def quoting(result):
-    """Has a bug whose error quotes the result."""
+    """Raise an error that quotes the result."""
     raise KeyError(result.content)
 
 

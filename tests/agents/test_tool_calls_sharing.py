@@ -1,4 +1,4 @@
-"""Proves that it is known which objects a function shares with others."""
+"""Tests for the detection of objects that are shared between functions, whose calls run in order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from pydantic import BaseModel, PrivateAttr
 
 from agentkit import calculator_tool
-from agentkit.agents.tool_calls import shared_by
+from agentkit.agents.tool_calls import shared_objects
 
 AT_THE_TOP: list[str] = []
 
 
 class Shop:
-    """Something with a state."""
+    """An object with state."""
 
     def order(self) -> None:
         """Order something."""
@@ -27,13 +27,13 @@ class Shop:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Something that never changes."""
+    """An immutable object."""
 
     name: str
 
 
 def around(*held):
-    """A function whose closure holds these."""
+    """Return a function whose closure holds these objects."""
 
     def call() -> object:
         return held
@@ -42,7 +42,7 @@ def around(*held):
 
 
 def calling(function):
-    """A function that calls another one."""
+    """Return a function that calls another one."""
 
     def call() -> object:
         return function()
@@ -71,15 +71,15 @@ SHOP = Shop()
 def test_objects_of_partials_are_shared(held) -> None:
     """Objects bound by a partial are shared, also inside other functions."""
     for function in (functools.partial(print, held), functools.partial(print, file=held)):
-        assert [each is held for each in shared_by(function)] == [True]
-        assert [each is held for each in shared_by(calling(function))] == [True]
+        assert [each is held for each in shared_objects(function)] == [True]
+        assert [each is held for each in shared_objects(calling(function))] == [True]
 
 
 @pytest.mark.parametrize("held", [{"An": 1}, ["a"], SHOP], ids=lambda held: type(held).__name__)
 def test_objects_in_a_closure_are_not_shared(held) -> None:
     """Objects held in a closure are not shared, so calls run concurrently."""
-    assert shared_by(around(held)) == []
-    assert shared_by(around(around(held))) == []
+    assert shared_objects(around(held)) == []
+    assert shared_objects(around(around(held))) == []
 
 
 def test_object_of_a_method_is_shared() -> None:
@@ -87,7 +87,7 @@ def test_object_of_a_method_is_shared() -> None:
     names = ["b"]
     for method, owner in ((SHOP.order, SHOP), (names.append, names)):
         for function in (method, functools.partial(method), calling(method)):
-            assert [each is owner for each in shared_by(function)] == [True]
+            assert [each is owner for each in shared_objects(function)] == [True]
 
 
 def test_callable_objects_are_shared() -> None:
@@ -106,7 +106,7 @@ def test_callable_objects_are_shared() -> None:
         def __call__(self) -> None: ...
 
     for caller in (Caller(SHOP.order), Private()):
-        shared = shared_by(caller)
+        shared = shared_objects(caller)
         assert [each is other for each, other in zip(shared, (caller, SHOP), strict=True)] == [True, True]
 
 
@@ -120,28 +120,28 @@ def test_callable_objects_are_shared() -> None:
 )
 def test_immutable_objects_are_not_shared(held) -> None:
     """Immutable values, classes, modules and plain functions are not shared."""
-    assert shared_by(functools.partial(print, held)) == []
+    assert shared_objects(functools.partial(print, held)) == []
 
 
 @pytest.mark.parametrize("lock", [threading.Lock(), threading.RLock(), threading.Event(), threading.Semaphore()])
 def test_functions_with_locks_are_not_serialized(lock) -> None:
     """A function that holds a lock is not serialized."""
-    assert shared_by(functools.partial(print, {"An": 1}, lock)) == []
+    assert shared_objects(functools.partial(print, {"An": 1}, lock)) == []
     method = SHOP.order
 
     def call() -> None:
         with lock:
             method()
 
-    assert shared_by(call) == []
+    assert shared_objects(call) == []
 
 
 def test_module_functions_and_shipped_tools_share_nothing() -> None:
     """Module-level functions and shipped tools share nothing."""
     assert (
-        shared_by(keep_at_the_top)
-        == shared_by(calculator_tool.function)
-        == shared_by(functools.partial(calculator_tool))
+        shared_objects(keep_at_the_top)
+        == shared_objects(calculator_tool.function)
+        == shared_objects(functools.partial(calculator_tool))
         == []
     )
 
@@ -152,8 +152,8 @@ def test_unset_variables_and_long_chains_are_handled() -> None:
     def call() -> object:
         return later
 
-    assert shared_by(call) == []
+    assert shared_objects(call) == []
     later = calling(SHOP.order)
     for _ in range(200):
         later = calling(later)
-    assert shared_by(call) == []
+    assert shared_objects(call) == []

@@ -1,4 +1,4 @@
-"""Is every wish of a model judged, and is it told why not?"""
+"""Tests for decisions on tool calls: validation, verdicts, reasons, and rules."""
 
 import asyncio
 import json
@@ -26,12 +26,12 @@ def add(a: int, b: int = 0) -> int:
 
 
 def forbid(arguments):
-    """Denies every call."""
+    """Deny every call."""
     return Decision(Verdict.DENY, "never", "Nobody may do that.", "a", "Use add instead.")
 
 
 def fail(arguments):
-    """A judge with a bug."""
+    """Raise an error."""
     raise LookupError("no such rule")
 
 
@@ -47,7 +47,7 @@ TOOLS = Toolset(
 
 
 def judged(name, arguments='{"a": 1}', level=SafetyLevel.NETWORK):
-    """A judged call of a tool."""
+    """Return a judged call of a tool."""
     return judge_call(
         ToolCall("id", name, arguments), ToolPolicyContext(TOOLS, (Policy(level),), Grants(), Workspace()), ()
     )
@@ -144,14 +144,14 @@ def test_deeply_nested_arguments_are_denied():
 
 
 class Endless:
-    """A judge whose spelling of the arguments never comes to an end."""
+    """A judge whose normalized arguments are nested endlessly."""
 
     def __call__(self, _arguments):
-        """Allows everything."""
+        """Allow every call."""
         return Decision(Verdict.ALLOW, "fine", "It is fine.")
 
     def canonical(self, arguments):
-        """One more layer, without end."""
+        """Return another level of nesting."""
         return self.canonical({"more": arguments})
 
 
@@ -199,7 +199,7 @@ def test_message_to_a_recipient_named_by_the_user(arguments, policies, above, ru
 
 
 class Options(BaseModel, extra="allow"):
-    """An object with defaults of its own, and room for more."""
+    """An object with default values and additional keys."""
 
     subject: str
     retries: float = 1.5

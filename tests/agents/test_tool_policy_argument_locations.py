@@ -1,4 +1,4 @@
-"""Rules about paths are matched against the real place as well as the spelling, and the strictest reading wins."""
+"""Tests for rules about paths, which match the resolved location as well as the spelling."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ def stow(file_path: Path) -> str:
 
 
 def tools_in(workspace):
-    """Tools of a user that work in a workspace; two declare which arguments are paths, one leaves it to the rules."""
+    """Return tools that work in a workspace: two declare their path arguments, and one does not."""
     return [
         Tool(copy, within=lambda _: tools_in(None)[0], paths=["source", "destination"], level="SYSTEM"),
         Tool(pack, within=lambda _: tools_in(None)[1], paths=["paths"], level="SYSTEM"),
@@ -64,7 +64,7 @@ def tools_in(workspace):
 
 
 def verdict(folder, rule, tool, arguments, level="SYSTEM"):
-    """What becomes of a call under one rule."""
+    """Return the verdict on a call under one rule."""
     workspace = Workspace(folder.parent / "alias")
     tools = Toolset([*[each.within(workspace) for each in FILES], *tools_in(workspace)])
     policy_context = ToolPolicyContext(tools, (Policy(level, [rule]),), Grants(), workspace)
@@ -94,13 +94,13 @@ SPELLINGS = [
 
 
 def spelling_pairs(kind):
-    """Every spelling of a rule with one path, and every path with one spelling of a rule."""
+    """Return every spelling of a rule with one path, and every path with one spelling of a rule."""
     paths = PATHS[kind]
     return [*((rule, paths[0]) for rule in SPELLINGS), *((SPELLINGS[0], path) for path in paths[1:])]
 
 
 def spelled(text, folder):
-    """A path of a row in this folder."""
+    """Return a path of the table in this folder."""
     return text.format(folder=folder, alias=folder.parent / "alias", other=folder.parent / "other")
 
 

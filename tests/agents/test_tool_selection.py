@@ -1,4 +1,4 @@
-"""Which tools is a model offered now?"""
+"""Tests for the selection of tools: searchable tools, found tools, and their order."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 
 from agentkit import Agent, Approval, ConfigError, Policy, Rule, SafetyLevel, Tool, Toolset
-from agentkit.agents.model_requests import FIND_TOOLS, MOST_FOUND, found_in, offered
+from agentkit.agents.model_requests import FIND_TOOLS, MAX_FOUND, found_specs, initial_specs
 from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call, record, replay, say
@@ -31,7 +31,7 @@ BIG = Toolset([weather, stock]).searchable()
 
 
 def names_in(llm):
-    """The tools that each request offered."""
+    """Return the names of the tools offered in each request."""
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 
@@ -80,7 +80,7 @@ def test_search_returns_the_best_matches():
     many = Toolset(Tool(weather, f"weather_{number}") for number in range(100)).searchable()
     llm = ScriptedLLM(call(FIND_TOOLS, query="weather"), ".")
     Agent("helper", many, llm=llm).run("go")
-    assert len(llm.requests[1].tools) == 1 + MOST_FOUND
+    assert len(llm.requests[1].tools) == 1 + MAX_FOUND
 
 
 def test_searchable_tool_can_be_called_without_a_search():
@@ -173,7 +173,7 @@ def test_read_more_is_offered_after_found_tools():
 )
 def test_other_content_names_no_tools(content):
     """Content that is not a search result names no tools."""
-    assert found_in([ToolMessage("1", FIND_TOOLS, content)], BIG) == ()
+    assert found_specs([ToolMessage("1", FIND_TOOLS, content)], BIG) == ()
 
 
 def test_only_searches_and_calls_name_tools():
@@ -185,23 +185,23 @@ def test_only_searches_and_calls_name_tools():
         ToolMessage("1", "other", content),
         AssistantMessage("", (ToolCall("2", "stock", "{}"),)),
     ]
-    assert [spec.name for spec in found_in(conversation, BIG)] == ["stock"]
+    assert [spec.name for spec in found_specs(conversation, BIG)] == ["stock"]
     told = ToolMessage("3", FIND_TOOLS, f"{content}\n\n[Note: the same.]")
-    assert [spec.name for spec in found_in([told], BIG)] == ["weather"]
+    assert [spec.name for spec in found_specs([told], BIG)] == ["weather"]
 
 
 def test_no_search_without_searchable_tools():
     """An agent without searchable tools has no search tool."""
     tools = Toolset([add])
-    assert offered(tools) == (tools, (tools[0].spec,))
+    assert initial_specs(tools) == (tools, (tools[0].spec,))
 
 
 def test_search_description_lists_names_or_words():
     """The search tool lists the tool names, or the most frequent words of many names."""
-    described = offered(BIG)[0][FIND_TOOLS].description
+    described = initial_specs(BIG)[0][FIND_TOOLS].description
     assert "They are: weather, stock." in described
     many = Toolset(Tool(weather, f"server_weather_word{number}") for number in range(500)).searchable()
-    described = offered(many)[0][FIND_TOOLS].description
+    described = initial_specs(many)[0][FIND_TOOLS].description
     assert "There are 500 more" in described
     assert "Words in their names: server, weather, word0" in described
     assert len(described) < 2_500

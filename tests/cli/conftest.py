@@ -1,4 +1,4 @@
-"""The `agentkit` command as a separate process, or within this one."""
+"""Fixtures for `agentkit` commands, run as a separate process or within this one, and recorded cassettes."""
 
 import json
 import os
@@ -51,7 +51,7 @@ OURS = ("OPENAI_", "AZURE_", "ANTHROPIC_", "AGENTKIT_")
 
 @pytest.fixture(autouse=True)
 def own_settings(monkeypatch, state_folders):
-    """Every test has separate settings: none."""
+    """Use an empty user configuration in every test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(next(state_folders)))
 
 
@@ -73,7 +73,7 @@ def spawn():
 
 @pytest.fixture
 def process(spawn):
-    """Run `agentkit ARGUMENTS` as a process to its end; gives stdout, stderr and the exit code."""
+    """Run `agentkit ARGUMENTS` as a process to its end; return stdout, stderr and the exit code."""
 
     def complete(*arguments, server=None, piped=None):
         options = {} if piped is None else {"stdin": subprocess.PIPE}
@@ -85,7 +85,7 @@ def process(spawn):
 
 
 def run_here(arguments, piped):
-    """Run a command line in this process; gives stdout, stderr and the exit code."""
+    """Run a command line in this process; return stdout, stderr and the exit code."""
     with CliRunner().isolation(piped) as (out, err, _):
         code = run(list(map(str, arguments)))
         return out.getvalue().decode(), err.getvalue().decode(), code
@@ -93,7 +93,7 @@ def run_here(arguments, piped):
 
 @pytest.fixture
 def command(monkeypatch):
-    """Run `agentkit ARGUMENTS` in this process, without a key; gives stdout, stderr and the exit code."""
+    """Run `agentkit ARGUMENTS` in this process, without a key; return stdout, stderr and the exit code."""
 
     def complete(*arguments, server=None, piped=""):
         for name in [name for name in os.environ if name.startswith(OURS) and name != "AGENTKIT_STATE"]:
@@ -107,7 +107,7 @@ def command(monkeypatch):
 
 @pytest.fixture
 def own_user_file():
-    """Write the user's own file of settings; gives its path."""
+    """Write the user's settings file; return its path."""
 
     def write(text):
         path = Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml"
@@ -120,7 +120,7 @@ def own_user_file():
 
 @pytest.fixture
 def typed_line(monkeypatch, tmp_path):
-    """Run `agentkit ARGUMENTS` in this process, in an empty folder; gives stdout, stderr and the exit code."""
+    """Run `agentkit ARGUMENTS` in this process, in an empty folder; return stdout, stderr and the exit code."""
     for name in [name for name in os.environ if name.startswith(OURS) and name != "AGENTKIT_STATE"]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -141,49 +141,51 @@ DIFF = "--- a/answer.md\n+++ b/answer.md\n@@ -1,2 +1,2 @@\n-old\n+new\n same\n\n
 
 
 def call(name, number, **arguments):
-    """A tool call."""
+    """Return a tool call."""
     return ToolCall(f"c{number}", name, json.dumps(arguments))
 
 
 class Run:
-    """A run that is recorded as a driver would."""
+    """A run that is recorded as a driver would record it."""
 
     def __init__(self, recorder, name, agent, prompt):
         self.recorder, self.name = recorder, name
         self.messages = [UserMessage(prompt)]
-        self.tell(RunStarted(agent, prompt))
+        self.print(RunStarted(agent, prompt))
 
-    def tell(self, *milestones):
-        """Record these milestones."""
-        for milestone in milestones:
-            self.recorder.record_milestone(self.name, milestone)
+    def print(self, *events):
+        """Record these stored events."""
+        for event in events:
+            self.recorder.record_event(self.name, event)
 
     def say(self, text, *calls, **changes):
-        """The model answers."""
+        """Record a response of the model."""
         tools = (ToolSpec("calculator", "", {}), ToolSpec("write_file", "", {}))
-        asked = self.recorder.asked(Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0}))
+        asked = self.recorder.open_question(
+            Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0})
+        )
         usage = Usage(1_200, 40, 600, requests=1, tariff=Tariff("openai", "gpt-5.4-mini", "gpt-5.4-mini"))
         response = Response(AssistantMessage(text, calls), usage=usage, model="gpt-5.4-mini")
         response = replace(response, **changes)
-        asked.heard(response)
-        self.tell(ResponseReceived(response))
+        asked.record_answer(response)
+        self.print(ResponseReceived(response))
         self.messages.append(response.message)
 
     def use(self, used, decision, result, answer=None):
-        """A tool is used, perhaps after a person was asked."""
+        """Record a tool call, optionally with an approval."""
         if answer is not None:
-            self.recorder.asked(PersonAsked(used, decision)).heard(answer)
-            self.tell(answer)
+            self.recorder.open_question(PersonAsked(used, decision)).record_answer(answer)
+            self.print(answer)
             decision = replace(decision, verdict="allow")
-        self.tell(ToolCallStarted(used, decision))
+        self.print(ToolCallStarted(used, decision))
         result = replace(result, decision=decision)
-        self.recorder.asked(used).heard(result)
-        self.tell(ToolCallFinished(used, result))
+        self.recorder.open_question(used).record_answer(result)
+        self.print(ToolCallFinished(used, result))
         self.messages.append(ToolMessage(used.id, used.name, result.content))
 
 
 def record_helper(recorder):
-    """A run with calls that were allowed, asked for and denied, and a change of a file."""
+    """Record a run with allowed, approved and denied calls, and a file change."""
     run = Run(recorder, "run1", "helper", ("How much is 6*7?", Image("https://example.org/a.png")))
     add, write, shell = call("calculator", 1, expression="6*7"), call("write_file", 2, path="a"), call("run_shell", 3)
     thinking = AssistantMessage("", (add, write, shell), reasoning="Hm.")
@@ -193,21 +195,21 @@ def record_helper(recorder):
     run.use(write, ASK, written, Approved("c2", "once", arguments='{"path":"b"}'))
     run.use(shell, DENY, ToolResult("run_shell", "denied", '{"error": "no"}', error="Command blocked for safety."))
     run.say("It is 42.")
-    run.tell(RunEnded("done", "It is 42.", changes=DIFF))
+    run.print(RunEnded("done", "It is 42.", changes=DIFF))
 
 
 def record_attacker(recorder):
-    """A run in which everything tries to break out of the page, and all kinds of things happen."""
+    """Record a run with hostile texts that try to break out of the page, and with every kind of event."""
     run = Run(recorder, "run2", ATTACK, ATTACK)
-    recorder.asked(Request(tuple(run.messages))).heard(RateLimited(ATTACK))
-    run.tell(RequestFailed(ATTACK, "RateLimited"), HistoryGiven((UserMessage("Before."),)), RunResumed())
+    recorder.open_question(Request(tuple(run.messages))).record_answer(RateLimited(ATTACK))
+    run.print(RequestFailed(ATTACK, "RateLimited"), HistoryGiven((UserMessage("Before."),)), RunResumed())
     odd = ToolCall("c4", f"tool{ATTACK}", json.dumps({ATTACK: [ATTACK]}))
     plain = ToolCall("c5", "plain", f"oops{ATTACK}")
     run.say(ATTACK, odd, plain, model=ATTACK, finish_reason="length")
     run.use(odd, Decision("allow", ATTACK, ATTACK, ATTACK, ATTACK), ToolResult("x", "ok", json.dumps([ATTACK] * 40)))
-    run.tell(ToolCallPostponed(plain, "May I?", ASK))
-    run.tell(AnswerRefused(ATTACK), AnswerAmended(ATTACK), HandedOff("writer"), LimitReached("cost", ATTACK))
-    run.tell(RunEnded("limit", f"So far: {ATTACK}", error=ATTACK, changes=ATTACK))
+    run.print(ToolCallPostponed(plain, "May I?", ASK))
+    run.print(AnswerRefused(ATTACK), AnswerAmended(ATTACK), HandedOff("writer"), LimitReached("cost", ATTACK))
+    run.print(RunEnded("limit", f"So far: {ATTACK}", error=ATTACK, changes=ATTACK))
 
 
 def record_outside(recorder):
@@ -217,20 +219,24 @@ def record_outside(recorder):
         (SystemMessage("Obey."), UserMessage("Say hello."), *used),
         output_schema=OutputSchema("answer", {"type": "string"}),
     )
-    recorder.asked(asked).heard(Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1)))
-    recorder.asked(asked).heard(RateLimited("Slow down."))
-    recorder.asked(Request((UserMessage("Plain."),))).heard(Response(AssistantMessage("Good."), usage=Usage(1, 1)))
-    recorder.asked(call("lone", 7)).heard(ToolResult("lone", "ok", "text"))
-    recorder.asked(PersonAsked(call("lone", 8), ASK)).heard(Approved("c8", "no"))
+    recorder.open_question(asked).record_answer(
+        Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1))
+    )
+    recorder.open_question(asked).record_answer(RateLimited("Slow down."))
+    recorder.open_question(Request((UserMessage("Plain."),))).record_answer(
+        Response(AssistantMessage("Good."), usage=Usage(1, 1))
+    )
+    recorder.open_question(call("lone", 7)).record_answer(ToolResult("lone", "ok", "text"))
+    recorder.open_question(PersonAsked(call("lone", 8), ASK)).record_answer(Approved("c8", "no"))
 
 
 @pytest.fixture
 def cassette(tmp_path):
-    """The path of a cassette with everything in it."""
+    """The path of a cassette with all kinds of records."""
     recorder = Recorder(tmp_path / "trip.cassette")
     for recording in (record_helper, record_attacker, record_outside):
         recording(recorder)
-    inner = Run(recorder.asked(call("worker", 6)).tape, "run3", "worker", "Go.")
-    inner.tell(RunEnded("interrupted"))
+    inner = Run(recorder.open_question(call("worker", 6)).tape, "run3", "worker", "Go.")
+    inner.print(RunEnded("interrupted"))
     recorder.finish()
     return recorder.path

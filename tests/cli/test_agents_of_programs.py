@@ -1,4 +1,4 @@
-"""Is an agent that a program makes used as it is, but for what the command line says?"""
+"""Tests for agents that a program defines, and options of the command line that override them."""
 
 import json
 
@@ -35,13 +35,13 @@ polite = Agent("polite", guardrails=[lambda output: f"{output} Kind regards."])
 
 @pytest.fixture
 def bot(tmp_path):
-    """A program that makes three agents."""
+    """A program that defines three agents."""
     path = tmp_path / "bot.py"
     path.write_text(PROGRAM)
     return path
 
 
-def told(server):
+def requested(server):
     """Return the instruction and the tool names of each request."""
     return [
         (each.json["messages"][0]["content"], [tool["function"]["name"] for tool in each.json.get("tools", [])])
@@ -54,7 +54,7 @@ def test_agent_of_a_program_is_run(command, bot):
     with FakeServer(call("price", name="pen"), "5 EUR.") as server:
         out, _, code = command("--agent", f"{bot}:clerk", "How much is a pen?", server=server)
     assert (out, code) == ("5 EUR.\n", 0)
-    assert told(server) == [("Sell things.", ["price", "calculator"])] * 2
+    assert requested(server) == [("Sell things.", ["price", "calculator"])] * 2
 
 
 def test_iteration_limit_of_the_program_applies(command, bot):
@@ -69,9 +69,9 @@ def test_approver_of_the_program_is_used(command, bot):
     with FakeServer(call("pay"), "No.", call("pay"), "Yes.") as server:
         command("--agent", f"{bot}:strict", "Go!", server=server)
         command("--agent", f"{bot}:strict", "-y", "Go!", server=server)
-    told = [json.dumps(request.json["messages"][-1]) for request in server.requests]
-    assert "Nobody may." in told[1]
-    assert "Nobody may." not in told[3]
+    requested = [json.dumps(request.json["messages"][-1]) for request in server.requests]
+    assert "Nobody may." in requested[1]
+    assert "Nobody may." not in requested[3]
 
 
 def test_flags_override_the_program(command, bot):
@@ -79,7 +79,7 @@ def test_flags_override_the_program(command, bot):
     with FakeServer(call("price", name="pen"), "No.", "Hi.") as server:
         command("--agent", f"{bot}:clerk", "-s", "Be brief.", "-t", "string_length", "Hi", server=server)
         command("--agent", f"{bot}:clerk", "--limit", "output_tokens=700", "Hi", server=server)
-    assert told(server)[0] == ("Be brief.", ["string_length"])
+    assert requested(server)[0] == ("Be brief.", ["string_length"])
     assert 700 in server.requests[-1].json.values()
 
 

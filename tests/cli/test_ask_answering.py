@@ -1,4 +1,4 @@
-"""How does a run end on the command line, and what is told of it?"""
+"""Tests for the end of a run on the command line: limits, errors, exit codes, and the closing line."""
 
 import json
 import signal
@@ -63,7 +63,7 @@ def test_closing_line_names_the_fallback(typed_line):
         *_, missed, closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()
     assert closing.startswith("openai:small · 10 tokens in, 5 out · ")
     assert missed.startswith("  no answer from openai:big: The provider answered 401: bad key")
-    with FakeServer(fail(401, "bad key"), say("4", usage=None)) as server:  # which counts no tokens
+    with FakeServer(fail(401, "bad key"), say("4", usage=None)) as server:  # without token counts
         closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()[-1]
     assert closing.startswith("openai:small · ")
     with FakeServer(fail(401, "bad key"), fail(401, "bad key")) as server:
@@ -75,7 +75,7 @@ def test_closing_line_names_the_fallback(typed_line):
         assert typed_line("-q", "-m", "big | small", "2+2?", server=server)[1] == ""
 
 
-def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
+def test_trace_is_written(typed_line, tmp_path, monkeypatch):
     """--trace and AGENTKIT_TRACE write the events of a run as JSON lines, without its texts."""
     paths = tmp_path / "by-flag.jsonl", tmp_path / "by-variable.jsonl"
     with FakeServer(SUM, "4", SUM, "4") as server:
@@ -137,7 +137,7 @@ def test_settings_apply_to_a_question(typed_line, own_user_file, tmp_path):
     assert [tool["function"]["name"] for tool in request["tools"]] == ["calculator"]
 
 
-def test_an_interrupted_run_goes_on(spawn, command):
+def test_interrupted_run_is_continued(spawn, command):
     """Ctrl-C ends the line and shows the command that continues the run; -c continues it."""
     with FakeServer(slow("one two three four", between_seconds=1.5), "Again.") as server:
         process = spawn("hi", server=server)
@@ -162,7 +162,7 @@ def test_interruption_without_a_session(spawn):
         assert process.communicate(timeout=60)[1] == "Interrupted.\n"
 
 
-def test_a_run_that_waits_goes_on(typed_line, tmp_path):
+def test_paused_run_is_continued(typed_line, tmp_path):
     """-c without a question continues a run that another program left paused."""
     from agentkit import LLM, Agent, Approval
     from agentkit.tools.catalog import system_tools

@@ -1,4 +1,4 @@
-"""Approval of calls by a person at the terminal, and approvals that are kept."""
+"""Tests for approvals at the terminal, and for stored approvals."""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ WRITE = call("write_file", path="note.txt", content="hello")
 
 
 def own_terminal(screen):
-    """What gives a new process this terminal, so that Ctrl-C typed there reaches it."""
+    """Make this terminal the controlling terminal of the new process, so that Ctrl-C reaches it."""
 
     def take():
         os.setsid()
@@ -107,7 +107,7 @@ def test_failing_edit_does_not_ask_for_approval(command, tmp_path, monkeypatch):
     assert "approv" not in err
 
 
-def test_a_diff_is_shown_before_a_file_is_replaced(typed, tmp_path):
+def test_diff_is_shown_before_a_file_is_replaced(typed, tmp_path):
     """The question shows the size of the old file and the diff against it."""
     (tmp_path / "note.txt").write_text("old\nsame\n")
     with FakeServer(call("write_file", path="note.txt", content="new\nsame\n"), "Done.") as server:
@@ -154,8 +154,8 @@ def test_command_pattern_approval_is_stored(typed, command, tmp_path, monkeypatc
     assert sorted(path.name for path in tmp_path.glob("*.txt")) == ["a.txt", "b.txt"]
 
 
-def test_a_damaged_file_of_approvals_approves_nothing(command, tmp_path, monkeypatch):
-    """Calls are denied while the file cannot be read, and the list states why."""
+def test_damaged_file_of_approvals_approves_nothing(command, tmp_path, monkeypatch):
+    """Calls are denied while the file of approvals cannot be read, and the list states why."""
     monkeypatch.chdir(tmp_path)
     path = state_folder() / "approvals.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def test_all_changes_in_the_folder_are_approved_until_the_run_ends(typed, tmp_pa
 
 
 def test_undo_asks_at_a_terminal(typed, command, tmp_path, monkeypatch):
-    """The prompt, the time and the files are named, and nothing is undone without a yes."""
+    """The prompt, the time and the files are shown, and nothing is undone without a yes."""
     monkeypatch.chdir(tmp_path)
     with FakeServer(WRITE, "Done.") as server:
         command("-y", "Write it.", server=server)

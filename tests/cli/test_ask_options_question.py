@@ -1,4 +1,4 @@
-"""What is asked: words, files, images, piped text."""
+"""Tests for the text and attachments of a question: words, files, images, and piped text."""
 
 import base64
 import json
@@ -82,7 +82,7 @@ def test_piped_text_in_another_encoding_is_read(typed_line, tmp_path):
         (["x"], b"\xff\xfe\x00", "The piped input is not text"),
     ],
 )
-def test_what_cannot_be_read_is_told(words, piped, said, typed_line, tmp_path):
+def test_input_without_text_is_a_usage_error(words, piped, said, typed_line, tmp_path):
     """A file or pipe that contains no text is a usage error."""
     (tmp_path / "data.bin").write_bytes(b"\xff\xfe\x00")
     out, err, code = typed_line("ask", *words, piped=piped)

@@ -1,4 +1,4 @@
-"""Is an answer of the fields that were asked for, as JSON?"""
+"""Tests for typed answers on the command line: fields, classes, and JSON output."""
 
 import json
 from dataclasses import fields, is_dataclass
@@ -9,7 +9,7 @@ import click
 import pytest
 
 from agentkit import ConfigError
-from agentkit.cli.ask_options import answer_type
+from agentkit.cli.ask_options import parse_answer_type
 from agentkit.testing import FakeServer, say
 
 
@@ -33,7 +33,7 @@ from agentkit.testing import FakeServer, say
 )
 def test_fields_are_parsed(text, wanted):
     """A field is a name with an optional type and description, separated by commas or newlines."""
-    kind = answer_type(text)
+    kind = parse_answer_type(text)
     assert is_dataclass(kind)
     assert {field.name: field.type for field in fields(kind)} == wanted
 
@@ -41,7 +41,7 @@ def test_fields_are_parsed(text, wanted):
 @pytest.mark.parametrize("text", ["[name, age int]", " list[ name, age int ] "])
 def test_fields_in_brackets_define_a_list(text):
     """Fields in brackets define a list of objects."""
-    (kind,) = get_args(answer_type(text))
+    (kind,) = get_args(parse_answer_type(text))
     assert [field.name for field in fields(kind)] == ["name", "age"]
 
 
@@ -63,7 +63,7 @@ def test_fields_in_brackets_define_a_list(text):
 def test_invalid_field_raises(text, told):
     """An invalid field raises a usage error."""
     with pytest.raises(click.UsageError) as caught:
-        answer_type(text)
+        parse_answer_type(text)
     assert told in caught.value.message
 
 
@@ -74,18 +74,18 @@ def test_class_from_a_python_file(tmp_path):
         "from dataclasses import dataclass\nfrom datetime import date\n@dataclass\nclass Order:\n    total: float\n"
     )
     path.write_text(written)
-    assert answer_type(f"{path}:Order").__name__ == "Order"
+    assert parse_answer_type(f"{path}:Order").__name__ == "Order"
     with pytest.raises(click.UsageError, match="There is no 'Ordr' in"):
-        answer_type(f"{path}:Ordr")
+        parse_answer_type(f"{path}:Ordr")
     with pytest.raises(click.UsageError, match=r"Its classes: Order\."):
-        answer_type(str(path))
+        parse_answer_type(str(path))
     path.write_text("nix")
     with pytest.raises(ConfigError, match="NameError"):
-        answer_type(f"{path}:Order")
+        parse_answer_type(f"{path}:Order")
 
 
-def test_the_answer_is_json(command):
-    """The answer is indented JSON of these fields, which the provider was asked to enforce."""
+def test_answer_is_json(command):
+    """The answer is indented JSON with these fields, and the schema is sent to the provider."""
     with FakeServer(say('{"name": "Rex", "day": "2026-11-23"}')) as server:
         out, _, code = command("--no-session", "--schema", "name, day date: when it came", "A dog?", server=server)
     assert (json.loads(out), code) == ({"name": "Rex", "day": "2026-11-23"}, 0)

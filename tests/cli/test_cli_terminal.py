@@ -1,8 +1,8 @@
-"""What is told on stderr: two lines, and colours where they belong."""
+"""Tests for messages on stderr: problem and remedy, wrapping, and colours."""
 
 import pytest
 
-from agentkit.cli.terminal import fitted, halves, tell_error
+from agentkit.cli.terminal import print_error, split_remedy, wrap_lines
 from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, ToolError, UnknownTool
 
 
@@ -23,7 +23,7 @@ from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, 
 )
 def test_error_message_is_split_into_problem_and_remedy(text, parts):
     """An error message is split after its first sentence, or at the semicolon of a single sentence."""
-    assert halves(text) == parts
+    assert split_remedy(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -42,31 +42,31 @@ def test_error_message_is_split_into_problem_and_remedy(text, parts):
         (OSError("odd"), "Error: odd\nCheck that"),
     ],
 )
-def test_an_error_says_what_to_do(error, told, capsys):
-    """An error that does not say what to do itself is given advice by its kind."""
-    tell_error(error)
+def test_error_without_a_remedy_gets_advice(error, told, capsys):
+    """An error message without a remedy gets advice for its kind of error."""
+    print_error(error)
     assert capsys.readouterr().err.startswith(told)
 
 
-def test_a_file_that_fails_is_advised_about_as_a_file(capsys):
-    """An error that a file brought about says to look at the file, whatever the file was for."""
+def test_error_caused_by_a_file_gets_advice(capsys):
+    """An error caused by a file advises checking the file, whatever it is used for."""
     error = SessionError("It cannot be written.")
     error.__context__ = OSError(2, "No such file")
-    tell_error(error)
+    print_error(error)
     assert "Check that the file" in capsys.readouterr().err
 
 
-def test_tell_error_appends_advice(capsys):
-    """tell_error() appends the given advice to the message."""
-    tell_error(ConfigError("No. Do this."), "Or that.")
+def test_print_error_appends_advice(capsys):
+    """print_error() appends the given advice to the message."""
+    print_error(ConfigError("No. Do this."), "Or that.")
     assert capsys.readouterr().err == "Error: No.\nDo this.\nOr that.\n"
 
 
 class Terminal:
-    """A stream that a person reads."""
+    """A stream that is a terminal."""
 
     def isatty(self):
-        """It is a terminal."""
+        """Return True."""
         return True
 
 
@@ -82,9 +82,9 @@ def test_lines_are_wrapped_between_words(columns, indent, shown, monkeypatch):
     """At a terminal, lines are wrapped between words, and continuation lines are indented if they fit."""
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("TERM", "xterm")
-    assert fitted("tool  it counts words\nand ends", Terminal(), indent) == shown
+    assert wrap_lines("tool  it counts words\nand ends", Terminal(), indent) == shown
 
 
 def test_piped_lines_are_not_wrapped():
     """Without a terminal, lines are not wrapped."""
-    assert fitted("a " * 500, None) == "a " * 500
+    assert wrap_lines("a " * 500, None) == "a " * 500

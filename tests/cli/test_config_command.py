@@ -1,4 +1,4 @@
-"""`agentkit config` and `agentkit init`."""
+"""Tests for `agentkit config` and `agentkit init`."""
 
 import json
 import os
@@ -60,8 +60,8 @@ def test_config_trust(typed_line, tmp_path):
         ("limits.cost", "0", "The limit cost takes a number above 0, or none for no limit."),
     ],
 )
-def test_unknown_names_are_not_set(typed_line, key, value, message):
-    """`config set` refuses providers, tools and limits that do not exist, and writes nothing."""
+def test_unknown_names_are_rejected(typed_line, key, value, message):
+    """`config set` rejects unknown providers, tools and limits, and writes nothing."""
     _, err, code = typed_line("config", "set", key, value)
     assert (code, message in err or message.replace(". ", ".\n") in err) == (2, True)
     assert not (Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml").exists()
@@ -76,13 +76,43 @@ def test_unknown_names_are_not_set(typed_line, key, value, message):
         ("tools", "core,mine.py,hosted:web_search"),
     ],
 )
-def test_known_names_are_set(typed_line, key, value):
-    """`config set` accepts models with a colon in their name, and tools of files that are not run for it."""
+def test_known_names_are_accepted(typed_line, key, value):
+    """`config set` accepts models with a colon in their name, and tools of files, which are not run."""
     assert typed_line("config", "set", key, value)[2] == 0
 
 
+def test_unset_removes_a_value(typed_line, own_user_file):
+    """`config unset` removes one line of the user's file, and reports a value that is not in it."""
+    path = own_user_file('model = "gpt-5"  # mine\n\n[options]\n# careful\ntemperature = 0.2\nseed = 1\n')
+    assert typed_line("config", "unset", "options.temperature")[2] == 0
+    assert typed_line("config", "unset", "model")[2] == 0
+    assert path.read_text() == "\n[options]\n# careful\nseed = 1\n"
+    for key in ("options.temperature", "aliases.fast", "model"):
+        _, err, code = typed_line("config", "unset", key)
+        assert (code, f"{key} is not set in" in err) == (2, True)
+    assert "No setting is named 'modle'" in typed_line("config", "unset", "modle")[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("temprature", "0.2", "Did you mean 'temperature'?"),
+        ("top-p", "0.5", "Did you mean 'top_p'?"),
+        ("max_token", "9", "Did you mean 'max_tokens'?"),
+        ("reasoning_efort", "low", "Did you mean 'reasoning_effort'?"),
+        ("temperature", "hot", "The option temperature takes a number.\nGot 'hot'."),
+    ],
+)
+def test_misspelt_options_of_a_model_are_rejected(typed_line, name, value, message):
+    """A misspelt option and a string instead of a number are rejected in flags and settings."""
+    for words in (("ask", "--offline", "-O", name, value, "2+2"), ("config", "set", f"options.{name}", value)):
+        _, err, code = typed_line(*words)
+        assert (code, message in err) == (2, True), err
+    assert typed_line("config", "set", "options.frobnicate", "3")[2] == 0
+
+
 def test_init_writes_a_file_that_can_be_uncommented(typed_line, tmp_path):
-    """`init` writes the user's file, `--project` the project's; each is right once its settings are uncommented."""
+    """`init` writes the user's file, `--project` the project's; both are valid once their settings are uncommented."""
     assert typed_line("init")[2] == 0
     own = Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml"
     assert typed_line("init", "--project")[2] == 0
@@ -110,7 +140,7 @@ def test_init_reports_an_unwritable_folder(typed_line, monkeypatch, tmp_path):
     assert (code, "cannot be written" in err) == (2, True)
 
 
-def test_a_negative_value_is_not_an_option(typed_line):
-    """A value that begins with a dash is checked as a value."""
+def test_negative_value_is_not_an_option(typed_line):
+    """A value that begins with a dash is validated as a value."""
     _, err, code = typed_line("config", "set", "limits.cost", "-1")
     assert (code, "takes a number above 0" in err, "No such option" in err) == (2, True, False)

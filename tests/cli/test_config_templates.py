@@ -1,4 +1,4 @@
-"""Templates of questions, options of the model, aliases and `config set`."""
+"""Tests for question templates, model options, aliases and `config set`."""
 
 import json
 import os
@@ -24,12 +24,12 @@ def template(tmp_path, monkeypatch):
 
 
 def body(server):
-    """The last request as JSON."""
+    """Return the last request as JSON."""
     return json.loads(server.requests[-1].body)
 
 
-def test_a_template_fills_its_prompt(template, command):
-    """Parameters, defaults, piped text and settings of a template go into the question."""
+def test_template_is_filled(template, command):
+    """Parameters, defaults, piped text and settings of a template are used in the question."""
     template(
         "translate",
         'prompt = "Translate into $language, $style:\\n$input"\ninstruction = "You translate."\n'
@@ -59,23 +59,23 @@ def test_a_template_fills_its_prompt(template, command):
         (("-P", "a", "b", "x"), "-P sets a parameter of a template."),
     ],
 )
-def test_a_wrong_use_of_a_template_is_explained(template, command, arguments, error):
-    """Names, parameters and texts that are missing or unknown are errors before a model is asked."""
+def test_invalid_use_of_a_template_is_an_error(template, command, arguments, error):
+    """Missing or unknown templates, parameters and texts raise an error before the model is called."""
     template("t", 'prompt = "$language: $input"')
     _, err, code = command("--offline", *arguments)
     assert (code, error in " ".join(err.split())) == (2, True), err
 
 
 @pytest.mark.parametrize("text", ["prompt = 5", "x = 1", 'prompt = "$"', "prompt ="])
-def test_a_damaged_template_is_named(template, command, text):
+def test_damaged_template_is_named(template, command, text):
     """The error names the file."""
     template("bad", text)
     _, err, code = command("--offline", "-T", "bad", "hi")
     assert (code, "bad.toml" in err) == (2, True)
 
 
-def test_a_template_of_a_project_can_only_narrow(template, command):
-    """A project's template wins over the user's, may not name a provider, and cannot raise level or limits."""
+def test_template_of_a_project_is_restricted(template, command):
+    """A project's template overrides the user's, cannot name a provider, and cannot raise level or limits."""
     template("t", 'prompt = "mine"')
     template("t", 'prompt = "theirs"\nsafety = "network"\n[limits]\niterations = 99\n', project=True)
     with FakeServer("Ok.") as server:
@@ -129,7 +129,7 @@ def test_config_set_preserves_the_rest_of_the_file(own_user_file, command):
 
 
 def test_config_show_names_the_model_in_use(command, monkeypatch):
-    """Without a setting it names the provider's default, like `agentkit models`."""
+    """`config show` without a model setting shows the provider's default, like `agentkit models`."""
     with FakeServer() as server:
         shown = command("config", "show", server=server)[0]
     assert "gpt-5.4-mini" in next(line for line in shown.splitlines() if line.startswith("model "))

@@ -1,4 +1,4 @@
-"""How a run is shown: cleaned, on one line, as JSON that anything can read."""
+"""Tests for the display of runs: removal of control characters, calls on one line, and JSON."""
 
 import json
 
@@ -20,7 +20,7 @@ DENIED = Decision("deny", "budget", "Enough.")
 
 
 def nested(levels):
-    """A list in a list, so many levels deep."""
+    """Return a list nested to the given depth."""
     value = []
     for _ in range(levels - 1):
         value = [value]
@@ -28,7 +28,7 @@ def nested(levels):
 
 
 def used(name="calculator", arguments="{}", **result):
-    """A call of a tool and what came of it."""
+    """Return a tool call with its result."""
     fields = {"tool": name, "status": "ok", "content": "4", "value": {"result": 4}} | result
     return ToolCallFinished(ToolCall("call_1", name, arguments), ToolResult(**fields))
 
@@ -88,8 +88,8 @@ def test_json_does_not_escape_letters():
         ),
     ],
 )
-def test_a_call_is_one_line(call, line):
-    """A line has the tool, its arguments, the answering part of its value or its error, and the decision."""
+def test_call_is_one_line(call, line):
+    """The line of a call has the tool, its arguments, the main part of its result or its error, and the decision."""
     assert call_line(call) == line
 
 
@@ -136,8 +136,8 @@ def test_invalid_arguments_are_shown_as_text(arguments):
     assert call_line(call).startswith(f"calculator({arguments[:8]}")
 
 
-def test_a_run_is_one_document():
-    """A run as JSON has one schema version, at its top, and each call's arguments as an object."""
+def test_run_is_one_document():
+    """A run as JSON has one schema version, at the top level, and the arguments of each call as an object."""
     call = used(arguments='{"expression": "2+2"}', content='{"result": 4}', decision=ALLOWED, seconds=0.25)
     run = RunResult("so far", "limit", (), (call,), 2, Usage(), LimitExceeded("Too much."))
     document = json.loads(json_text(run_document(run)))

@@ -1,4 +1,4 @@
-"""`agentkit doctor`: checks by use, and the next step."""
+"""Tests for `agentkit doctor`: its checks and the next step."""
 
 import json
 
@@ -49,13 +49,13 @@ def test_doctor_json(command):
 
 
 def outcome(output, mechanisms=COMMAND_NEEDS, error=""):
-    """What came of a command that printed this behind this boundary."""
+    """Return the outcome of a command with this output in this sandbox."""
     boundary = Boundary(frozenset(mechanisms), COMMAND_NEEDS)
     return ProcessOutcome("ok", 0, output, output, "", truncated=False, seconds=0.1, boundary=boundary, error=error)
 
 
 def broken():
-    """An attempt that cannot be made."""
+    """Raise an error."""
     raise SandboxError("No process can be started.")
 
 
@@ -71,7 +71,7 @@ def broken():
 )
 def test_sandbox_attempt_is_reported(attempt, state, told):
     """A sandbox attempt is reported as isolated, less isolated with a fix, or broken."""
-    finding = doctor._tried("run_shell", attempt)
+    finding = doctor._check_program("run_shell", attempt)
     assert (finding.state, told in finding.found) == (state, True)
     assert bool(finding.fix) is (state == "missing")
 
@@ -110,7 +110,7 @@ def test_doctor_without_bash(command, monkeypatch, tmp_path):
     ],
 )
 def test_one_next_step_is_named(provider, sandbox, step):
-    """What failed is repaired first, then a provider is chosen, then the sandbox is isolated."""
+    """The next step repairs a failure first, then chooses a provider, then improves the sandbox."""
     found = {
         "Ask a model": [doctor.Finding("provider", provider, "x")],
         "Run code and commands": [doctor.Finding("run_shell", sandbox, "x", "mend it")],

@@ -1,4 +1,4 @@
-"""`agentkit models`: which model, at what price, and who else could be asked."""
+"""Tests for `agentkit models`: the selected model, prices, and fallbacks."""
 
 import json
 
@@ -22,8 +22,8 @@ def test_models_describes_the_selected_model(typed_line, monkeypatch):
     assert "sk-not-shown" not in out
 
 
-def test_without_a_provider_it_says_how_to_get_one(typed_line, monkeypatch):
-    """Without a key the providers are listed, with what each needs; a model that is named is an error."""
+def test_models_without_a_provider(typed_line, monkeypatch):
+    """Without a key, `models` lists the providers and what each needs; naming a model is an error."""
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     out, _, code = typed_line("models")
     assert (code, "No API key found." in out, "- openai" in out) == (0, True, True)
@@ -57,7 +57,7 @@ def test_prices_have_a_unit_and_a_source(typed_line, monkeypatch):
 
 
 def test_fallbacks_are_described(typed_line, monkeypatch):
-    """Each model that may be asked is described, in the order in which they are, and named where the first is."""
+    """Fallback models are described in order, below the first model."""
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma | offline")
     blocks = typed_line("models")[0].split("\n\n")
     assert [block.splitlines()[0].split()[-1] for block in blocks[:3]] == ["qwen3", "gemma", "needle3"]

@@ -1,4 +1,4 @@
-"""Can a suite be run, shown and compared from the command line, and does the exit code say what a CI must know?"""
+"""Tests for `agentkit eval`: running, displaying and comparing suites, and exit codes."""
 
 import fcntl
 import json
@@ -38,7 +38,7 @@ def ANSWER(request):
 
 @pytest.fixture
 def typed(tmp_path, monkeypatch, capsys):
-    """Type `agentkit eval ...` in a folder with a suite; gives stdout, stderr and the exit code."""
+    """Run `agentkit eval ...` in a folder with a suite; return stdout, stderr and the exit code."""
     monkeypatch.chdir(tmp_path)
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_BASE_URL", "AGENTKIT_PROVIDER", "AGENTKIT_MODEL"):
         monkeypatch.delenv(name, raising=False)
@@ -138,8 +138,8 @@ def test_no_answer_exits_with_1(typed, tmp_path, monkeypatch):
     assert (err, code) == ("No case was answered.\n", FAILED)
 
 
-def test_a_file_of_cases_on_several_models(typed, tmp_path, monkeypatch):
-    """A file of cases is run with the scorers that are named, on each model, with repeats and seeds."""
+def test_case_file_on_several_models(typed, tmp_path, monkeypatch):
+    """A case file is run with the named scorers, on each model, with repeats and seeds."""
     (tmp_path / "cases.csv").write_text("prompt,expected\n2+2?,4\n")
     with FakeServer("It is 4.", repeat=True) as server:
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
@@ -171,8 +171,8 @@ def test_untrusted_project_settings_are_reported(typed, tmp_path):
     assert ("is not trusted" in err, code) == (True, ANSWERED)
 
 
-def test_tags_choose_cases(typed):
-    """Only the cases with one of the tags are run."""
+def test_tags_select_cases(typed):
+    """Only the cases with one of the given tags are run."""
     assert "good   1 of 1" in typed("run", "suite.py", "--tag", "asia")[0]
     _, err, code = typed("run", "suite.py", "--tag", "africa")
     assert (err.splitlines(), code) == (["Error: No case of suite.py has the tag africa.", "Its tags are asia."], USAGE)
@@ -252,7 +252,7 @@ def test_invalid_case_file_is_a_usage_error(typed, tmp_path, text, name, told, r
 
 @pytest.mark.parametrize("words", [("show", "{}"), ("compare", "{}", "{}"), ("run", "suite.py", "--baseline", "{}")])
 @pytest.mark.parametrize(("text", "free"), [(None, "main.json"), ("hello", "report.json"), ("{}", "report.json")])
-def test_what_is_no_report(typed, tmp_path, words, text, free):
+def test_invalid_report_is_an_error(typed, tmp_path, words, text, free):
     """A missing or invalid report is an error, and the remedy does not overwrite it."""
     if text is not None:
         (tmp_path / "main.json").write_text(text)
@@ -320,8 +320,8 @@ def test_resume_file_without_trials_is_an_error(typed):
     assert code in (USAGE, FAILED)
 
 
-def test_a_function_is_run(typed, tmp_path):
-    """A function is named by its file and its name, or by its name in the suite's file, and compared as agents are."""
+def test_function_is_evaluated(typed, tmp_path):
+    """A function is named by its file and name, or by its name in the suite's file, and compared like agents."""
     (tmp_path / "pipeline.py").write_text(
         "async def answer(prompt):\n    return 'Hanoi'\n\ndef fail(prompt):\n    1 / 0\n"
     )
@@ -336,8 +336,8 @@ def test_a_function_is_run(typed, tmp_path):
     assert "Did you mean 'good'?" in typed("run", "suite.py", "--agent", "goood")[1]
 
 
-def test_a_conversation_in_a_file(typed, tmp_path):
-    """A file of cases may hold conversations."""
+def test_conversation_in_a_case_file(typed, tmp_path):
+    """A case file may contain conversations."""
     (tmp_path / "talk.jsonl").write_text(json.dumps({"prompts": ["Hello", {"prompt": "And?", "expected": "Paris"}]}))
     (tmp_path / "bot.py").write_text(
         "from agentkit import Agent\nfrom agentkit.testing import ScriptedLLM\n"

@@ -1,4 +1,4 @@
-"""Is the page whole, safe and readable, in a parser and in a real browser?"""
+"""Tests for the HTML page of a session or cassette, with an HTML parser and a browser."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ from agentkit.events import ResponseReceived, RunStarted
 from agentkit.messages import AssistantMessage, Response
 from agentkit.sessions.cassettes.entries import RecordedEvent
 from agentkit.sessions.cassettes.file import read_cassette
-from agentkit.sessions.transcript import stories
+from agentkit.sessions.transcript import build_stories
 
 VOID = {"meta", "rect"}
 TAGS = {
@@ -55,13 +55,13 @@ class Outline(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        """Note a tag."""
+        """Record a tag."""
         self.found.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
-        """Note a tag that closes itself."""
+        """Record a self-closing tag."""
         self.found.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
@@ -69,7 +69,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        """Note a text."""
+        """Record a text."""
         self.texts.append((self.open[-1] if self.open else "", data))
 
 
@@ -77,11 +77,11 @@ class Outline(HTMLParser):
 def html(cassette):
     """The page of the cassette."""
     header, entries = read_cassette(cassette)
-    return page(cassette.name, header, stories(entries))
+    return page(cassette.name, header, build_stories(entries))
 
 
-def test_the_page_has_only_our_elements(html):
-    """Whatever a run says, the page has the elements that we make, well nested, and no script or resource."""
+def test_page_has_only_expected_elements(html):
+    """With hostile texts, the page has only the expected elements, well nested, and no script or resource."""
     outline = Outline(html)
     assert outline.open == []
     assert {tag for tag, _ in outline.found} <= TAGS
@@ -142,7 +142,7 @@ def test_page_contains_everything(html):
 
 
 def test_headings_and_labels_are_in_order(html):
-    """The page has one main heading, every run is a labelled section, and no heading leaves a level out."""
+    """The page has one main heading, each run is a labelled section, and no heading level is skipped."""
     outline = Outline(html)
     levels = [int(tag[1]) for tag, _ in outline.found if re.fullmatch("h[1-6]", tag)]
     assert levels.count(1) == 1
@@ -153,8 +153,8 @@ def test_headings_and_labels_are_in_order(html):
     assert dict(outline.found)["html"]["lang"] == "en"
 
 
-def test_an_empty_cassette_has_a_page():
-    """Where nothing was recorded, the page says so; that of a session is called one."""
+def test_page_of_an_empty_cassette():
+    """The page of an empty cassette or session states that nothing was recorded."""
     empty = page("x", {"session": 1}, [])
     assert "It contains no prompts." in empty
     assert ">Session<" in empty
@@ -164,7 +164,7 @@ def test_an_empty_cassette_has_a_page():
 def test_page_of_a_session():
     """A page can be made from an exported session, without the requests sent to a model."""
     answer = ResponseReceived(Response(AssistantMessage("Done.")))
-    run = stories([RecordedEvent("r", 1.0, RunStarted("helper", "Go.")), RecordedEvent("r", 3.0, answer)])
+    run = build_stories([RecordedEvent("r", 1.0, RunStarted("helper", "Go.")), RecordedEvent("r", 3.0, answer)])
     made = page("trip", {"session": 1}, run)
     assert "2.0 s · " in made
     assert "Request: " not in made
@@ -200,7 +200,7 @@ def test_browser_renders_the_same_elements(html, tmp_path):
 
 @pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", [375, 1400])
-def test_a_browser_paints_the_page(html, tmp_path, width):
-    """A narrow and a wide window are painted with the style sheet: more than paper and ink."""
+def test_browser_paints_the_page(html, tmp_path, width):
+    """A browser paints narrow and wide windows with the style sheet, in more than two colours."""
     rendered(html, tmp_path, f"--window-size={width},1200", f"--screenshot={tmp_path / 'page.png'}")
     assert (tmp_path / "page.png").stat().st_size > 20_000

@@ -1,4 +1,4 @@
-"""`agentkit keys`: API keys that are kept for the command line."""
+"""Tests for `agentkit keys`: API keys stored for the command line."""
 
 import json
 
@@ -12,12 +12,12 @@ KEY = "sk-test-0123456789abcdef"
 
 @pytest.fixture(autouse=True)
 def without_keyring(monkeypatch):
-    """Keys go to the file: the backend that refuses everything is chosen."""
+    """Store keys in the file: use the keyring backend that refuses everything."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
-def test_a_key_is_stored_used_listed_and_removed(command, monkeypatch):
-    """A key from a pipe is stored for its owner only, sent to its provider, listed without being shown, and removed."""
+def test_key_is_stored_used_listed_and_removed(command, monkeypatch):
+    """A piped key is stored for its owner only, sent to its provider, listed without its value, and removed."""
     _, err, code = command("keys", "set", "OpenAI", piped=f"{KEY}\n")
     path = state_folder() / "keys.json"
     assert (code, path.stat().st_mode & 0o777) == (0, 0o600)
@@ -43,14 +43,14 @@ def test_invalid_key_is_rejected(command, key):
     assert not (state_folder() / "keys.json").exists()
 
 
-def test_an_unknown_provider_is_suggested(command):
+def test_unknown_provider_is_suggested(command):
     """A misspelt provider is an error with the closest name."""
     _, err, code = command("keys", "set", "opnai", piped=KEY)
     assert (code, "No provider with a key is named 'opnai'." in err, "Did you mean 'openai'?" in err) == (2, True, True)
 
 
-def test_a_damaged_file_of_keys_is_an_error(command):
-    """The error names the file; nothing is asked without the key."""
+def test_damaged_key_file_is_an_error(command):
+    """The error names the file, and no request is sent."""
     path = state_folder() / "keys.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     for content in ("{", "[]"):
@@ -59,7 +59,7 @@ def test_a_damaged_file_of_keys_is_an_error(command):
         assert (code, "keys.json" in err) == (2, True)
 
 
-def test_a_key_in_the_environment_takes_precedence(command, monkeypatch):
+def test_key_in_the_environment_takes_precedence(command, monkeypatch):
     """The variable is used, and `keys set` states that."""
     monkeypatch.setenv("GROQ_API_KEY", "gsk-environment-1")
     _, err, _ = command("keys", "set", "groq", piped=KEY)
@@ -67,8 +67,8 @@ def test_a_key_in_the_environment_takes_precedence(command, monkeypatch):
     assert err
 
 
-def test_a_keyring_keeps_the_key(process, monkeypatch, tmp_path):
-    """With a usable keyring the file holds no key; a key that is missing there is an error."""
+def test_keyring_stores_the_key(process, monkeypatch, tmp_path):
+    """With a usable keyring, the file contains no key; a key missing from the keyring is an error."""
     (tmp_path / "ring.py").write_text(
         "import json, pathlib\n"
         "from keyring.backend import KeyringBackend\n"

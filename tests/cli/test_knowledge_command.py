@@ -1,4 +1,4 @@
-"""Can documents be searched from the command line?"""
+"""Tests for `agentkit knowledge`: adding, searching and removing documents."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from agentkit.testing import FakeServer
 
 @pytest.fixture
 def typed(tmp_path, monkeypatch):
-    """Type a command in a folder with a document; gives the outcome."""
+    """Run a command in a folder with a document; return the outcome."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "leave.md").write_text("# Leave\n\nEverybody has thirty days.\n", "utf-8")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
@@ -95,7 +95,7 @@ def test_embedding_model(typed, monkeypatch):
 
 @pytest.fixture
 def elsewhere(typed, tmp_path_factory):
-    """A folder outside the current one that was added, and has changed since."""
+    """A folder outside of the current one that was added and has changed since."""
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "diary.md").write_text("Dear diary.")
     typed("add", ".", str(folder))
@@ -103,8 +103,8 @@ def elsewhere(typed, tmp_path_factory):
     return folder
 
 
-def test_places_outside_are_not_read_unasked(typed, elsewhere):
-    """Without a terminal, `refresh` names the places of the file that lie elsewhere, and reads them with --outside."""
+def test_places_outside_need_an_option(typed, elsewhere):
+    """Without a terminal, `refresh` lists the places outside of the folder, and reads them only with --outside."""
     told = typed("refresh")
     assert (told.return_value, "0 updated" in told.stdout) == (FAILED, True)
     assert f"outside {elsewhere}: not read" in told.stderr
@@ -114,8 +114,8 @@ def test_places_outside_are_not_read_unasked(typed, elsewhere):
 
 
 @pytest.mark.parametrize(("keys", "updated"), [(b"y\n", 1), (b"n\n", 0)])
-def test_places_outside_are_asked_about(keys, updated, spawn, elsewhere):
-    """At a terminal a person is shown these places, and asked."""
+def test_places_outside_need_approval(keys, updated, spawn, elsewhere):
+    """At a terminal, `refresh` shows the places outside of the folder and asks for approval."""
     keyboard, screen = pty.openpty()
     with os.fdopen(keyboard, "wb", buffering=0) as fingers:
         process = spawn("knowledge", "refresh", stdin=screen)

@@ -1,4 +1,4 @@
-"""Is a Python file run once as an import would run it, and told by its line when that fails?"""
+"""Tests for the loading of Python files: imports, annotations, and errors with file and line."""
 
 import sys
 from typing import get_type_hints
@@ -6,7 +6,7 @@ from typing import get_type_hints
 import pytest
 
 from agentkit import ConfigError
-from agentkit.cli.loaders import names_in, parted
+from agentkit.cli.loaders import run_program, split_target
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from agentkit.cli.loaders import names_in, parted
 )
 def test_place_is_split_into_file_and_name(place, file, name):
     """A name follows the colon after a Python file; other paths are not split."""
-    path, found = parted(place)
+    path, found = split_target(place)
     assert (str(path), found) == (file, name)
 
 
@@ -35,7 +35,7 @@ def test_string_annotations_are_resolved(tmp_path):
         "class Size: pass\nclass Order:\n    size: Size\n    next: Order\n"
     )
     folder = sys.path[0]
-    found = names_in(program)
+    found = run_program(program)
     assert (found["PRICE"], sys.path[0]) == (5, folder)
     assert get_type_hints(found["Order"]) == {"size": found["Size"], "next": found["Order"]}
 
@@ -45,7 +45,7 @@ def test_program_does_not_replace_a_module(tmp_path, name):
     """Loading a program does not change sys.modules for a module with the same name."""
     before = sys.modules.get(name.removesuffix(".py"))
     (tmp_path / name).write_text("x = __name__\n")
-    assert (names_in(tmp_path / name)["x"], sys.modules.get(name.removesuffix(".py"))) == (name, before)
+    assert (run_program(tmp_path / name)["x"], sys.modules.get(name.removesuffix(".py"))) == (name, before)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_program_errors_are_reported_with_file_and_line(tmp_path, text, told):
     """An exception, exit or syntax error of a program is reported with its file and line."""
     (tmp_path / "wrong.py").write_text(text)
     with pytest.raises(ConfigError) as caught:
-        names_in(tmp_path / "wrong.py")
+        run_program(tmp_path / "wrong.py")
     assert str(caught.value).startswith(f"{tmp_path / 'wrong.py'}, {told}")
 
 
 def test_output_during_import_goes_to_stderr(tmp_path, capsys):
     """Output that a program prints while it is imported goes to stderr."""
     (tmp_path / "talking.py").write_text("print('loaded')\n")
-    names_in(tmp_path / "talking.py")
+    run_program(tmp_path / "talking.py")
     assert capsys.readouterr() == ("", "loaded\n")

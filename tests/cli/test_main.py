@@ -1,4 +1,4 @@
-"""The `agentkit` command: which command was meant, what goes where, which exit code."""
+"""Tests for the `agentkit` command: questions and commands, output streams, and exit codes."""
 
 import signal
 import time
@@ -22,15 +22,15 @@ def test_text_is_sent_as_a_question(command):
     assert server.requests[0].json["messages"][-1] == {"role": "user", "content": "What is the capital of Vietnam?"}
 
 
-def test_options_of_ask_need_no_ask(command):
-    """A line that begins with an option of `ask` is a question too."""
+def test_ask_may_be_omitted_before_its_options(command):
+    """A command line that begins with an option of `ask` is a question."""
     with FakeServer("Bonjour.") as server:
         assert command("-s", "Answer in French.", "hi", server=server)[0] == "Bonjour.\n"
     assert server.requests[0].json["messages"][0] == {"role": "system", "content": "Answer in French."}
 
 
-def test_without_a_key_the_command_says_what_to_do(command):
-    """No provider is a usage error (exit code 2) that names what to set, store or use instead."""
+def test_missing_key_is_a_usage_error(command):
+    """A missing provider is a usage error (exit code 2) that names what to set, store or use instead."""
     out, err, code = command("hi")
     assert (out, code) == ("", 2)
     assert err.startswith("Error: No API key found.")
@@ -38,7 +38,7 @@ def test_without_a_key_the_command_says_what_to_do(command):
         assert word in err
 
 
-def test_an_interrupted_command_exits_with_130(spawn):
+def test_interrupted_command_exits_with_130(spawn):
     """Ctrl-C ends the command quietly, without a traceback."""
     with FakeServer(slow("too late", before_seconds=5)) as server:
         process = spawn("hi", server=server)
@@ -69,7 +69,7 @@ def test_help_and_version_exit_with_0(arguments, capsys):
 
 @pytest.mark.parametrize("columns", [30, 51, 52, 80])
 def test_help_fits_the_terminal(columns, process, monkeypatch):
-    """Help is broken between words at the terminal's width, also where that is narrow."""
+    """Help is wrapped between words at the terminal's width, including narrow terminals."""
     monkeypatch.setenv("COLUMNS", f"{columns}")
     lines = process("eval", "--help")[0].partition("Examples:")[0].splitlines()
     assert max(map(len, lines)) < columns
@@ -85,7 +85,7 @@ def test_piped_text_is_the_question(process):
 
 
 def _options(command, path=()):
-    """Every option of a command and of those below it, with the words that lead there."""
+    """Return every option of a command and its subcommands, with the words of the command."""
     for option in command.params:
         if isinstance(option, click.Option):
             yield path, option
@@ -93,14 +93,14 @@ def _options(command, path=()):
         yield from _options(command.get_command(None, name), (*path, name))
 
 
-def test_help_of_each_command_is_that_in_the_list():
-    """The list of commands says of each what its own help says first."""
+def test_list_of_commands_has_the_help_texts():
+    """The list of commands describes each command by the first sentence of its help."""
     told = {name: line for name, (_, _, line) in COMMANDS.items()}
     assert told == {name: cli.get_command(None, name).get_short_help_str(200) for name in told}
 
 
-def test_numbers_are_called_so():
-    """No help and no error calls a number an integer range, a float range or a float."""
+def test_number_types_have_plain_names():
+    """Help and errors do not contain "integer range", "float range" or "float"."""
     kinds = {(*path, option.name, option.type.name) for path, option in _options(cli)}
     assert [kind for kind in kinds if "range" in kind[-1] or kind[-1] == "float"] == []
 
@@ -108,8 +108,8 @@ def test_numbers_are_called_so():
 @pytest.mark.parametrize(
     "group", [[], *([name] for name in cli.list_commands() if isinstance(cli.get_command(None, name), click.Group))]
 )
-def test_commands_are_listed_in_whole_sentences(group, capsys):
-    """No line of a list of commands is cut off."""
+def test_lists_of_commands_have_complete_lines(group, capsys):
+    """No line in a list of commands is truncated."""
     assert run([*group, "--help"]) == 0
     listed = capsys.readouterr().out.partition("Commands:")[2].partition("Examples:")[0]
     assert (bool(listed), "..." in listed) == (True, False)
@@ -153,6 +153,7 @@ def test_usage_error_exits_with_2(arguments, said, capsys):
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
+        (["-m", "anthropic", "x"], "anthropic is a provider.\nWrite anthropic:MODEL."),
         (["ask", ""], "The question is missing"),
         (["  \t\n "], "The question is missing"),
     ],
@@ -192,23 +193,23 @@ def test_full_disk_is_reported(spawn):
     assert len(err.splitlines()) == 2
 
 
-def test_a_question_that_begins_with_a_command_can_be_asked(command):
-    """After `ask` every word belongs to the question, a command's name too."""
+def test_question_may_begin_with_the_name_of_a_command(command):
+    """All words after `ask` belong to the question, including the name of a command."""
     with FakeServer("Hammers.") as server:
         assert command("ask", "tools", "are", "what?", server=server)[0] == "Hammers.\n"
     assert server.requests[0].json["messages"][-1]["content"] == "tools are what?"
 
 
 def test_help_names_every_collection(capsys):
-    """The help of `--tools` names the collections that there are."""
+    """The help of `--tools` names all collections."""
     run(["ask", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     told = "Name the collections of the catalog in COLLECTIONS, in agentkit/cli/options.py"
     assert f"collections ({', '.join([*collections, CODE])})" in shown, told
 
 
-def test_the_installed_command_is_the_module():
-    """`agentkit` and `python -m agentkit` are the same."""
+def test_module_is_the_installed_command():
+    """`agentkit` and `python -m agentkit` give the same output."""
     (script,) = entry_points(group="console_scripts", name="agentkit")
     assert script.load() is main
 

@@ -1,4 +1,4 @@
-"""Does `agentkit manifest` tell what an agent may do, and fail when it may do more?"""
+"""Tests for `agentkit manifest`: printing, writing, and checking the permissions of an agent."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.cli.manifest import agent_in
+from agentkit.cli.manifest import load_agent
 from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE
 from agentkit.manifest import Manifest, manifest_of
 
@@ -29,7 +29,7 @@ bot = Agent("bot", tools=[MCPServer([sys.executable, "-m", "mcp_server_time"], "
 
 @pytest.fixture
 def bot(tmp_path):
-    """Write bot.py, whose agent may do this; gives its path."""
+    """Write bot.py, whose agent has these tools; return its path."""
 
     def write(cost=0.5, safety="network"):
         path = tmp_path / "bot.py"
@@ -40,7 +40,7 @@ def bot(tmp_path):
 
 
 @pytest.fixture
-def kept(tmp_path, bot, typed_line):
+def write_manifest(tmp_path, bot, typed_line):
     """Write the manifest of bot.py to a file."""
     path = tmp_path / "agentkit.manifest.json"
     assert typed_line("manifest", bot(), "--write", path)[2] == ANSWERED
@@ -58,7 +58,7 @@ def test_manifest_is_printed(command, bot):
     path = bot()
     out, err, code = command("manifest", str(path))
     assert (code, err) == (ANSWERED, "")
-    assert out == str(manifest_of(*agent_in(str(path))))
+    assert out == str(manifest_of(*load_agent(str(path))))
 
 
 def test_manifest_does_not_depend_on_the_environment(command, bot, tmp_path, monkeypatch):
@@ -97,16 +97,16 @@ def test_rule_without_a_matching_tool_warns(tmp_path, command):
     ]
 
 
-def test_write_replaces_the_manifest(kept, typed_line, bot):
+def test_write_replaces_the_manifest(write_manifest, typed_line, bot):
     """--write replaces the manifest and leaves no other file behind."""
-    old = kept.read_text("utf-8")
-    assert typed_line("manifest", bot(cost=1), "--write", kept) == (
+    old = write_manifest.read_text("utf-8")
+    assert typed_line("manifest", bot(cost=1), "--write", write_manifest) == (
         "",
-        f"Written: {kept}. Review it, and commit it.\n",
+        f"Written: {write_manifest}. Review it, and commit it.\n",
         0,
     )
-    assert Manifest.parse(kept.read_text("utf-8")).facts != Manifest.parse(old).facts
-    assert sorted(path.name for path in kept.parent.iterdir()) == ["agentkit.manifest.json", "bot.py"]
+    assert Manifest.parse(write_manifest.read_text("utf-8")).facts != Manifest.parse(old).facts
+    assert sorted(path.name for path in write_manifest.parent.iterdir()) == ["agentkit.manifest.json", "bot.py"]
 
 
 def test_write_to_a_missing_folder(bot, tmp_path, typed_line):
@@ -116,34 +116,36 @@ def test_write_to_a_missing_folder(bot, tmp_path, typed_line):
     assert "cannot be written" in err
 
 
-def test_check_without_changes(kept, bot, typed_line):
+def test_check_without_changes(write_manifest, bot, typed_line):
     """--check succeeds if the agent has the permissions in the manifest."""
-    out, err, code = typed_line("manifest", bot(), "--check", kept)
+    out, err, code = typed_line("manifest", bot(), "--check", write_manifest)
     assert (out, code) == ("", ANSWERED)
-    assert err == f"{kept.with_name('bot.py')} has no permissions beyond those in {kept}.\n"
+    assert err == f"{write_manifest.with_name('bot.py')} has no permissions beyond those in {write_manifest}.\n"
 
 
-def test_check_with_added_permissions_fails(kept, bot, command):
+def test_check_with_added_permissions_fails(write_manifest, bot, command):
     """--check fails if permissions were added, and shows each with its line and a remedy."""
-    out, err, code = command("manifest", str(bot(cost=5, safety="system")), "--check", str(kept))
+    out, err, code = command("manifest", str(bot(cost=5, safety="system")), "--check", str(write_manifest))
     assert code == REFUSED
-    line = line_of(kept, "limits/cost")
+    line = line_of(write_manifest, "limits/cost")
     wider = ["wider     line 5: ceiling network -> system", f"wider     line {line}: limits: cost 0.5 -> 5"]
     assert out.splitlines() == wider
     what, remedy = err.splitlines()
-    assert what.endswith(f"bot.py has more permissions than {kept}, in 2 places.")
-    assert remedy.endswith(f"To accept them: agentkit manifest {kept.with_name('bot.py')} --write {kept}")
-    assert kept.read_text("utf-8").splitlines()[4] == '  "agents/bot/ceiling": "network",'
+    assert what.endswith(f"bot.py has more permissions than {write_manifest}, in 2 places.")
+    assert remedy.endswith(
+        f"To accept them: agentkit manifest {write_manifest.with_name('bot.py')} --write {write_manifest}"
+    )
+    assert write_manifest.read_text("utf-8").splitlines()[4] == '  "agents/bot/ceiling": "network",'
 
 
-def test_check_with_removed_permissions(kept, bot, typed_line):
+def test_check_with_removed_permissions(write_manifest, bot, typed_line):
     """--check reports removed permissions, and fails only with --strict."""
     path = bot(cost=0.1)
-    told = f"narrower  line {line_of(kept, 'limits/cost')}: limits: cost 0.5 -> 0.1\n"
-    assert typed_line("manifest", path, "--check", kept)[::2] == (told, ANSWERED)
-    out, err, code = typed_line("manifest", path, "--check", kept, "--strict")
+    told = f"narrower  line {line_of(write_manifest, 'limits/cost')}: limits: cost 0.5 -> 0.1\n"
+    assert typed_line("manifest", path, "--check", write_manifest)[::2] == (told, ANSWERED)
+    out, err, code = typed_line("manifest", path, "--check", write_manifest, "--strict")
     assert (out, code) == (told, REFUSED)
-    assert f"bot.py differs from {kept}, in one place." in err
+    assert f"bot.py differs from {write_manifest}, in one place." in err
 
 
 @pytest.mark.parametrize(
@@ -157,10 +159,10 @@ def test_check_with_removed_permissions(kept, bot, typed_line):
     ],
     ids=["empty", "binary", "newer", "hostile", "long"],
 )
-def test_what_is_no_manifest(content, words, kept, bot, typed_line):
+def test_invalid_manifest_is_a_usage_error(content, words, write_manifest, bot, typed_line):
     """An invalid manifest is a usage error with a remedy on the second line."""
-    kept.write_bytes(content)
-    out, err, code = typed_line("manifest", bot(), "--check", kept)
+    write_manifest.write_bytes(content)
+    out, err, code = typed_line("manifest", bot(), "--check", write_manifest)
     assert (out, code) == ("", USAGE)
     assert len(err.splitlines()) == 2
     assert "\x1b" not in err
@@ -175,25 +177,25 @@ def test_check_with_a_missing_manifest(bot, tmp_path, typed_line):
     assert err.splitlines()[1].startswith(f"To begin with: agentkit manifest {tmp_path}/bot.py --write ")
 
 
-def test_conflicting_options(kept, bot, typed_line):
+def test_conflicting_options(write_manifest, bot, typed_line):
     """--check with --write, and --strict without --check, are usage errors."""
-    assert typed_line("manifest", bot(), "--check", kept, "--write", kept)[2] == USAGE
+    assert typed_line("manifest", bot(), "--check", write_manifest, "--write", write_manifest)[2] == USAGE
     assert typed_line("manifest", bot(), "--strict")[2] == USAGE
 
 
 @pytest.mark.slow
 def test_published_server(tmp_path, command, monkeypatch):
     """A published MCP server is described, and changed tool definitions are reported."""
-    path, kept = tmp_path / "clock.py", tmp_path / "m.json"
+    path, write_manifest = tmp_path / "clock.py", tmp_path / "m.json"
     path.write_text(CLOCK, "utf-8")
     monkeypatch.setenv("TZ", "UTC")
-    assert command("manifest", str(path), "--write", str(kept))[2] == ANSWERED
-    made = Manifest.parse(kept.read_text("utf-8"))
+    assert command("manifest", str(path), "--write", str(write_manifest))[2] == ANSWERED
+    made = Manifest.parse(write_manifest.read_text("utf-8"))
     assert made.facts["agents", "bot", "servers", "time", "reached"] == "python -m mcp_server_time"
     assert made.names("bot", "tools") == ("convert_time", "get_current_time")
     assert made.facts["agents", "bot", "tools", "convert_time", "verdict"] == "allow"
-    monkeypatch.setenv("TZ", "Asia/Tokyo")  # which this server tells of in the schemas of its tools
-    out, _, code = command("manifest", str(path), "--check", str(kept))
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # which this server mentions in the schemas of its tools
+    out, _, code = command("manifest", str(path), "--check", str(write_manifest))
     assert code == REFUSED
     assert [line.partition("definition has changed")[1] != "" for line in out.splitlines()] == [True, True]
 

@@ -1,4 +1,4 @@
-"""Is the agent found that a file holds, and nothing else of the file run?"""
+"""Tests for the agent that a file defines, which is found without running the program's main block."""
 
 import sys
 
@@ -6,7 +6,7 @@ import click
 import pytest
 
 from agentkit import Agent
-from agentkit.cli.manifest import agent_in
+from agentkit.cli.manifest import load_agent
 from agentkit.errors import ConfigError
 
 TWO = """from agentkit import Agent
@@ -18,7 +18,7 @@ bot = Agent('bot'{})
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a file; gives its path as text."""
+    """Write a file; return its path as a string."""
 
     def written(text, name="bot.py"):
         (tmp_path / name).write_text(text, "utf-8")
@@ -30,26 +30,26 @@ def write(tmp_path):
 def refused(named):
     """Return the error message for this agent reference."""
     with pytest.raises((ConfigError, click.UsageError)) as caught:
-        agent_in(named)
+        load_agent(named)
     return str(caught.value)
 
 
 def test_only_agent(write, tmp_path):
     """The only agent of a program is returned, even if it has several names."""
-    found, folder = agent_in(write("from agentkit import Agent\nbot = Agent('bot')\nsame = bot\n"))
+    found, folder = load_agent(write("from agentkit import Agent\nbot = Agent('bot')\nsame = bot\n"))
     assert (found.name, folder) == ("bot", tmp_path)
 
 
 @pytest.mark.parametrize("given", [", tools=[clerk]", ", tools=[program_tool([clerk])]", ", handoffs=[clerk]"])
 def test_leading_agent(write, given):
     """Of several agents, the one that calls the others is returned."""
-    assert agent_in(write(TWO.format(given)))[0].name == "bot"
+    assert load_agent(write(TWO.format(given)))[0].name == "bot"
 
 
-def test_the_named_agent(write):
-    """Of several agents one can be named."""
+def test_named_agent(write):
+    """One of several agents can be named."""
     path = write(TWO.format(""))
-    assert agent_in(f"{path}:clerk")[0].name == "clerk"
+    assert load_agent(f"{path}:clerk")[0].name == "clerk"
     assert refused(path) == f"{path} has clerk, bot, so the choice is ambiguous. Name one: {path}:NAME."
     for other in ("nobody", "Agent"):
         assert f"There is no Agent {other!r} in {path}; it has clerk, bot." in refused(f"{path}:{other}")
@@ -61,9 +61,9 @@ def test_program_without_an_agent(write):
     assert refused(path) == f"There is no Agent in {path}. Define one at module level, for example: it = Agent(...)"
 
 
-def test_a_text_file(write, tmp_path):
-    """An agent's text file describes the agent."""
-    found, folder = agent_in(write("tools: core\n\nBe brief.\n", "clerk.txt"))
+def test_text_file(write, tmp_path):
+    """A text file that describes an agent is accepted."""
+    found, folder = load_agent(write("tools: core\n\nBe brief.\n", "clerk.txt"))
     assert (found.name, found.instruction, folder) == ("clerk", "Be brief.", tmp_path)
 
 
@@ -83,7 +83,7 @@ def test_program_imports_modules_from_its_folder(write):
         write("import beside_of_manifest\nfrom agentkit import Agent\nbot = Agent(beside_of_manifest.NAME)\n"),
         [*sys.path],
     )
-    assert agent_in(path)[0].name == "clerk"
+    assert load_agent(path)[0].name == "clerk"
     assert sys.path == before
     del sys.modules["beside_of_manifest"]
 
@@ -92,7 +92,7 @@ def test_main_block_is_not_run(write):
     """Code below `__name__ == "__main__"` is not run, and no API key is needed."""
     made = "from agentkit import LLM, Agent\nbot = Agent('bot', llm=LLM('openai'))\n"
     text = f"{made}if __name__ == '__main__':\n    raise SystemExit(1)\n"
-    assert isinstance(agent_in(write(text))[0], Agent)
+    assert isinstance(load_agent(write(text))[0], Agent)
 
 
 @pytest.mark.parametrize("call", ["bot('Hi')", "bot.run('Hi')", "list(bot.stream('Hi'))"])

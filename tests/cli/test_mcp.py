@@ -1,4 +1,4 @@
-"""Can our tools be offered, and servers be looked at, from the command line?"""
+"""Tests for `agentkit mcp`: offering tools, and displaying the tools of servers."""
 
 import json
 import signal
@@ -22,7 +22,7 @@ TOKEN = "tulip-tulip-tulip-4711"
 
 @pytest.fixture
 def offer(tmp_path):
-    """Have the plain server offer tools, each a name and a description."""
+    """Make the plain server offer tools with these names and descriptions."""
 
     def write(**described):
         tools = [
@@ -35,7 +35,7 @@ def offer(tmp_path):
 
 @pytest.fixture
 def look(tmp_path):
-    """Run `agentkit mcp tools` on the plain server; gives stdout, stderr and the exit code."""
+    """Run `agentkit mcp tools` on the plain server; return stdout, stderr and the exit code."""
 
     def run(*options):
         server = f"{sys.executable} -S {PLAIN} {tmp_path}"
@@ -88,7 +88,7 @@ def test_json_output(offer, look):
 
 @pytest.fixture
 def listed(tmp_path, offer):
-    """A file that lists the plain server twice, and one that is disabled."""
+    """A configuration file that lists the plain server twice, and one disabled server."""
     offer(look="Looks.")
     plain = {"command": sys.executable, "args": ["-S", PLAIN, str(tmp_path)]}
     path = tmp_path / "mcp.json"
@@ -105,7 +105,7 @@ def shown(*words):
 
 
 def test_servers_of_a_file(listed, offer):
-    """The servers of a file are shown one after the other, or the one that is named."""
+    """All servers of a file are shown, or only the named one."""
     out, err, code = shown("--config", listed)
     assert [line.split()[0] for line in out.splitlines()] == ["one:", "look", "two:", "look"]
     assert (err, code) == ("Left out: off is disabled.\n", ANSWERED)
@@ -146,7 +146,7 @@ def test_ambiguous_server_is_a_usage_error(words):
     assert "--config" in str(done.exception)
 
 
-def test_a_tool_that_cannot_be_used(tmp_path, look):
+def test_invalid_tool_is_reported(tmp_path, look):
     """A tool with an invalid schema is listed, and its problem is reported."""
     odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a\u202e": {"type": "file"}}}}
     (tmp_path / "tools.json").write_text(json.dumps([odd]))
@@ -172,8 +172,8 @@ def test_tools_over_stdio(tmp_path):
         assert json.loads(server.call("read_file", path="note.txt"))["content"] == "hello"
 
 
-def test_files_sessions_and_templates_over_stdio(tmp_path):
-    """`agentkit mcp serve` offers files and sessions as resources, and templates as prompts with their parameters."""
+def test_tools_are_served_over_stdio(tmp_path):
+    """`agentkit mcp serve` offers the named tools over stdio and uses the current folder."""
     (tmp_path / "note.txt").write_text("hello")
     folder = tmp_path / ".agentkit" / "templates"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Can a person log in at a server from a shell, and out again?"""
+"""Tests for logging in to MCP servers from the command line, and logging out."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ BROWSER = "import sys, httpx2; httpx2.get(sys.argv[1], follow_redirects=True, ti
 
 @pytest.fixture(scope="module")
 def url():
-    """The address of a server that wants a login, in a separate process."""
+    """The URL of a server that requires a login, in a separate process."""
     with subprocess.Popen([sys.executable, SERVER], stdout=subprocess.PIPE, text=True) as process:
         yield process.stdout.readline().strip()
         process.kill()
@@ -29,14 +29,14 @@ def url():
 
 @pytest.fixture
 def browser(tmp_path):
-    """The environment of somebody whose browser goes wherever it is led."""
+    """An environment whose browser follows every redirect."""
     program = tmp_path / "browser.py"
     program.write_text(BROWSER)
     return {**os.environ, "BROWSER": f"{sys.executable} {program} %s"}
 
 
-def test_a_login_in_a_browser(url, browser):
-    """The address is shown and opened, and the browser's answer is waited for; from then on the server can be used."""
+def test_login_in_a_browser(url, browser):
+    """Login shows and opens the URL and waits for the browser's response; the server can be used afterwards."""
     done = subprocess.run(
         [*COMMAND, "login", url], capture_output=True, text=True, env=browser, timeout=120, check=False
     )
@@ -54,8 +54,8 @@ def test_a_login_in_a_browser(url, browser):
     assert f"agentkit mcp login {url}" in str(refused)
 
 
-def test_a_login_with_a_browser_elsewhere(url):
-    """Where the browser runs on another machine, the address that it ends at is pasted."""
+def test_login_with_a_browser_elsewhere(url):
+    """If the browser runs on another machine, the user pastes the final URL."""
     words = [*COMMAND, "login", url, "--paste", "--scope", "read write"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == "Open this address to log in:\n"
@@ -66,8 +66,8 @@ def test_a_login_with_a_browser_elsewhere(url):
         assert server.call("add", first=1, second=2) == "3"
 
 
-def test_a_secret_of_the_client(url):
-    """A client's secret is read from the environment, and wants the server that it is a secret of."""
+def test_secret_of_the_client(url):
+    """A client's secret is read from the environment and requires the URL of its authorization server."""
     environment = {"AGENTKIT_MCP_CLIENT_SECRET": "tulip"}
     done = CliRunner().invoke(mcp, ["login", url, "--client-id", "us"], standalone_mode=False, env=environment)
     assert isinstance(done.exception, ConfigError)
@@ -75,7 +75,7 @@ def test_a_secret_of_the_client(url):
     assert "tulip" not in str(done.exception)
 
 
-def test_a_login_needs_a_url():
-    """A command, or a host without a scheme, is refused."""
+def test_login_needs_a_url():
+    """A command or a host without a scheme is rejected."""
     refused = CliRunner().invoke(mcp, ["login", "mcp.example.com"], standalone_mode=False).exception
     assert "'mcp.example.com' is not a URL" in str(refused)

@@ -1,4 +1,4 @@
-"""What does the shell complete?"""
+"""Tests for shell completion."""
 
 import os
 import subprocess
@@ -29,8 +29,8 @@ from agentkit.sessions.session import Session
         ("agentkit serve --limit co", ["cost="]),
     ],
 )
-def test_the_shell_completes(line, offered):
-    """Commands, options, tools, levels, limits and sessions are completed, a list of tools behind its comma, too."""
+def test_shell_completion(line, offered):
+    """Commands, options, tools, levels, limits and sessions are completed, also after a comma in a list of tools."""
     Session.open(name="trip").append([UserMessage("Where to?")])
     words = line.split()
     env = {**os.environ, "_AGENTKIT_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}

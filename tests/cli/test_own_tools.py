@@ -1,4 +1,4 @@
-"""Which tools does a Python file offer on the command line?"""
+"""Tests for tools from Python files on the command line."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import ConfigError, core_tools
-from agentkit.cli.loaders import tool_named, tools_named
+from agentkit.cli.loaders import load_tool, load_tools
 from agentkit.cli.terminal import REFUSED
 from agentkit.errors import UnknownTool
 from agentkit.testing import FakeServer, call, say
@@ -59,21 +59,21 @@ def shop(tmp_path):
 
 def test_functions_and_tools_of_a_program(shop):
     """The functions and tools a program defines are offered, but not imports, classes or _names."""
-    assert tools_named([str(shop)]).names == ("price", "pay", "stock")
-    assert tools_named(["core", f"{shop}:pay", f"{shop}:pay", "calculator"]).names == (*core_tools.names, "pay")
+    assert load_tools([str(shop)]).names == ("price", "pay", "stock")
+    assert load_tools(["core", f"{shop}:pay", f"{shop}:pay", "calculator"]).names == (*core_tools.names, "pay")
 
 
 def test_tools_list_defines_the_offered_tools(shop):
     """A list named `tools` replaces the functions offered by default."""
     shop.write_text(f"{PROGRAM}\ntools = [core_tools.only('calculator'), _secret]\n")
-    assert tools_named([str(shop)]).names == ("calculator", "_secret")
+    assert load_tools([str(shop)]).names == ("calculator", "_secret")
 
 
-def test_a_program_is_run_once(tmp_path):
-    """However often its tools are named, a program is run once."""
+def test_program_is_run_once(tmp_path):
+    """A program is run once, however often its tools are named."""
     path = tmp_path / "counting.py"
     path.write_text("import os\nos.mkdir(__file__ + '.run')\ndef count() -> int:\n    return 1\n")
-    assert tools_named([str(path)])[0] is tool_named(f"{path}:count")
+    assert load_tools([str(path)])[0] is load_tool(f"{path}:count")
     assert (tmp_path / "counting.py.run").is_dir()
 
 
@@ -94,21 +94,21 @@ def test_file_without_a_usable_tool_raises(tmp_path, text, named, told):
     if text is not None:
         path.write_text(text)
     with pytest.raises(ConfigError, match=r".") as caught:
-        tool_named(named.format(path))
+        load_tool(named.format(path))
     assert told in str(caught.value)
 
 
 def test_unknown_name_suggests_the_closest(shop):
     """An unknown name raises an error that suggests the closest name."""
     with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
-        tool_named(f"{shop}:prise")
+        load_tool(f"{shop}:prise")
     with pytest.raises(UnknownTool, match=r"Did you mean 'core'\?\n.*The collections are: core, .* FILE\.py"):
-        tools_named(["cor"])
+        load_tools(["cor"])
 
 
 def test_model_calls_tools_of_a_file(command, shop):
     """`-t FILE.py` offers the tools of a file to the model, subject to the same policy."""
-    asked = [call("price", order={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
+    asked = [call("price", agent_options={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
     with FakeServer(*asked) as server:
         out, err, code = command("-t", str(shop), "--no-session", "What is it?", server=server)
     assert (out, code) == ("Ten.\n", 0)
@@ -119,8 +119,8 @@ def test_model_calls_tools_of_a_file(command, shop):
     assert "pay can change this machine or data elsewhere, so it needs approval." in results[1]
 
 
-def test_one_is_run_and_explained(command, shop):
-    """A tool of a file can be shown, run and explained like those that we ship."""
+def test_tool_of_a_file_is_run_and_explained(command, shop):
+    """A tool of a file can be shown, run and explained like a shipped tool."""
     assert "The price of an order in EUR." in command("tools", "show", f"{shop}:price")[0]
     order = json.dumps({"lines": ["a"]})
     assert command("tools", "run", f"{shop}:price", f"order={order}")[0] == "5\n"
@@ -129,7 +129,7 @@ def test_one_is_run_and_explained(command, shop):
 
 def test_hosted_tool_is_selected(command):
     """`-t hosted:web_search` selects a hosted tool, which cannot be run locally."""
-    assert [(each.name, each.spec.hosted) for each in tools_named(["core", "hosted:web_search"])][-1] == (
+    assert [(each.name, each.spec.hosted) for each in load_tools(["core", "hosted:web_search"])][-1] == (
         "web_search",
         {"type": "web_search"},
     )
@@ -140,8 +140,8 @@ def test_hosted_tool_is_selected(command):
     assert (code, "no hosted tool 'web_search'" in err) == (2, True)
 
 
-def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monkeypatch):
-    """Your own file may name a program, and a project's may not, trusted or not: it would be run."""
+def test_project_cannot_name_a_program(command, tmp_path, shop, own_user_file, monkeypatch):
+    """The user's settings file may name a program; a project's file may not, even if it is trusted."""
     monkeypatch.chdir(tmp_path)
     own_user_file(f'tools = ["{shop}"]\n')
     with FakeServer(say("Yes.")) as server:
@@ -156,28 +156,28 @@ def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monk
 
 
 def test_servers_of_a_file(command, tmp_path, monkeypatch):
-    """`-t FILE.json` gives a model the tools of the servers that the file lists; a project's file may not name one."""
+    """`-t FILE.json` offers the tools of the MCP servers in the file; a project's file cannot name one."""
     pytest.importorskip("mcp", reason="the extra agentkit-tools[mcp] is not installed")
     (tmp_path / "tools.json").write_text(json.dumps([{"name": "look", "inputSchema": {"type": "object"}}]))
     plain = {"command": sys.executable, "args": ["-S", str(PLAIN), str(tmp_path)]}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": plain}}))
     with FakeServer(call("look"), say("Nothing.")) as server:
         out, err, code = command("-t", f"{tmp_path}/mcp.json", "--no-session", "What is it?", server=server)
-    assert (out, code) == ("Nothing.\n", REFUSED)  # since nobody could be asked about a SYSTEM tool
+    assert (out, code) == ("Nothing.\n", REFUSED)  # because a SYSTEM tool would need approval
     assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["look"]
     assert "safety-level" in err
-    look = tool_named(f"{tmp_path}/mcp.json:look")
+    look = load_tool(f"{tmp_path}/mcp.json:look")
     assert look.name == "look"
     look.server.close()
     with pytest.raises(UnknownTool, match=r"mcp\.json: .*Did you mean 'look'"):
-        tool_named(f"{tmp_path}/mcp.json:loo")
+        load_tool(f"{tmp_path}/mcp.json:loo")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agentkit.toml").write_text('tools = ["mcp.json"]\n')
     assert "a project file cannot use the program 'mcp.json' as tools" in command("--no-session", "Is it?")[1]
 
 
 @pytest.mark.parametrize("name", ["shop", "shop:price"])
-@pytest.mark.parametrize("asked", [tool_named, lambda name: tools_named([name])])
+@pytest.mark.parametrize("asked", [load_tool, lambda name: load_tools([name])])
 def test_module_name_suggests_its_file(shop, monkeypatch, name, asked):
     """A module name raises an error that suggests the file name."""
     monkeypatch.chdir(shop.parent)
@@ -202,5 +202,5 @@ def test_hosted_tool_in_a_file_is_offered(tmp_path):
         "_code = HostedTool('code_execution')\n"
         "def price(name: str) -> int:\n    return 5\n"
     )
-    assert tools_named([str(file)]).names == ("web_search", "price")
-    assert tool_named(f"{file}:web_search").spec.hosted == {"type": "web_search"}
+    assert load_tools([str(file)]).names == ("web_search", "price")
+    assert load_tool(f"{file}:web_search").spec.hosted == {"type": "web_search"}

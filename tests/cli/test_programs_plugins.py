@@ -1,4 +1,4 @@
-"""Plugins: installed packages that offer tools, providers and commands."""
+"""Tests for plugins: installed packages that offer tools, providers and commands."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ def installed(tmp_path, monkeypatch):
 
 
 def test_plugins_are_listed(installed, process):
-    """The list names kind, name, package and use; nothing is imported for it."""
+    """The list shows kind, name, package and usage without importing the plugin."""
     (installed / "agentkit_tide.py").write_text("raise SystemExit(7)")
     out, _, code = process("plugins")
     assert code == 0
@@ -48,8 +48,8 @@ def test_plugins_are_listed(installed, process):
     }
 
 
-def test_a_tool_of_a_plugin_is_active_only_when_named_and_needs_approval(installed, process):
-    """The tool is offered with -t; its level is SYSTEM until the user sets another one."""
+def test_plugin_tool_must_be_named_and_needs_approval(installed, process):
+    """A plugin's tool is offered with -t only; its level is SYSTEM until the user sets another one."""
     asked = call("high_water", after="2026-11-27T00:00:00Z")
     with FakeServer(asked, "Soon.") as server:
         _, err, code = process("When is high water?", server=server)
@@ -71,6 +71,27 @@ def test_providers_and_commands_of_a_plugin_are_used_by_name(installed, process)
     assert (code, out.startswith("20")) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-t", "tied", "x"), "No tool is named 'tied'. Did you mean 'tide'?"),
+        (("tidee", "now"), "'tidee' is not a command. Did you mean 'tide'?"),
+        (("-m", "parrot", "x"), "The model name 'parrot' lacks the model: parrot is a provider. Write parrot:MODEL."),
+        (("-m", "parrot:", "x"), "The model name 'parrot:' lacks the model: parrot is a provider."),
+        (("config", "set", "plugins.tied", "network"), "No plugin is named 'tied'. Did you mean 'tide'?"),
+    ],
+)
+def test_misspelt_names_of_plugins_are_rejected(installed, process, words, message):
+    """A name that resembles that of a plugin raises an error that suggests it, in flags, commands and settings."""
+    _, err, code = process(*words)
+    assert (code, message in " ".join(err.split())) == (2, True), err
+
+
+def test_commands_of_plugins_are_in_the_help(installed, process):
+    """The help lists the commands of plugins with their package."""
+    assert "Commands of plugins:\n  tide  A command of agentkit-tide." in process("--help")[0]
+
+
 def test_manifest_lists_the_plugin_of_a_tool(installed, process, tmp_path):
     """The manifest of an agent lists the plugin of a tool and its safety level."""
     program = tmp_path / "work/bot.py"
@@ -84,7 +105,7 @@ def test_manifest_lists_the_plugin_of_a_tool(installed, process, tmp_path):
     assert "system" in out
 
 
-def test_a_plugin_that_fails_is_named(installed, process):
+def test_failing_plugin_is_named(installed, process):
     """The error names plugin and package; an unknown name suggests the installed ones."""
     (installed / "agentkit_tide.py").write_text("1 / 0")
     for line in (("--offline", "-t", "tide", "hi"), ("-m", "parrot:polly", "hi"), ("tide",)):
@@ -98,8 +119,8 @@ def test_a_plugin_that_fails_is_named(installed, process):
     assert "returned int instead of a click command." in process("tide")[1]
 
 
-def test_a_project_may_not_lower_the_level_of_a_plugin(installed, process, tmp_path):
-    """The levels of plugins are the user's own choice."""
+def test_project_cannot_lower_the_level_of_a_plugin(installed, process, tmp_path):
+    """A project's settings cannot lower the safety level of a plugin."""
     (tmp_path / "work/agentkit.toml").write_text('[plugins]\ntide = "safe"\n')
     _, err, code = process("--offline", "hi")
     assert (code, "a project file cannot set the safety levels of plugins" in err) == (2, True)

@@ -1,4 +1,4 @@
-"""`agentkit serve`: addresses, tokens, and shutdown."""
+"""Tests for `agentkit serve`: addresses, tokens, and shutdown."""
 
 import http.client
 import json
@@ -45,8 +45,8 @@ def get(url, token, document=None, **headers):
     return content
 
 
-def test_the_agent_is_served_until_interrupted(serving):
-    """The address with its token is on stdout, all else on stderr; the endpoint answers; Ctrl-C ends it well."""
+def test_agent_is_served_until_interrupted(serving):
+    """Only the URL with its token is printed to stdout, the endpoint answers, and Ctrl-C shuts the server down."""
     with FakeServer("It is 42.") as model:
         process, address = serving("-m", "any", "-t", "calculator", server=model)
         origin, token = address.split("/#token=")
@@ -99,8 +99,8 @@ def test_model_of_the_agent_file_is_used(serving, tmp_path):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "agent.example.com"])
-def test_other_machines_are_let_in_only_with_a_chosen_token(typed_line, host):
-    """To listen where others can reach it, a token must be chosen; the message says how."""
+def test_public_address_requires_a_token(typed_line, host):
+    """Listening on a public address requires --token, and the error says how to set it."""
     with FakeServer() as model:
         out, err, code = typed_line("serve", "--host", host, server=model)
     assert (out, code) == ("", 2)
@@ -152,7 +152,7 @@ def test_invalid_option_exits_with_2(typed_line, arguments, words):
     assert (code, words in err) == (2, True), err
 
 
-def test_what_does_not_count_is_told(serving, tmp_path):
+def test_ignored_project_settings_are_reported(serving, tmp_path):
     """Ignored settings of an untrusted project are reported when the server starts."""
     (tmp_path / "agentkit.toml").write_text('model = "theirs"\n')
     with FakeServer() as model:
@@ -182,8 +182,8 @@ def test_port_in_use_is_an_error(typed_line):
         assert (code, "Nothing can listen on no.such.host.invalid" in err) == (2, True)
 
 
-def test_without_the_extra_the_command_that_installs_it_is_named():
-    """Where uvicorn is not installed, the error names the extra that brings it."""
+def test_missing_extra_is_named():
+    """Without uvicorn, the error names the extra to install."""
     program = "import sys; sys.modules['uvicorn'] = None\nfrom agentkit.cli.main import run; sys.exit(run(['serve']))"
     with FakeServer() as model:
         env = {**os.environ, "OPENAI_BASE_URL": model.base_url}
@@ -202,8 +202,8 @@ def test_command_is_listed_in_the_help(typed_line):
     assert "base URL http://127.0.0.1:8080/v1" in out
 
 
-def test_an_agent_that_a_program_makes_is_served(serving, tmp_path):
-    """`--agent FILE.py:NAME` serves it under its name, with its tools."""
+def test_agent_of_a_program_is_served(serving, tmp_path):
+    """`--agent FILE.py:NAME` serves the agent under its name, with its tools."""
     (tmp_path / "bot.py").write_text(
         "from agentkit import Agent, core_tools\nclerk = Agent('clerk', core_tools.only('calculator'), safety='safe')\n"
     )
@@ -216,7 +216,7 @@ def test_an_agent_that_a_program_makes_is_served(serving, tmp_path):
 
 
 def test_ctrl_c_ends_streams_with_their_last_event(serving, tmp_path):
-    """A page that listens to a run receives `stopped`, and the server prints no traceback."""
+    """On Ctrl-C, a page that listens to a run receives `stopped`, and the server prints no traceback."""
     (tmp_path / "bot.py").write_text(
         "import time\nfrom agentkit import Agent\nfrom agentkit.testing import ScriptedLLM, call\n"
         "def slow() -> str:\n    time.sleep(20)\n    return ''\n"

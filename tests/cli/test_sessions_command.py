@@ -1,4 +1,4 @@
-"""`agentkit sessions`: list, search, show, rename, fork, export, import, delete, prune."""
+"""Tests for `agentkit sessions`: list, search, show, rename, fork, export, import, delete, prune."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def trip():
 
 
 def test_sessions_are_listed(typed_line, trip):
-    """`list` has a line a session; `--json` one document."""
+    """`list` prints a line for each session; `--json` prints one document."""
     out, _, code = typed_line("sessions", "list")
     assert (code, out.startswith("trip  20"), out.endswith("  1 run\n")) == (0, True, True)
     (entry,) = json.loads(typed_line("sessions", "list", "--json")[0])["sessions"]
@@ -34,7 +34,7 @@ def test_list_without_sessions(typed_line):
     assert (out, code, "No session is stored yet" in err) == ("", 0, True)
 
 
-def test_a_session_is_shown(typed_line, trip):
+def test_session_is_shown(typed_line, trip):
     """`show` prints the messages without escape sequences; `--json` prints the entries."""
     out = typed_line("sessions", "show", "trip")[0]
     assert "user: Where to?" in out
@@ -43,8 +43,8 @@ def test_a_session_is_shown(typed_line, trip):
     assert [entry["event"] for entry in document["entries"]] == ["history_given", "run_ended"]
 
 
-def test_a_session_is_renamed_and_forked(typed_line, trip):
-    """`rename` gives another name, `fork --at` a new session that begins with so many messages."""
+def test_session_is_renamed_and_forked(typed_line, trip):
+    """`rename` renames a session, and `fork --at` copies its first messages to a new session."""
     assert typed_line("sessions", "rename", "trip", "tour")[1] == "The session 'trip' is now 'tour'.\n"
     assert "begins with 1 message of 'tour'" in typed_line("sessions", "fork", "tour", "tour-2", "--at", "1")[1]
     assert {each.name: each.entries for each in Session.summaries()} == {"tour": 2, "tour-2": 2}
@@ -52,8 +52,8 @@ def test_a_session_is_renamed_and_forked(typed_line, trip):
     assert (code, "The session 'tour-2' already exists" in err) == (1, True)
 
 
-def test_a_session_is_carried_to_another_place(typed_line, trip, tmp_path):
-    """`export` writes a file, `import` keeps it under its old name or another, also elsewhere with --place."""
+def test_session_is_exported_and_imported(typed_line, trip, tmp_path):
+    """`export` writes a file that `import` stores under the old name or another, also in another --place."""
     assert typed_line("sessions", "export", "trip", "trip.jsonl")[2] == 0
     _, err, code = typed_line("sessions", "import", "trip.jsonl", "--place", tmp_path / "other.db")
     assert (code, 'agentkit --session trip "..."' in err) == (0, True)
@@ -70,8 +70,8 @@ def test_unknown_session_suggests_the_closest(command, typed_line, trip):
     assert "sessions list" in typed_line("sessions", command[0], "other", *words, *command[1:])[1]
 
 
-def test_deleting_unasked_needs_yes(typed_line, trip):
-    """Without a terminal nothing is deleted but with -y."""
+def test_deleting_without_a_terminal_needs_yes(typed_line, trip):
+    """Without a terminal, `delete` requires -y."""
     _, err, code = typed_line("sessions", "delete", "trip")
     assert (code, "add -y" in err) == (2, True)
     assert typed_line("sessions", "delete", "trip", "-y")[2] == 0
@@ -79,8 +79,8 @@ def test_deleting_unasked_needs_yes(typed_line, trip):
 
 
 @pytest.mark.parametrize(("keys", "is_deleted"), [(b"y\n", True), (b"n\n", False)])
-def test_deleting_is_asked_about(keys, is_deleted, spawn, trip):
-    """At a terminal a person is asked first."""
+def test_deleting_needs_confirmation(keys, is_deleted, spawn, trip):
+    """At a terminal, `delete` asks for confirmation."""
     keyboard, screen = pty.openpty()
     with os.fdopen(keyboard, "wb", buffering=0) as fingers:
         process = spawn("sessions", "delete", "trip", stdin=screen)
@@ -93,7 +93,7 @@ def test_deleting_is_asked_about(keys, is_deleted, spawn, trip):
 
 
 def test_sessions_are_searched(typed_line, trip):
-    """`search` finds the sessions with all words, whatever their case, and shows the text around the first."""
+    """`search` finds the sessions that contain all words, ignoring case, and shows the text around the first."""
     Session.open(name="other").append([UserMessage("Where to eat?"), AssistantMessage("In Hue.")])
     out, _, code = typed_line("sessions", "search", "hanoi", "WHERE")
     assert (code, out.splitlines()[0].startswith("trip  20"), "Hanoi." in out) == (0, True, True)
@@ -104,7 +104,7 @@ def test_sessions_are_searched(typed_line, trip):
 
 
 def test_old_sessions_are_pruned(typed_line, trip, monkeypatch):
-    """`prune` deletes what did not change for the given time, after a question or with -y."""
+    """`prune` deletes sessions unchanged for the given time, after a confirmation or with -y."""
     store = trip.store
     old = SessionEntry("r", 1_000.0, HistoryGiven((UserMessage("Old?"), AssistantMessage("Yes."))))
     store.create("old", [old, SessionEntry("r", 1_001.0, RunEnded("done"))])

@@ -1,4 +1,4 @@
-"""Does `agentkit replay` play what was recorded, and run programs on it?"""
+"""Tests for `agentkit replay`: recorded runs, and programs that run on recorded answers."""
 
 import pytest
 
@@ -31,8 +31,8 @@ def replay(command, folder, *arguments, program=None, options=()):
     return command("replay", *options, str(folder / "trip.cassette"), str(folder / "program.py"), *arguments)
 
 
-def test_recorded_runs_are_played(command, cassette):
-    """Without a program the answers go to stdout, and what led to them to stderr."""
+def test_recorded_runs_are_replayed(command, cassette):
+    """Without a program, recorded answers are written to stdout, and tool calls to stderr."""
     out, err, code = command("replay", str(cassette))
     assert code == 0
     assert "It is 42.\n" in out
@@ -42,7 +42,7 @@ def test_recorded_runs_are_played(command, cassette):
     assert "+new" in err
 
 
-def test_a_program_runs_without_a_key(process, folder):
+def test_program_runs_without_a_key(process, folder):
     """A program runs with its arguments and local modules on the recorded answers, without a key."""
     out, err, code = replay(process, folder, "--fast", "-h")
     assert (out, err, code) == ("Hello. ['--fast', '-h'] __main__\n", "", 0)
@@ -61,8 +61,8 @@ def test_changed_program_fails_with_the_difference(command, folder):
     ("ending", "code", "said"),
     [("3", 3, ""), ("'It broke.'", 1, "It broke."), ("0", 1, "not used"), ("None", 1, "not used")],
 )
-def test_the_end_of_a_program_is_the_end_of_the_command(command, folder, ending, code, said):
-    """A program's own exit code is the command's; one that ends well must have asked for everything."""
+def test_exit_code_of_the_program(command, folder, ending, code, said):
+    """The exit code is that of the program; a program that exits with 0 must use all recorded answers."""
     _, err, ended = replay(command, folder, program=f"raise SystemExit({ending})")
     assert ended == code
     assert said in err

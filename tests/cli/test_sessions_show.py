@@ -1,12 +1,12 @@
-"""Does `agentkit show` show what was recorded, so that a person understands it and nothing tricks the terminal?"""
+"""Tests for `agentkit show`: the display of recorded runs at a terminal and as a page."""
 
-from agentkit.cli.sessions import recorded
-from agentkit.sessions.transcript import CallStory, StoryMoment, stories
+from agentkit.cli.sessions import load_recording
+from agentkit.sessions.transcript import CallStory, StoryMoment, build_stories
 from agentkit.usage import Usage
 
 
-def test_a_page_is_written(command, cassette, tmp_path):
-    """`--html` writes one page, and says where."""
+def test_page_is_written(command, cassette, tmp_path):
+    """`--html` writes a page and prints its path."""
     out, err, code = command("show", str(cassette), "--html", str(tmp_path / "page.html"))
     assert (out, code) == ("", 0)
     assert "page.html" in err
@@ -31,7 +31,7 @@ def test_unwritable_page_is_an_error(process, cassette, tmp_path):
 
 def test_runs_are_returned_in_order(cassette):
     """Runs are returned in the order they started; events outside of a run form a separate story."""
-    helper, attacker, outside, inner = stories(recorded(cassette)[1])
+    helper, attacker, outside, inner = build_stories(load_recording(cassette)[1])
     assert [run.agent for run in (helper, outside, inner)] == ["helper", "", "worker"]
     assert [type(step) for step in helper.steps] == [StoryMoment, CallStory, CallStory, CallStory, StoryMoment]
     assert helper.usage == Usage(2_400, 80, 1_200, requests=2, tariff=helper.responses[0].usage.tariff)
@@ -44,7 +44,7 @@ def test_runs_are_returned_in_order(cassette):
 
 def test_request_contains_its_new_messages(cassette):
     """A request contains the messages that were not in the previous request."""
-    helper, *_ = stories(recorded(cassette)[1])
+    helper, *_ = build_stories(load_recording(cassette)[1])
     first, last = helper.steps[0], helper.steps[-1]
     assert [len(first.request.messages), len(first.new)] == [1, 1]
     assert [len(last.request.messages), len(last.new)] == [5, 4]
@@ -52,7 +52,7 @@ def test_request_contains_its_new_messages(cassette):
 
 def test_call_contains_decision_result_and_duration(cassette):
     """A call contains its decision, approval, waiting time, result and duration."""
-    helper, *_ = stories(recorded(cassette)[1])
+    helper, *_ = build_stories(load_recording(cassette)[1])
     calculator, write, shell = helper.tool_calls
     assert (calculator.seconds, calculator.judgment.rule, calculator.waited) == (1.5, "level", None)
     assert (write.answers[0].answer, write.judgment.verdict, write.waited[1] >= 0) == ("once", "allow", True)
@@ -60,8 +60,8 @@ def test_call_contains_decision_result_and_duration(cassette):
     assert write.seconds >= 0
 
 
-def test_a_run_is_shown(command, cassette):
-    """Prompt, requests with tokens, calls with decisions, results, the answer, changes and money are there."""
+def test_run_is_shown(command, cassette):
+    """The prompt, requests, calls, decisions, results, answer, changes and costs of a run are shown."""
     text, err, code = command("show", str(cassette))
     assert (err, code) == ("", 0)
     for line in [
@@ -84,6 +84,6 @@ def test_a_run_is_shown(command, cassette):
     assert text.splitlines()[1].startswith("3 runs, 5 requests, 6 tool calls, ")
 
 
-def test_nothing_tricks_the_terminal(command, cassette):
-    """No control character of a model or a tool reaches the terminal."""
+def test_control_characters_are_removed(command, cassette):
+    """No control character of a model or tool is written to the terminal."""
     assert {letter for letter in command("show", str(cassette))[0] if not letter.isprintable()} == {"\n"}

@@ -1,4 +1,4 @@
-"""`agentkit undo`: the changes of earlier processes."""
+"""Tests for `agentkit undo`, which reverts the changes of earlier processes."""
 
 import re
 

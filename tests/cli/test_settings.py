@@ -1,15 +1,15 @@
-"""Which value holds, and where is it from?"""
+"""Tests for the precedence of settings: flags, variables, and files of projects and users."""
 
 import pytest
 
-from agentkit.cli.settings import project_file, settings_here, trust
+from agentkit.cli.settings import load_settings, project_file, trust
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
 
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
-    """An empty folder, and no provider in the environment."""
+    """An empty folder, without a provider in the environment."""
     names = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "AGENTKIT_MODEL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL")
     for name in (*names, "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -19,7 +19,7 @@ def folder(monkeypatch, tmp_path):
 
 @pytest.fixture
 def project(folder):
-    """Write the project's file."""
+    """Write the project's settings file."""
 
     def write(text):
         (folder / "agentkit.toml").write_text(text)
@@ -28,37 +28,37 @@ def project(folder):
 
 
 def test_flag_environment_project_user_default(monkeypatch, own_user_file, project):
-    """A flag comes before a variable, that before the project's file, that before the user's, and then the default."""
-    assert settings_here().values["safety"].source == "default"
+    """Settings are taken from flags, variables, the project's file, the user's file, and defaults, in this order."""
+    assert load_settings().values["safety"].source == "default"
     path = own_user_file('safety = "network"\ninstruction = "Mine."\n[limits]\ncost = 1.0\n')
-    assert settings_here().values["instruction"].source == str(path)
+    assert load_settings().values["instruction"].source == str(path)
     project('safety = "safe"\n[limits]\ncost = 0.5\n')
-    assert (settings_here().of("safety"), settings_here().limits.cost) == (SafetyLevel.SAFE, 0.5)
+    assert (load_settings().of("safety"), load_settings().limits.cost) == (SafetyLevel.SAFE, 0.5)
     monkeypatch.setenv("AGENTKIT_SAFETY", "network")
     monkeypatch.setenv("AGENTKIT_LIMITS", "cost=2,iterations=none")
-    found = settings_here()
+    found = load_settings()
     assert (found.values["safety"].source, found.limits.cost) == ("AGENTKIT_SAFETY", 2)
     assert found.values["limits.cost"].source == "AGENTKIT_LIMITS"
-    assert settings_here({"safety": SafetyLevel.SAFE, "model": None}).values["safety"].source == "the command line"
+    assert load_settings({"safety": SafetyLevel.SAFE, "model": None}).values["safety"].source == "the command line"
 
 
 def test_invalid_variable_is_named(monkeypatch):
     """An invalid variable raises an error with its name."""
     monkeypatch.setenv("AGENTKIT_SAFETY", "high")
     with pytest.raises(ConfigError, match=r"AGENTKIT_SAFETY is invalid\. 'high' is not"):
-        settings_here()
+        load_settings()
 
 
-def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
+def test_unknown_tool_is_reported_with_its_source(own_user_file):
     """The error for an unknown tool names the file that lists it, and suggests a name once."""
     path = own_user_file('tools = ["calculater"]\n')
     with pytest.raises(UnknownTool) as raised:
-        _ = settings_here().tools
+        _ = load_settings().tools
     assert str(raised.value).startswith(f"{path}: No tool is named 'calculater'. Did you mean 'calculator'?\nThe tools")
     with pytest.raises(
         UnknownTool, match=r"^No tool is named 'wbe'\. Did you mean 'web'\?\nThe tools are: get_current"
     ):
-        _ = settings_here({"tools": ("wbe",)}).tools
+        _ = load_settings({"tools": ("wbe",)}).tools
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
         ("approve = true", "No setting is named 'approve'"),
     ],
 )
-def test_a_project_may_not_send_keys_elsewhere_or_allow_more(text, said, project):
-    """What would send keys or questions elsewhere, or let more happen unasked, is an error in a project's file."""
+def test_project_settings_that_allow_more_are_rejected(text, said, project):
+    """A project's file cannot redirect requests or keys, or allow more without approval."""
     project(text)
     with pytest.raises(ConfigError) as caught:
-        settings_here()
+        load_settings()
     assert said in str(caught.value)
 
 
@@ -89,7 +89,7 @@ def test_untrusted_project_can_only_restrict(own_user_file, project):
         'safety = "network"\n[limits]\ncost = 5\nseconds = 10\n'
         'total_tokens = 50\niterations = false\nunknown_price = "free"\n'
     )
-    found = settings_here()
+    found = load_settings()
     assert (found.of("model"), found.of("session"), found.of("instruction")) == (
         None,
         None,
@@ -107,22 +107,22 @@ def test_untrusted_project_can_only_restrict(own_user_file, project):
 def test_trace_of_an_untrusted_project_is_ignored(project):
     """The trace setting of an untrusted project is ignored and reported."""
     project('trace = "elsewhere.jsonl"')
-    found = settings_here()
+    found = load_settings()
     assert found.of("trace") is None
     assert "is not trusted, so that trace in it does not count" in found.notes[0]
 
 
-def test_a_project_that_narrows_needs_no_trust(project):
-    """A project that only narrows is not mentioned."""
+def test_restrictive_project_needs_no_trust(project):
+    """An untrusted project that only restricts settings is not reported."""
     project('safety = "safe"')
-    assert settings_here().notes == ()
+    assert load_settings().notes == ()
 
 
 def test_trusted_project_settings_apply(folder, project):
     """A trusted project sets the model, session, instruction and limits."""
     project('model = "gpt-6"\nsession = "work"\ninstruction = "Be brief."\nlimits = { seconds = 9000 }\n')
     trust(project_file(folder))
-    found = settings_here()
+    found = load_settings()
     assert (found.of("model"), found.of("session"), found.of("instruction")) == ("gpt-6", "work", "Be brief.")
     assert (found.limits.seconds, found.notes) == (9000, ())
 
@@ -139,31 +139,31 @@ def test_model_with_a_provider_overrides_the_provider(flags, place, own_user_fil
     """A model name uses the configured provider; a name with a provider overrides it."""
     monkeypatch.setenv("GROQ_API_KEY", "k")
     own_user_file('provider = "groq"\nmodel = "mine"\n')
-    llm = settings_here(flags).llm()
+    llm = load_settings(flags).llm()
     assert (llm.provider, llm.model) == place
 
 
-def test_fallbacks_follow_a_model_s_name(own_user_file, monkeypatch):
-    """Wherever a model is named its fallbacks may follow; the first decides on the place, also for `-m`."""
+def test_fallbacks_may_follow_a_model_name(own_user_file, monkeypatch):
+    """A model name may be followed by fallbacks; the first model selects the provider, also with `-m`."""
     monkeypatch.setenv("GROQ_API_KEY", "k")
     own_user_file('provider = "groq"\nmodel = "mine | ollama:theirs"\n')
-    for llm in (settings_here().llm(), settings_here({"model": "mine | ollama:theirs"}).llm()):
+    for llm in (load_settings().llm(), load_settings({"model": "mine | ollama:theirs"}).llm()):
         assert [(each.provider, each.model) for each in (llm, *llm.fallbacks)] == [
             ("groq", "mine"),
             ("ollama", "theirs"),
         ]
-    assert settings_here().llm("other | small").fallbacks[0].provider == "groq"
+    assert load_settings().llm("other | small").fallbacks[0].provider == "groq"
     monkeypatch.setenv("AGENTKIT_MODEL", "other | ollama:theirs")
-    llm = settings_here().llm()
+    llm = load_settings().llm()
     assert [(each.provider, each.model) for each in (llm, *llm.fallbacks)] == [("groq", "other"), ("ollama", "theirs")]
     monkeypatch.setenv("AGENTKIT_MODEL", "vllm:other | ollama:theirs")
-    assert [each.provider for each in settings_here().llm().fallbacks] == ["ollama"]
+    assert [each.provider for each in load_settings().llm().fallbacks] == ["ollama"]
 
 
-def test_the_offline_model_needs_no_model(own_user_file):
-    """The offline model is asked as itself, whatever model the files name."""
+def test_offline_model_ignores_the_model_setting(own_user_file):
+    """The offline model is used under its own name, whatever model the settings files name."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\nmodel = "mine"\n')
-    found = settings_here({"provider": "offline"})
+    found = load_settings({"provider": "offline"})
     assert (found.of("model"), found.of("base_url"), found.of("provider")) == (None, None, "offline")
 
 
@@ -173,11 +173,11 @@ def test_offline_variable_rejects_a_named_model(monkeypatch):
     with pytest.raises(
         ConfigError, match=r"'gpt-5.4-mini' cannot be used: AGENTKIT_PROVIDER selects.*openai:gpt-5.4-mini"
     ):
-        settings_here({"model": "gpt-5.4-mini"}).llm()
+        load_settings({"model": "gpt-5.4-mini"}).llm()
     with pytest.raises(ConfigError, match=r"The model 'gpt-5\.4-mini' cannot be used"):
-        settings_here().llm("gpt-5.4-mini")
-    assert settings_here({"model": "ollama:qwen3"}).llm().describe().provider == "ollama"
-    assert settings_here({"model": "offline"}).llm().describe().provider == "offline"
+        load_settings().llm("gpt-5.4-mini")
+    assert load_settings({"model": "ollama:qwen3"}).llm().describe().provider == "ollama"
+    assert load_settings({"model": "offline"}).llm().describe().provider == "offline"
 
 
 def test_offline_variable_overriding_a_file_is_reported(tmp_path, monkeypatch):
@@ -185,39 +185,39 @@ def test_offline_variable_overriding_a_file_is_reported(tmp_path, monkeypatch):
     file = tmp_path / "clerk.txt"
     file.write_text("name: Clerk\nmodel: gpt-5.4-mini\n\nBe kind.")
     monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
-    (note,) = settings_here(described=file).notes
+    (note,) = load_settings(agent_file=file).notes
     assert note == f"AGENTKIT_PROVIDER selects the offline model instead of 'gpt-5.4-mini' from {file}."
-    assert settings_here({"provider": "offline"}, file).notes == ()
+    assert load_settings({"provider": "offline"}, file).notes == ()
 
 
 def test_environment_overrides_files(own_user_file, monkeypatch):
     """A model in the environment overrides the endpoint in a file."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\n')
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3")
-    llm = settings_here().llm()
+    llm = load_settings().llm()
     assert (llm.provider, llm.model) == ("ollama", "qwen3")
 
 
-def test_another_model_can_be_asked_for(own_user_file):
-    """The settings give a client for another model too, at the same place or at its own."""
+def test_client_for_another_model(own_user_file):
+    """The settings create a client for another model, at the same provider or another one."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\nmodel = "mine"\n')
-    found = settings_here()
+    found = load_settings()
     assert (found.llm("yours").model, found.llm("yours").describe().endpoint) == ("yours", "http://127.0.0.1:1/v1")
     assert found.llm("ollama:qwen3").provider == "ollama"
 
 
-def test_another_model_stays_where_the_first_is_named(own_user_file, monkeypatch):
-    """A model's name alone is a model of the provider that the settings name, whatever key the environment has."""
+def test_model_name_uses_the_configured_provider(own_user_file, monkeypatch):
+    """A model name without a provider uses the provider of the settings, whatever key is in the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     own_user_file('model = "ollama:mine"\n')
-    llm = settings_here().llm("yours")
+    llm = load_settings().llm("yours")
     assert (llm.provider, llm.model) == ("ollama", "yours")
 
 
-def test_tools_are_those_named(own_user_file):
-    """Tools and collections are named as for the flag."""
+def test_tools_setting_names_tools_and_collections(own_user_file):
+    """The setting `tools` accepts tools and collections like the flag."""
     own_user_file('tools = ["calculator", "web"]\n')
-    assert settings_here().tools.names == ("calculator", "web_search", "fetch_url", "wikipedia")
+    assert load_settings().tools.names == ("calculator", "web_search", "fetch_url", "wikipedia")
 
 
 def test_agent_file_precedence(monkeypatch, folder, own_user_file):
@@ -227,12 +227,12 @@ def test_agent_file_precedence(monkeypatch, folder, own_user_file):
     path = folder / "clerk.txt"
     path.write_text("tools: calculator\nlimits: cost 0.5\nworkspace: desk\nsession: trips\n\nYou are a clerk.\n")
     (folder / "desk").mkdir()
-    found = settings_here({"session": "mine"}, path)
+    found = load_settings({"session": "mine"}, path)
     assert (found.name, found.workspace, found.of("session")) == ("clerk", folder / "desk", "mine")
     assert (found.of("instruction"), found.tools.names) == ("You are a clerk.", ("calculator",))
     assert (found.limits.cost, found.limits.seconds, found.of("safety")) == (0.5, 9, SafetyLevel.SAFE)
     assert found.values["instruction"].source == str(path)
-    assert settings_here(None, path).of("session") == "trips"
+    assert load_settings(None, path).of("session") == "trips"
 
 
 def test_program_precedence(folder, own_user_file):
@@ -244,18 +244,18 @@ def test_program_precedence(folder, own_user_file):
         "tools, limits = core_tools.only('calculator'), Limits(cost=0.5)\n"
         "clerk = Agent('clerk', tools, limits=limits, max_iterations=12, safety='network', session='trips')\n"
     )
-    found = settings_here(None, path)
+    found = load_settings(None, path)
     assert (found.tools.names, found.of("safety"), found.of("session")) == (
         ("calculator",),
         SafetyLevel.NETWORK,
         "trips",
     )
     assert (found.of("limits.iterations"), found.limits.cost, found.limits.seconds) == (12, 0.5, 9)
-    assert settings_here({"limits": {"cost": 2.0}}, path).limits.cost == 2
+    assert load_settings({"limits": {"cost": 2.0}}, path).limits.cost == 2
 
 
 @pytest.mark.parametrize(("said", "session"), [("", None), ("session: none\n", "")])
 def test_session_setting_of_an_agent_file(folder, said, session):
     """An agent's file has no session setting by default; `session: none` disables storing."""
     (folder / "clerk.txt").write_text(f"{said}name: Clerk\n\nYou are a clerk.\n")
-    assert settings_here(None, folder / "clerk.txt").of("session") == session
+    assert load_settings(None, folder / "clerk.txt").of("session") == session

@@ -1,4 +1,4 @@
-"""What do files of settings say, and which are found?"""
+"""Tests for settings files: which are found, and how invalid files are reported."""
 
 import os
 from pathlib import Path
@@ -30,8 +30,8 @@ def test_removed_current_folder_raises(tmp_path, monkeypatch):
         current_folder()
 
 
-def test_the_nearest_project_file_counts(tmp_path):
-    """The file in the folder comes before one above; a pyproject.toml counts when it has [tool.agentkit]."""
+def test_nearest_project_file_is_used(tmp_path):
+    """The file in the folder overrides one in a parent; pyproject.toml counts only with [tool.agentkit]."""
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text('[tool.agentkit]\nsafety = "safe"\n')
@@ -42,8 +42,8 @@ def test_the_nearest_project_file_counts(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["# tool.agentkit\n", "tool = 5 # tool.agentkit\n", '[tool]\nx = "tool.agentkit"\n'])
-def test_a_pyproject_without_our_table_is_passed_over(text, tmp_path):
-    """A pyproject.toml that only mentions the table says nothing."""
+def test_pyproject_without_the_table_is_ignored(text, tmp_path):
+    """A pyproject.toml that only mentions the table is ignored."""
     (tmp_path / "pyproject.toml").write_text(text)
     found = project_file(tmp_path)
     assert found is None or found.path.parent != tmp_path
@@ -56,7 +56,7 @@ def test_unrelated_invalid_pyproject_is_ignored(tmp_path):
     assert found is None or found.path.parent != tmp_path
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can change the owner")
 def test_file_of_another_user_is_ignored(tmp_path):
     """A project file that belongs to another user is ignored."""
     path = tmp_path / "agentkit.toml"

@@ -1,8 +1,8 @@
-"""What may a setting be?"""
+"""Tests for the keys of settings: valid values, and errors for invalid ones."""
 
 import pytest
 
-from agentkit.cli.settings import KEYS, limit_of, unknown
+from agentkit.cli.settings import KEYS, parse_limit, unknown_name
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 
@@ -58,7 +58,7 @@ def test_invalid_value_is_rejected(key, given, said):
 )
 def test_limit_syntax(word, limit):
     """A limit is written as NAME=NUMBER; `none` disables it."""
-    assert limit_of(word) == limit
+    assert parse_limit(word) == limit
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_limit_syntax(word, limit):
         ("cost=cheap", "takes a number, or none for no limit"),
     ],
 )
-def test_a_wrong_limit_says_how_it_is_written(word, said):
-    """A limit that cannot be read says which there are, and how they are written."""
+def test_invalid_limit_explains_the_syntax(word, said):
+    """An invalid limit raises an error that lists the limits and their syntax."""
     with pytest.raises(ConfigError) as caught:
-        limit_of(word)
+        parse_limit(word)
     assert said in str(caught.value)
 
 
 def test_unknown_name_without_a_close_match():
     """A name without a close match lists the known names and suggests none."""
-    assert unknown("setting", "xyz", ("model", "tools")) == "No setting is named 'xyz'. Known: model, tools."
+    assert unknown_name("setting", "xyz", ("model", "tools")) == "No setting is named 'xyz'. Known: model, tools."

@@ -1,4 +1,4 @@
-"""Which project files has the user agreed to?"""
+"""Tests for the list of trusted project files."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from agentkit.cli.settings import is_trusted, project_file, trust
 from agentkit.errors import ConfigError
 
 
-def test_trust_holds_until_the_file_changes(tmp_path):
+def test_trust_ends_when_the_file_changes(tmp_path):
     """A changed file is no longer trusted; its trusted content remains trusted."""
     path = tmp_path / "agentkit.toml"
     path.write_text('session = "x"\n')

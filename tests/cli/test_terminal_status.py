@@ -1,4 +1,4 @@
-"""One line that says what takes its time."""
+"""Tests for the status line of long activities."""
 
 import io
 import threading
@@ -7,7 +7,7 @@ from agentkit.cli.terminal import StatusLine
 
 
 class Screen(io.StringIO):
-    """A stream that tells when something was written."""
+    """A stream that signals when something is written."""
 
     def __init__(self):
         super().__init__()

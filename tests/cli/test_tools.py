@@ -1,4 +1,4 @@
-"""`agentkit tools`: list, show, run."""
+"""Tests for `agentkit tools`: list, show, run."""
 
 import json
 
@@ -11,7 +11,7 @@ from agentkit.messages import ToolResult
 
 
 def test_every_tool_is_listed_with_its_level(capsys):
-    """`tools list` has a line a tool."""
+    """`tools list` prints a line for each tool."""
     assert run(["tools", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines][:4] == [
@@ -22,16 +22,16 @@ def test_every_tool_is_listed_with_its_level(capsys):
     ]
 
 
-def test_the_list_as_json_has_the_schemas(capsys):
-    """`tools list --json` has name, level, description and parameters of each."""
+def test_json_list_has_the_schemas(capsys):
+    """`tools list --json` has the name, level, description and parameters of each tool."""
     assert run(["tools", "list", "--json"]) == 0
     entry = json.loads(capsys.readouterr().out)[1]
     assert (entry["name"], entry["level"]) == ("calculator", "SAFE")
     assert entry["parameters"]["required"] == ["expression"]
 
 
-def test_tools_of_ones_own_are_listed(tmp_path, capsys):
-    """`tools list` takes collections, tools and files, and says which tool does not describe itself."""
+def test_named_tools_are_listed(tmp_path, capsys):
+    """`tools list` accepts collections, tools and files, and reports tools without a description."""
     (tmp_path / "own.py").write_text("def price(thing: str): ...")
     assert run(["tools", "list", "calculator,string_length", f"{tmp_path / 'own.py'}"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -39,8 +39,8 @@ def test_tools_of_ones_own_are_listed(tmp_path, capsys):
     assert lines[-1].endswith("(no description; its docstring would be one)")
 
 
-def test_a_tool_is_shown_as_a_model_sees_it(capsys):
-    """`tools show` has description and parameters."""
+def test_tool_is_shown(capsys):
+    """`tools show` prints the description and parameters."""
     assert run(["tools", "show", "calculator"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("calculator  SAFE\n")
@@ -59,8 +59,8 @@ def test_a_tool_is_shown_as_a_model_sees_it(capsys):
         ),
     ],
 )
-def test_a_tool_runs_without_a_model(arguments, out, capsys):
-    """`tools run` prints the result, and exits with 1 when the tool failed; only the first = parts key and value."""
+def test_tool_runs_without_a_model(arguments, out, capsys):
+    """`tools run` prints the result and exits with 1 if the tool fails; the first = separates key and value."""
     code = run(["tools", "run", *arguments])
     shown = capsys.readouterr()
     assert code == (0 if out else 1)
@@ -76,8 +76,8 @@ def test_only_invalid_arguments_suggest_tools_show(capsys):
     assert capsys.readouterr().err.endswith("To see its parameters: agentkit tools show calculator\n")
 
 
-def test_a_result_as_json_has_status_and_decision(capsys):
-    """`tools run --json` has result, status, decision and time."""
+def test_json_result_has_status_and_decision(capsys):
+    """`tools run --json` has the result, status, decision and time."""
     assert run(["tools", "run", "calculator", "expression=1/0", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["schema_version"], document["tool"], document["status"]) == (1, "calculator", "failed")
@@ -108,8 +108,8 @@ def test_exit_codes(result, code):
     assert exit_code(result) == code
 
 
-def test_deep_json_is_shown_without_a_traceback(capsys):
-    """A value nested without end is shown as the text a model gets, as JSON too."""
+def test_deeply_nested_value_is_shown(capsys):
+    """A deeply nested value is shown without a traceback, also with --json."""
     deep = "json_string=" + "[" * 900 + "]" * 900
     for options in ([], ["--json"]):
         assert run(["tools", "run", "parse_json", deep, *options]) in {0, 1}

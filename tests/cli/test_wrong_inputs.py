@@ -1,4 +1,4 @@
-"""Wrong inputs at the command line: what is wrong, what to do, and the exit code."""
+"""Tests for invalid input at the command line: the problem, the remedy, and the exit code."""
 
 FILES = {
     "tools.py": 'def add(a: int, b: int) -> int:\n    """Add two numbers."""\n    return a + b\n',

@@ -1,4 +1,4 @@
-"""Programs that wait for an approval and are run again, without repeating a call."""
+"""Tests for programs that pause for an approval and are run again without repeating a call."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ pytestmark = [
 
 
 def later(_request):
-    """Wants to decide later."""
+    """Defer the approval."""
     return Approval.LATER
 
 
@@ -62,24 +62,24 @@ class Desk:
 
     @property
     def tools(self):
-        """The tools."""
+        """Return the tools."""
         return [self.price, self.refund]
 
 
 def clerk(tools, *lines, **options):
-    """An agent with a scripted model, whose programs have these tools."""
+    """Return an agent with a scripted model whose programs have these tools."""
     return Agent("clerk", [program_tool(tools)], llm=ScriptedLLM(*lines), **options)
 
 
-def left(tools, code, **options):
-    """The result of a run whose program waits, after an answer."""
+def paused_result(tools, code, **options):
+    """Return the result of a run whose program pauses, after an answer."""
     result = clerk(tools, call("run_program", code=code), "Done.", approve=later, **options).run("Go")
     assert result.status == "paused"
     return result
 
 
 def printed(result):
-    """The output of the program of a run."""
+    """Return the output of the program of a run."""
     assert result.status == "done", result
     return result.tool_calls[0].result.value["output"]
 
@@ -88,7 +88,7 @@ PAY = "euros = price('Hue')\ntry:\n    print(refund('Hue', euros))\nexcept ToolE
 
 
 def in_process(*arguments):
-    """The output of a separate process."""
+    """Return the output of a separate process."""
     command = [sys.executable, str(PROGRAM), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROGRAM.parents[2])
     return json.loads(done.stdout)
@@ -122,7 +122,7 @@ def test_program_is_resumed_in_another_process(tmp_path, answer, paid, said):
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_a_program_may_wait_again_and_again(awaiting):
+def test_program_may_pause_repeatedly(awaiting):
     """Each call that needs approval pauses the run, and the program has the results of all earlier calls."""
     desk = Desk()
     code = "for city in ('Hue', 'Hanoi', 'Da Nang'):\n    print(refund(city, price(city)))"
@@ -150,22 +150,22 @@ def test_a_program_may_wait_again_and_again(awaiting):
 CITIES = [(1, "Hue"), (2, "Hanoi"), (3, "Da Nang")]
 
 
-def test_a_refusal_is_an_error_in_the_program_also_when_it_is_run_again():
+def test_denied_call_raises_again_when_the_program_is_run_again():
     """A refused call raises ToolError each time the program is run."""
     desk = Desk()
     code = f"{PAY}\nprint(refund('Hanoi', 3))"
-    result = left(desk.tools, code).resume("he was rude").resume(True)
+    result = paused_result(desk.tools, code).resume("he was rude").resume(True)
     assert "Approval was refused: he was rude." in printed(result)
     assert desk.done == ["price Hue", "refund Hanoi 3"]
 
 
-def test_without_an_answer_nothing_is_run():
-    """Reading what waits runs no program and makes no call."""
+def test_reading_pending_calls_runs_nothing():
+    """Reading the pending calls runs no program and makes no call."""
     desk = Desk()
-    result = left(desk.tools, PAY)
+    result = paused_result(desk.tools, PAY)
     again = result.resume().resume().resume()
     assert again.pending == result.pending
-    assert [type(each).__name__ for each in again.milestones].count("ToolCallStarted") == 1
+    assert [type(each).__name__ for each in again.events].count("ToolCallStarted") == 1
     assert desk.done == ["price Hue"]
     assert printed(again.resume(True)) == "21 EUR for Hue\n"
 
@@ -173,7 +173,7 @@ def test_without_an_answer_nothing_is_run():
 def test_edited_arguments_are_reported():
     """A call runs with the arguments edited by a person, and the result reports the change."""
     desk = Desk()
-    result = left(desk.tools, PAY)
+    result = paused_result(desk.tools, PAY)
     result = result.resume({result.pending[0].id: {"city": "Hue", "euros": 5}})
     assert printed(result) == "5 EUR for Hue\n"
     told = result.tool_calls[0].result.value["calls"][1]
@@ -192,10 +192,10 @@ CHANGED = [
 
 @pytest.mark.parametrize(("old", "new", "why"), CHANGED)
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_a_program_that_does_something_else_is_ended(old, new, why, awaiting):
-    """A program that does not repeat its recorded calls ends with the difference, and makes no further call."""
+def test_program_that_makes_other_calls_is_stopped(old, new, why, awaiting):
+    """A program that does not repeat its recorded calls is stopped with the difference, and makes no further call."""
     desk = Desk()
-    text = left(desk.tools, PAY).to_json().replace(old, new)
+    text = paused_result(desk.tools, PAY).to_json().replace(old, new)
     agent = clerk(desk.tools, "Done.")
     result = asyncio.run(agent.aresume(text, True)) if awaiting else agent.resume(text, True)
     assert result.status == "done"
@@ -216,22 +216,22 @@ def test_program_that_depends_on_time_fails_after_a_pause():
         return text
 
     code = "import time\nnote(str(time.time()))\nrefund('Hue', 1)"
-    told = left([*desk.tools, note], code).resume(True).tool_calls[0].result
+    told = paused_result([*desk.tools, note], code).resume(True).tool_calls[0].result
     assert "Write programs that make the same calls each time, independent of time and randomness." in told.error
     assert told.value["calls"] == []
     assert desk.done == ["note"]
 
 
-def test_sets_of_texts_have_the_same_order_again():
+def test_iteration_over_a_set_is_repeatable():
     """A program that iterates over a set makes its calls in the same order each time."""
     desk = Desk()
     code = "for city in {'Hue', 'Hanoi', 'Da Nang'}:\n    price(city)\nprint(refund('Hue', 1))"
-    assert printed(left(desk.tools, code).resume(True)) == "1 EUR for Hue\n"
+    assert printed(paused_result(desk.tools, code).resume(True)) == "1 EUR for Hue\n"
     assert len(desk.done) == 4
 
 
-def test_other_calls_of_the_same_response_are_made_once():
-    """While a program waits, other calls and programs of the response run or wait independently."""
+def test_other_calls_of_the_response_are_made_once():
+    """Other calls and programs of the response run or pause independently of a paused program."""
     desk = Desk()
     programs = [call("run_program", code=f"print(refund('Hue', {n}), price('Hue'))") for n in (1, 2)]
     llm = ScriptedLLM(
@@ -248,11 +248,11 @@ def test_other_calls_of_the_same_response_are_made_once():
     assert sorted(desk.done) == ["price Hanoi", "price Hue", "price Hue", "refund Hue 2"]
 
 
-def test_changes_before_and_after_the_pause_are_one(tmp_path):
+def test_changes_before_and_after_a_pause_are_undone_together(tmp_path):
     """Files written before and after a pause are undone together."""
     code = "write_file('a.txt', 'a')\nrefund('Hue', 1)\nwrite_file('b.txt', read_file('a.txt')['content'] + 'b')"
     options = {"workspace": tmp_path, "policy": Policy("system", rules=[Rule("ask", "refund")])}
-    result = left([read_file_tool, write_file_tool, *Desk().tools], code, **options)
+    result = paused_result([read_file_tool, write_file_tool, *Desk().tools], code, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert "+a" in result.changes
     result = result.resume(True)
@@ -268,7 +268,7 @@ def test_dry_run_changes_nothing_after_a_pause(tmp_path):
     """A program in a dry run changes no files, before or after a pause."""
     code = "write_file('a.txt', 'a')\nprice('Hue')\nwrite_file('b.txt', 'b')"
     asking = Policy("system", rules=[Rule("ask", "price")])
-    result = left([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=asking, dry_run=True)
+    result = paused_result([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=asking, dry_run=True)
     assert result.resume(True).status == "done"
     assert list(tmp_path.iterdir()) == []
 
@@ -287,7 +287,7 @@ def send(text: str) -> str:
 
 def test_labels_are_preserved_across_a_pause():
     """Labels of data read before a pause apply to later calls and to the result."""
-    result = left([*Desk().tools, letters, send], "letters()\nrefund('Hue', 1)\nprint(send('x'))").resume(True)
+    result = paused_result([*Desk().tools, letters, send], "letters()\nrefund('Hue', 1)\nprint(send('x'))").resume(True)
     assert result.pending[0].tool == "send"
     assert "out of a conversation that has read untrusted text (by letters({}))" in result.pending[0].question
     result = result.resume(True)
@@ -295,30 +295,30 @@ def test_labels_are_preserved_across_a_pause():
     assert result.tool_calls[0].result.labels == {Label.PRIVATE, Label.UNTRUSTED}
 
 
-def test_calls_that_were_made_are_not_counted_again():
+def test_completed_calls_are_not_counted_again():
     """Repeated calls of a resumed program do not count towards the limits of the resumed run."""
     desk = Desk()
-    result = left(desk.tools, f"{PAY}\nprice('Hanoi')")
+    result = paused_result(desk.tools, f"{PAY}\nprice('Hanoi')")
     done = result.resume(True, limits=Limits(tool_calls=2))
     assert done.status == "done"
     assert desk.done == ["price Hue", "refund Hue 21", "price Hanoi"]
-    refused = left(Desk().tools, f"{PAY}\nprice('Hanoi')").resume(True, limits=Limits(tool_calls=1))
+    refused = paused_result(Desk().tools, f"{PAY}\nprice('Hanoi')").resume(True, limits=Limits(tool_calls=1))
     assert "limited to 1 tool calls" in refused.tool_calls[0].result.error
 
 
-def test_what_agents_within_it_have_spent_is_counted_once():
+def test_usage_of_nested_agents_is_counted_once():
     """Usage of an agent called before a pause is counted once in the run."""
     with ScriptedLLM("Two.") as inner:
         worker = Agent("worker", llm=inner)
-        result = left([worker.as_tool(), *Desk().tools], "print(worker('1+1'))\nprint(refund('Hue', 1))")
+        result = paused_result([worker.as_tool(), *Desk().tools], "print(worker('1+1'))\nprint(refund('Hue', 1))")
         assert result.usage.requests == 2
         result = result.resume(True)
     assert printed(result) == "Two.\n1 EUR for Hue\n"
     assert result.usage.requests == 3
 
 
-def test_an_agent_within_a_program_does_not_wait():
-    """An approval that an agent called by a program asks for cannot be postponed; it is refused."""
+def test_nested_agent_in_a_program_cannot_pause():
+    """An approval requested by an agent that a program calls cannot be deferred and is denied."""
     desk = Desk()
     worker = Agent("worker", [desk.refund], llm=ScriptedLLM(call("refund", city="Hue", euros=1), "I cannot."))
     result = clerk([worker.as_tool()], call("run_program", code="print(worker('Pay'))"), "Done.", approve=later).run(
@@ -328,7 +328,7 @@ def test_an_agent_within_a_program_does_not_wait():
     assert desk.done == []
 
 
-def test_a_program_of_an_agent_that_is_a_tool_waits():
+def test_program_of_a_nested_agent_pauses_the_outer_run():
     """A pause in a program of an agent used as a tool pauses the outer run, and both resume."""
     llm = ScriptedLLM(call("run_program", code="print(ask_user('Who?'))"), lambda request: request.messages[-1].content)
     worker = Agent("worker", [program_tool([ask_user_tool()])], llm=llm)
@@ -340,7 +340,7 @@ def test_a_program_of_an_agent_that_is_a_tool_waits():
 
 
 def test_program_inside_a_function_cannot_pause():
-    """In a program run inside a user's function, postponing an approval denies the call."""
+    """In a program run by a user's function, deferring an approval denies the call."""
     desk = Desk()
 
     def pay() -> str:
@@ -356,33 +356,33 @@ def test_program_inside_a_function_cannot_pause():
     assert desk.done == []
 
 
-def test_a_program_may_ask_for_words():
+def test_program_may_call_a_tool_that_asks_for_text():
     """A tool that asks for text returns it to the calling program."""
     desk = Desk()
-    result = left([*desk.tools, ask_user_tool()], "print(price('Hue'))\nprint(ask_user('Which seat?'))")
+    result = paused_result([*desk.tools, ask_user_tool()], "print(price('Hue'))\nprint(ask_user('Which seat?'))")
     (pending,) = result.pending
     assert (pending.tool, pending.question, pending.needs_answer) == ("ask_user", "Which seat?", True)
     assert result.resume(True).pending[0].question == "Which seat?"
-    assert printed(result.lead.resume(answers={pending.id: "By the window."})) == "21\nBy the window.\n"
+    assert printed(result.last_agent.resume(answers={pending.id: "By the window."})) == "21\nBy the window.\n"
     assert desk.done == ["price Hue"]
 
 
-def test_an_approval_for_the_run_holds_for_the_rest_of_the_program():
+def test_approval_for_the_run_covers_later_calls_of_the_program():
     """An approval for the rest of the run covers later calls of the program."""
     desk = Desk()
-    result = left(desk.tools, "for n in range(3):\n    print(refund('Hue', 1))")
+    result = paused_result(desk.tools, "for n in range(3):\n    print(refund('Hue', 1))")
     assert printed(result.resume({result.pending[0].id: Approval.RUN})) == "1 EUR for Hue\n" * 3
 
 
-def test_a_function_is_asked_about_the_call_as_it_would_be_made():
-    """An approver function sees the call of the program, and is asked about later ones."""
+def test_approver_function_receives_the_call_of_the_program():
+    """An approver function receives the call of the program, and also its later calls."""
     desk, asked = Desk(), []
 
     def answer(request):
         asked.append((request.tool, dict(request.arguments), request.within, request.call_id))
         return True
 
-    result = left(desk.tools, "refund('Hue', 1)\nrefund('Hanoi', 2)").resume(answer)
+    result = paused_result(desk.tools, "refund('Hue', 1)\nrefund('Hanoi', 2)").resume(answer)
     assert result.status == "done"
     assert asked == [
         ("refund", {"city": "Hue", "euros": 1.0}, "run_program", "call_1_1.1"),
@@ -397,7 +397,7 @@ def test_a_function_is_asked_about_the_call_as_it_would_be_made():
 def test_policy_overrides_an_approval(denied, error):
     """A policy that denies the call or the program when resumed overrides an approval."""
     desk = Desk()
-    text = left(desk.tools, "price('Hue')\nrefund('Hue', 1)").to_json()
+    text = paused_result(desk.tools, "price('Hue')\nrefund('Hue', 1)").to_json()
     strict = Policy(rules=[Rule("deny", denied, reason="No more.")])
     told = clerk(desk.tools, "Done.", policy=strict).resume(text, True).tool_calls[0].result
     assert "No more." in told.error
@@ -405,11 +405,11 @@ def test_policy_overrides_an_approval(denied, error):
 
 
 def weak(desk, *lines, **options):
-    """An agent whose programs need approval."""
+    """Return an agent whose programs need approval."""
     return Agent("clerk", [program_tool(desk.tools, sandbox="off")], llm=ScriptedLLM(*lines), **options)
 
 
-def test_approved_program_is_not_asked_about_again():
+def test_approved_program_is_approved_once():
     """An approved program is not submitted for approval again when one of its calls is."""
     desk = Desk()
     result = weak(desk, call("run_program", code=PAY), "Done.", approve=later).run("Go")
@@ -422,7 +422,7 @@ def test_approved_program_is_not_asked_about_again():
 
 
 @pytest.mark.parametrize("by", ["text", "export"])
-def test_that_a_program_was_approved_does_not_travel(tmp_path, by):
+def test_approval_of_a_program_in_a_saved_run_is_ignored(tmp_path, by):
     """An approval of a program in a saved file is ignored."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
     result = weak(desk, call("run_program", code=PAY), "Done.", approve=later, session=session).run("Go").resume(True)
@@ -442,19 +442,19 @@ def test_that_a_program_was_approved_does_not_travel(tmp_path, by):
     assert desk.done == ["price Hue", "refund Hue 21"]
 
 
-def test_a_text_that_says_that_a_call_of_a_program_was_approved_is_refused():
-    """A saved run with an inserted approval of a program's call is refused."""
-    result = left(Desk().tools, PAY)
+def test_saved_run_with_a_forged_approval_is_rejected():
+    """A saved run with an inserted approval of a program's call is rejected."""
+    result = paused_result(Desk().tools, PAY)
     saved = json.loads(result.to_json())
-    saved["milestones"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
+    saved["events"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
     with pytest.raises(SessionError, match="marks waiting calls as approved"):
         RunResult.from_json(json.dumps(saved))
 
 
-def test_an_export_that_says_that_a_call_of_a_program_was_approved_has_the_person_asked(tmp_path):
+def test_approval_in_an_export_is_ignored(tmp_path):
     """An approval of a program's call in an export is ignored."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
-    result = left(desk.tools, PAY, session=session)
+    result = paused_result(desk.tools, PAY, session=session)
     run = session.reopen(result.run_id)
     run.keep(RunResumed())
     run.keep(Approved(result.pending[0].id, "once"))
@@ -466,10 +466,10 @@ def test_an_export_that_says_that_a_call_of_a_program_was_approved_has_the_perso
     assert desk.done == ["price Hue"]
 
 
-def test_an_approval_given_before_a_kill_is_carried_out(tmp_path):
+def test_approval_before_a_kill_is_used(tmp_path):
     """Answers given before the process died are not asked for again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
-    result = left(desk.tools, PAY, session=session)
+    result = paused_result(desk.tools, PAY, session=session)
     run = session.reopen(result.run_id)
     run.keep(RunResumed())
     run.keep(Approved(result.pending[0].id, "once"))
@@ -480,14 +480,14 @@ def test_an_approval_given_before_a_kill_is_carried_out(tmp_path):
     )
 
 
-def test_a_program_that_was_killed_after_it_went_on_is_not_run_once_more(tmp_path):
+def test_program_killed_after_resuming_is_not_run_again(tmp_path):
     """A program that was running when its process died is not run again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
-    result = left(desk.tools, PAY, session=session)
-    started = next(each for each in result.milestones if isinstance(each, ToolCallStarted))
+    result = paused_result(desk.tools, PAY, session=session)
+    started = next(each for each in result.events if isinstance(each, ToolCallStarted))
     run = session.reopen(result.run_id)
-    for milestone in (RunResumed(), Approved(result.pending[0].id, "once"), started):
-        run.keep(milestone)
+    for event in (RunResumed(), Approved(result.pending[0].id, "once"), started):
+        run.keep(event)
     run.leave()
     again = clerk(desk.tools, "Done.", session=Session.open(tmp_path / "one.db", "x")).resume()
     assert again.tool_calls[0].result.status == "interrupted"
@@ -495,16 +495,16 @@ def test_a_program_that_was_killed_after_it_went_on_is_not_run_once_more(tmp_pat
     assert desk.done == ["price Hue"]
 
 
-def test_a_run_that_is_given_up_says_that_its_program_had_begun(tmp_path):
+def test_abandoned_program_is_reported_as_started(tmp_path):
     """A program that never resumes is reported as possibly effective, because of its first calls."""
-    result = left(Desk().tools, PAY)
+    result = paused_result(Desk().tools, PAY)
     assert "waits for a person" in result.messages[-1].content
-    postponed = next(each for each in result.milestones if isinstance(each, ToolCallPostponed))
+    postponed = next(each for each in result.events if isinstance(each, ToolCallPostponed))
     assert [(each.call.name, each.value, each.outcome) for each in postponed.made] == [("price", 21, "ok")]
 
 
 def elsewhere(desk, tmp_path):
-    """Agents that cannot resume a waiting write, and the reason."""
+    """Return agents that cannot resume a pending write, each with the reason."""
     other = Tool(desk.price, name="run_program")
     (tmp_path / "there").mkdir()
     return {
@@ -519,9 +519,9 @@ def elsewhere(desk, tmp_path):
 
 
 @pytest.mark.parametrize("which", ["no program", "no such function", "another tool", "another folder"])
-def test_nothing_is_answered_where_the_call_would_be_another(tmp_path, which):
-    """An agent without the program's tools, or in another folder, answers nothing; the run can still be resumed."""
-    text = left([write_file_tool], "write_file('a.txt', 'a')", workspace=tmp_path).to_json()
+def test_program_cannot_be_resumed_with_other_tools(tmp_path, which):
+    """Resuming without the program's tools, or in another folder, fails, and the run can still be resumed."""
+    text = paused_result([write_file_tool], "write_file('a.txt', 'a')", workspace=tmp_path).to_json()
     agent, why = elsewhere(Desk(), tmp_path)[which]
     with pytest.raises(ConfigError, match=why):
         agent.resume(text, True)
@@ -529,22 +529,22 @@ def test_nothing_is_answered_where_the_call_would_be_another(tmp_path, which):
     assert (tmp_path / "a.txt").read_text("utf-8") == "a"
 
 
-def test_a_program_that_has_read_too_much_cannot_wait():
-    """Results are stored while a program waits, up to a million characters; beyond that, postponing means refusal."""
+def test_stored_results_of_a_program_are_limited():
+    """A paused program stores up to a million characters of results; beyond that, deferring denies the call."""
 
     def much(chars: int) -> str:
-        """Give much."""
+        """Return much text."""
         return "x" * chars
 
     desk = Desk()
     paying = "try:\n        print(refund('Hue', len(much(n))))\n    except ToolError as error:\n        print(error)"
     code = f"for n in (600_000, 600_000):\n    {paying}"
-    result = left([much, *desk.tools], code).resume(True)
+    result = paused_result([much, *desk.tools], code).resume(True)
     assert "the program has read more than the 1,000,000 characters" in printed(result)
     assert desk.done == ["refund Hue 600000"]
 
 
-def test_calls_of_programs_have_ids_of_their_own():
+def test_calls_of_programs_have_unique_ids():
     """A call of a program gets another id if the model has already used it."""
     desk = Desk()
     code, order = json.dumps({"code": "refund('Hue', 1)"}), json.dumps({"city": "Hue", "euros": 2})
@@ -557,7 +557,7 @@ def test_calls_of_programs_have_ids_of_their_own():
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_a_paused_program_can_be_replayed(tmp_path, awaiting):
+def test_paused_program_can_be_replayed(tmp_path, awaiting):
     """A cassette contains the pause, the answer and the outcome, and no tool runs in a replay."""
 
     def run(lines):

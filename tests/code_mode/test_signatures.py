@@ -1,4 +1,4 @@
-"""Signatures of tools for programs."""
+"""Tests for the signatures of tools for programs."""
 
 from datetime import date
 from typing import Any, Literal
@@ -33,7 +33,7 @@ def plan(
     return {place: float(people)}
 
 
-def test_a_tool_is_described_as_a_function():
+def test_tool_is_described_as_a_function():
     """A signature has annotations, defaults, parameter descriptions and the return value."""
     assert described("plan", Tool(plan)) == (
         "plan(place: str, day: str, people: int = 2, kind: Literal['hotel', 'tent'] = 'tent', "
@@ -89,7 +89,7 @@ def test_signature_of_a_json_schema(schema, signature):
 
 
 @pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
-def test_nested_definitions_give_a_bounded_text(kind):
+def test_nested_definitions_are_bounded(kind):
     """A schema with exponentially nested references gives a text of limited length."""
     names = [f"d{number}" for number in range(50)]
     definitions = {
@@ -102,8 +102,8 @@ def test_nested_definitions_give_a_bounded_text(kind):
     assert len(described("f", Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments))) < 10_000
 
 
-def test_names_are_spelled_as_python_can():
-    """A tool with an invalid Python name gets a valid one; duplicates are refused."""
+def test_names_are_valid_in_python():
+    """A tool with an invalid Python name gets a valid one; duplicate names are rejected."""
     first, second = (Tool(lambda: 1, name=name, description="x") for name in ("get-it", "get_it"))
     assert list(functions_of(Toolset([first]))) == ["get_it"]
     with pytest.raises(ConfigError, match="would both be called get_it"):

@@ -1,4 +1,4 @@
-"""Return types in signatures."""
+"""Tests for the return types in signatures."""
 
 import asyncio
 import datetime
@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from agentkit import Tool
 from agentkit.code_mode.signatures import described, schema_returned
 from agentkit.content import Image
-from agentkit.tooling.results import rendered
+from agentkit.tooling.results import render
 
 
 class Color(enum.Enum):
@@ -38,21 +38,21 @@ class Tree:
 
 
 class Room(TypedDict, total=False):
-    """A dictionary of certain keys."""
+    """A TypedDict."""
 
     number: int
     beds: list[str]
 
 
 class Place(NamedTuple):
-    """A tuple with names."""
+    """A named tuple."""
 
     x: float
     y: float
 
 
 class Hotel(BaseModel):
-    """A model of pydantic."""
+    """A pydantic model."""
 
     opened: datetime.date
     rooms: list[Room]
@@ -60,7 +60,7 @@ class Hotel(BaseModel):
 
 
 class Numbers(RootModel[list[int]]):
-    """A model that is its one value."""
+    """A root model."""
 
 
 class Bare:
@@ -71,7 +71,7 @@ class Voiced:
     """A class with a custom `__str__`."""
 
     def __str__(self):
-        """Its text."""
+        """Return the text."""
         return "voiced"
 
 
@@ -81,7 +81,7 @@ T = TypeVar("T")
 
 
 def signature(hint, name="f"):
-    """The return type of a function in its signature."""
+    """Return the return type in the signature of a function."""
 
     def function():
         """Do it."""
@@ -196,15 +196,15 @@ def test_described_type_matches_the_rendered_value(value, hint):
 
     function.__annotations__["return"] = hint
     schema = schema_returned(Tool(function))
-    (came,) = json.loads(rendered([value], 10_000)[0])
+    (came,) = json.loads(render([value], 10_000)[0])
     kinds = {str: "string", list: "array", dict: "object", int: "integer", float: "number"}
     assert kinds[type(came)] == schema.get("type", "string")
     if isinstance(came, dict):
         assert set(came) == set(schema["properties"])
 
 
-def test_a_function_within_another_knows_its_types():
-    """A class defined next to the function is found."""
+def test_types_of_a_nested_function_are_resolved():
+    """A class defined next to a nested function is resolved."""
 
     @dataclass
     class Ticket:

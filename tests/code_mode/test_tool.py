@@ -1,4 +1,4 @@
-"""Programs that call tools, under the same rules as the model's calls."""
+"""Tests for programs that call tools, under the same rules as the model's calls."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ def erase(name: str) -> str:
 
 
 def ran(code, tools, *, awaiting=False, **options):
-    """The result of a run whose model writes one program, and the result of the program tool."""
+    """Return the result of a run whose model writes one program, and the result of the program tool."""
     with ScriptedLLM(call("run_program", code=code), "Done.") as llm:
         agent = Agent("writer", [program_tool(tools)], llm=llm, **options)
         result = asyncio.run(agent.arun("Go")) if awaiting else agent.run("Go")
@@ -89,20 +89,20 @@ def ran(code, tools, *, awaiting=False, **options):
 
 
 def printed(code, tools, **options):
-    """The output of a program of a run."""
+    """Return the output of the program of a run."""
     result, told = ran(code, tools, **options)
     assert result.status == "done"
     return told.value["output"]
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_a_program_calls_tools_as_functions(awaiting):
+def test_program_calls_tools_as_functions(awaiting):
     """A program calls sync and async tools by position and by name, and gets their values."""
     code = "print(add(1), add(a=2, b=3), double(4)['double'], calculator('2**10')['result'])"
     assert printed(code, core_tools + add + double, awaiting=awaiting) == "3 5 8 1024\n"
 
 
-def test_it_can_be_used_without_a_model():
+def test_program_tool_can_be_used_without_a_model():
     """A program runs without an agent, and its result lists each call."""
     told = program_tool(core_tools + add)(code="for n in range(30):\n    add(n)")
     assert told["status"] == "ok"
@@ -147,8 +147,8 @@ for attempt in (lambda: erase("all"), lambda: add("x"), lambda: calculator("1/0"
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_a_person_is_asked_about_its_calls(awaiting):
-    """The agent's approver is asked about calls of programs, sees their arguments, and may change them."""
+def test_approver_receives_calls_of_programs(awaiting):
+    """The agent's approver receives calls of programs with their arguments, and may change them."""
     asked = []
 
     def approve(request):
@@ -192,8 +192,8 @@ def test_policy_rules_apply_to_programs():
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_private_data_does_not_leave_by_a_program(awaiting):
-    """Data read in or before the program counts for its next call that can send data out."""
+def test_private_data_cannot_be_sent_by_a_program(awaiting):
+    """Data read in or before a program restricts its next call that can send data."""
     code = "diary()\nletters()\ntry:\n    send('x')\nexcept ToolError as error:\n    print(error)"
     assert "could send private data" in printed(code, [diary, letters, send], awaiting=awaiting)
     with ScriptedLLM(
@@ -242,15 +242,15 @@ def test_changes_of_a_program_can_be_undone(tmp_path):
     assert not (tmp_path / "more.txt").exists()
 
 
-def test_a_dry_run_changes_nothing(tmp_path):
-    """In a dry run a program's calls show what they would change."""
+def test_dry_run_changes_nothing(tmp_path):
+    """In a dry run, the calls of a program show what they would change."""
     result, told = ran("write_file('new.txt', 'x')", default_tools, workspace=tmp_path, dry_run=True)
     assert told.ok
     assert not (tmp_path / "new.txt").exists()
     assert "new.txt" in str(result.changes)
 
 
-def test_a_run_with_a_program_replays(tmp_path):
+def test_run_with_a_program_replays(tmp_path):
     """A recorded run is replayed without running its tools."""
     used = []
 
@@ -272,7 +272,7 @@ def test_a_run_with_a_program_replays(tmp_path):
     assert used == [1, 2]
 
 
-def test_tools_of_a_program_know_the_run():
+def test_tools_of_a_program_receive_the_run_context():
     """A tool with a context parameter gets the context of the program's run."""
 
     def who(context: RunContext[str]) -> str:
@@ -282,8 +282,8 @@ def test_tools_of_a_program_know_the_run():
     assert printed("print(who())", [who], context="An") == "An writer call_1_1.1\n"
 
 
-def test_an_agent_can_be_called_by_a_program():
-    """An agent among the tools answers the program, and its usage is the run's."""
+def test_agent_can_be_called_by_a_program():
+    """An agent among the tools answers the program, and its usage counts for the run."""
     with ScriptedLLM("Two.", "Three.") as inner:
         worker = Agent("worker", llm=inner)
         result, told = ran("print(worker('1+1'), worker('1+2'))", [worker.as_tool()])
@@ -291,7 +291,7 @@ def test_an_agent_can_be_called_by_a_program():
     assert result.usage.requests == 4
 
 
-def test_a_program_cannot_pass_the_conversation_on():
+def test_program_cannot_hand_off():
     """A handoff tool raises an error in a program, and the agent continues."""
     other = Agent("other", llm=ScriptedLLM())
 
@@ -304,7 +304,7 @@ def test_a_program_cannot_pass_the_conversation_on():
     assert result.output == "Done."
 
 
-def test_time_of_tools_is_not_counted():
+def test_time_of_tools_is_excluded_from_the_time_limit():
     """The time of tools does not count towards the program's time limit."""
 
     def wait() -> str:
@@ -317,7 +317,7 @@ def test_time_of_tools_is_not_counted():
     assert "timed out" in program_tool([wait], limits=limits)(code="while True: pass")["error"]
 
 
-def test_a_stopped_run_ends_its_program():
+def test_stopped_run_ends_its_program():
     """A program whose run was stopped makes no more calls."""
     used = []
 
@@ -334,8 +334,8 @@ def test_a_stopped_run_ends_its_program():
     assert len(used) == 3
 
 
-def test_a_run_whose_time_is_up_makes_no_more_calls():
-    """A program whose run has reached its time limit is refused its next call, which ends it."""
+def test_program_makes_no_call_after_the_time_limit():
+    """A program whose run has reached its time limit is stopped at its next call."""
     said, is_done = [], threading.Event()
 
     def late() -> str:
@@ -355,8 +355,8 @@ def test_a_run_whose_time_is_up_makes_no_more_calls():
     assert said == ["The run was stopped."]
 
 
-def test_a_program_ends_with_the_event_loop_that_makes_its_calls():
-    """When the loop is closed during a call, the program is ended."""
+def test_closing_the_event_loop_ends_the_program():
+    """Closing the event loop during a call ends the program."""
     began, raised = asyncio.Event(), []
 
     async def hang() -> str:
@@ -384,8 +384,8 @@ def test_a_program_ends_with_the_event_loop_that_makes_its_calls():
     assert raised == ["The run was stopped."]
 
 
-def test_a_cancelled_program_ends_with_the_call_that_it_waits_for():
-    """Cancelling an async run cancels its program, and the tool that the program waits for."""
+def test_cancelled_program_ends_with_its_pending_call():
+    """Cancelling an async run cancels its program and the tool that the program is calling."""
     began, ended = threading.Event(), []
 
     async def hang() -> str:
@@ -411,7 +411,7 @@ def test_a_cancelled_program_ends_with_the_call_that_it_waits_for():
 
 
 @pytest.mark.for_each("attack", ATTACKS, ids=[attack["why"] for attack in ATTACKS])
-def test_a_program_reaches_nothing_but_its_functions(attack):
+def test_program_has_no_access_to_the_host(attack):
     """Functions and errors in a program expose nothing of the host process."""
 
     def read(path: str) -> str:
@@ -423,7 +423,7 @@ def test_a_program_reaches_nothing_but_its_functions(attack):
     assert told["output"] == ""
 
 
-def test_a_program_calls_no_tool_that_it_was_not_given():
+def test_program_can_only_call_its_tools():
     """Programs can only call the tools that they were given."""
     _, told = ran("erase('all')", [add], approve=lambda _: True)
     assert "NameError" in told.error
@@ -431,14 +431,14 @@ def test_a_program_calls_no_tool_that_it_was_not_given():
 
 
 @pytest.mark.parametrize("code", ["", "# nothing", "number = add(1)", "def main():\n    print(add(1))", "None"])
-def test_a_program_that_prints_nothing_says_so(code):
-    """The result of a program without output says so; other results do not."""
+def test_program_without_output_says_so(code):
+    """The result of a program without output states that; other results do not."""
     programs = program_tool([add])
     assert "print what you want to see" in programs(code=code)["note"]
     assert not any("note" in programs(code=each) for each in ("add(1)", "print(1)", "1 / 0"))
 
 
-def test_it_can_be_sent_to_another_process():
+def test_program_tool_can_be_pickled():
     """The tool can be pickled where its tools can."""
     copy = pickle.loads(pickle.dumps(program_tool(core_tools)))
     assert copy(code="print(calculator('6*7')['result'])")["output"] == "42\n"
@@ -464,7 +464,7 @@ def test_invalid_program_tool_raises(tools, sandbox, why):
         program_tool(tools, sandbox=sandbox)
 
 
-def test_a_weak_boundary_is_asked_about():
+def test_program_without_a_sandbox_needs_approval():
     """With the sandbox off, the program itself needs approval."""
     weak = program_tool([calculator_tool], sandbox="off")
     assert weak.judge({"code": "1"}).verdict == "ask"
@@ -487,7 +487,7 @@ def test_program_that_cannot_be_started():
     assert done.stdout == "failed [] none: it was not run\n"
 
 
-def test_a_server_judges_the_calls_of_programs():
+def test_tool_server_judges_calls_of_programs():
     """The policy of a tool server applies to calls of its clients' programs."""
     server = ToolServer([program_tool([add, erase])], policy=Policy(rules=[Rule("deny", "add", reason="No sums.")]))
     told = asyncio.run(server.answer("run_program", {"code": "add(1)"}))
@@ -499,7 +499,7 @@ def test_a_server_judges_the_calls_of_programs():
     assert "dry run" in told.error
 
 
-def test_a_server_knows_what_programs_have_read():
+def test_tool_server_tracks_the_data_read_by_programs():
     """Data read by a client's program counts for the client's next call."""
 
     async def answers():
@@ -511,14 +511,14 @@ def test_a_server_knows_what_programs_have_read():
 
 
 def reading_agent():
-    """An agent whose program reads untrusted text, used as a tool without labels."""
+    """Return an agent whose program reads untrusted text, used as a tool without labels."""
     llm = ScriptedLLM(call("run_program", code="letters()"), "Read.")
     return Agent("worker", [program_tool([letters])], llm=llm).as_tool()
 
 
 @pytest.mark.parametrize("read", ["letters()", "worker('Read')"])
-def test_private_data_does_not_leave_by_a_program_without_a_run(read):
-    """Without a run, data read counts for the next call, and the result has its labels."""
+def test_private_data_cannot_be_sent_without_a_run(read):
+    """Without a run, data that was read restricts the next call, and the result has its labels."""
     code = f"print(send('a'))\ndiary()\n{read}\nsend('b')"
     result = program_tool([diary, letters, reading_agent(), send]).invoke({"code": code})
     assert result.value["output"] == "sent a\n"
@@ -537,7 +537,7 @@ def test_labels_apply_to_the_next_program_of_a_response(awaiting):
     assert "could send private data" in result.tool_calls[1].result.error
 
 
-def test_the_words_of_a_person_leave_by_no_program_that_comes_later():
+def test_text_of_the_user_is_limited_across_programs():
     """Text written by the person may be sent a few times, across all programs."""
     code = "for _ in range(9):\n    try:\n        print(send('hello'))\n    except ToolError:\n        print('no')"
     first = call("run_program", code=f"diary()\nletters()\n{code}")
@@ -547,7 +547,7 @@ def test_the_words_of_a_person_leave_by_no_program_that_comes_later():
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_without_a_run_there_may_be_a_hundred_calls(awaiting):
+def test_default_call_limit_without_a_run(awaiting):
     """A program without a run has the default limits of a run."""
     tool_of_it, arguments = program_tool([add]), {"code": "for n in range(200):\n    add(n)"}
     told = (asyncio.run(tool_of_it.ainvoke(arguments)) if awaiting else tool_of_it.invoke(arguments)).value
@@ -555,8 +555,8 @@ def test_without_a_run_there_may_be_a_hundred_calls(awaiting):
     assert told["calls"][-1] == "and 81 more"
 
 
-def test_a_context_is_checked_before_the_run_begins():
-    """A run without the context that a tool of its programs needs does not start."""
+def test_context_is_checked_before_the_run():
+    """A run without the context that a tool of its programs needs is rejected."""
 
     def who(context: RunContext[str]) -> str:
         """Say who asks."""
@@ -567,7 +567,7 @@ def test_a_context_is_checked_before_the_run_begins():
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_without_a_run_nothing_waits_for_a_person(awaiting):
+def test_tool_that_asks_a_person_fails_without_a_run(awaiting):
     """A tool that asks a person for text fails in a program without a run."""
     asking, arguments = program_tool([ask_user_tool()]), {"code": "ask_user('Who?')"}
     told = asyncio.run(asking.ainvoke(arguments)) if awaiting else asking.invoke(arguments)
@@ -578,7 +578,7 @@ def test_too_long_value_raises():
     """A call that returns too long a value raises an error in the program."""
 
     def much() -> str:
-        """Give much."""
+        """Return much text."""
         return "x" * 3_000_000
 
     assert "is too long or too deeply nested for a program" in program_tool([much])(code="much()")["error"]
@@ -590,14 +590,14 @@ def test_tracing_contexts_wrap_calls_of_a_program(awaiting):
     seen = []
 
     class Tracing:
-        """Records the calls that it wraps."""
+        """A tracing context that records the calls that it wraps."""
 
         def __call__(self, event):
             """Ignore events."""
 
         @contextmanager
         def around(self, work):
-            """Record which call begins, and its outcome."""
+            """Record the start and the outcome of a call."""
             if isinstance(work, ToolUse):
                 seen.append(work.call.id)
                 yield

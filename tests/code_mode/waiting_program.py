@@ -1,7 +1,7 @@
-"""Starts a run whose program waits for a person, or resumes it, each in a separate process.
+"""A program that starts or resumes a run whose program pauses, each in a separate process.
 
-python waiting_program.py PLACE LOG [ANSWERS]: without answers, which are JSON, the run begins. What the tools do is a
-line each in the file LOG.
+python waiting_program.py PLACE LOG [ANSWERS]: without answers, which are JSON, the run starts. Each
+call of a tool adds a line to the file LOG.
 """
 
 import json

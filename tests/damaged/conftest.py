@@ -1,4 +1,4 @@
-"""Makes damaged versions of files: bytes that are flipped, cut, moved or foreign, and values of the wrong type."""
+"""Fixtures that damage files: bytes that are flipped, cut, moved or foreign, and values of the wrong type."""
 
 import json
 import random
@@ -29,7 +29,7 @@ FOREIGN = [
 
 @pytest.fixture(name="damaged")
 def damaged_fixture(tmp_path):
-    """What gives so many damaged versions of a file, of any kind."""
+    """Return a function that yields the given number of damaged versions of a file."""
 
     def made(whole, count, seed):
         if whole.startswith(b"SQLite"):
@@ -40,11 +40,11 @@ def damaged_fixture(tmp_path):
 
 
 def damaged(whole, count, seed):
-    """Yield so many damaged versions of a file, always the same ones; foreign files come first."""
+    """Yield the given number of damaged versions of a file, always the same ones; foreign files come first."""
     chance = random.Random(seed)
     yield from FOREIGN[:count]
     for number in range(count - len(FOREIGN)):
-        # texts have structure, which bytes that were flipped at random hardly ever change in a way that still parses
+        # randomly flipped bytes rarely change a structured text in a way that still parses
         damages = (_retyped, _flipped, _cut, _moved, _replaced) if number % 2 else (_retyped,)
         yield chance.choice(damages)(bytearray(whole), chance)
 
@@ -76,7 +76,7 @@ def _replaced(whole, chance):
 
 
 def _retyped(whole, chance):
-    """The file with one value of its JSON, of one line or of all, replaced by another; other files are flipped."""
+    """Return the file with one value of its JSON, or of a JSON line, replaced; other files are flipped."""
     lines = whole.split(b"\n")
     place = chance.randrange(len(lines))
     for part, put in ((bytes(whole), lambda text: text), (lines[place], None)):
@@ -93,7 +93,7 @@ def _retyped(whole, chance):
 
 
 def changed_value(data, chance):
-    """JSON data in which one value was replaced, taken out or said under another name."""
+    """Return JSON data in which one value was replaced, removed or renamed."""
     places = [*_places(data)]
     holder, key = chance.choice(places) if places else (None, None)
     if holder is None:
@@ -114,20 +114,20 @@ def changed_value(data, chance):
 
 
 def nested(text, chance):
-    """JSON in which the place that is marked is a list of many levels: some of them more than Python's stack has."""
+    """Return JSON in which the marked place is a deeply nested list, sometimes deeper than Python's stack."""
     levels = chance.choice((100, 300, 700, 950, 60_000))
     return text.replace('"DEEP"', "[" * levels + "]" * levels)
 
 
 def _places(data):
-    """Every holder and key in JSON data."""
+    """Yield every container and key in JSON data."""
     for key in [*data] if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():
         yield data, key
         yield from _places(data[key])
 
 
 def damaged_databases(whole, count, seed, scratch):
-    """Yield damaged versions of a SQLite file: as of any file, and with values that no program of ours writes."""
+    """Yield damaged versions of a SQLite file: damaged bytes, and values that agentkit does not write."""
     chance = random.Random(seed)
     yield from FOREIGN
     for number in range(count - len(FOREIGN)):
@@ -141,7 +141,7 @@ def damaged_databases(whole, count, seed, scratch):
 
 
 def _flipped_page(whole, chance):
-    """Bytes flipped where they tell: in the first page, which holds the schema, or at the beginning of another."""
+    """Flip bytes in the first page, which contains the schema, or at the beginning of another page."""
     page = chance.choice((0, 0, *range(0, len(whole), 4_096)))
     for _ in range(chance.choice((1, 4, 30))):
         place = page + chance.randrange(4_096 if page == 0 else 200)
@@ -164,7 +164,7 @@ def _with_other_values(whole, chance, scratch):
         statement = " ".join(("UPDATE OR IGNORE", table, "SET", column, "= ?"))
         try:
             connection.execute(statement, (_other(texts, chance),))
-        except sqlite3.Error:  # a constraint of the schema, or a table of the full-text index
+        except sqlite3.Error:  # rejected by a constraint of the schema, or part of the full-text index
             connection.execute(" ".join(("DELETE FROM", table)))
     finally:
         connection.close()
@@ -172,7 +172,7 @@ def _with_other_values(whole, chance, scratch):
 
 
 def _other(texts, chance):
-    """A value for a column: JSON of another shape where it holds JSON, or any value at all."""
+    """Return a value for a column: other JSON for JSON columns, or any value."""
     if texts and chance.random() < 0.6:
         try:
             return nested(json.dumps(changed_value(json.loads(chance.choice(texts)), chance)), chance)

@@ -1,4 +1,4 @@
-"""Damaged and foreign files end in errors of agentkit: 200 of each kind of file that it reads."""
+"""Tests that damaged and foreign files end in errors of agentkit, with 200 versions of each kind of file."""
 
 import contextlib
 import csv
@@ -12,7 +12,7 @@ import pytest
 from agentkit import Agent, Session, tool
 from agentkit.agents.agent_file import read_manifesto
 from agentkit.cli.settings import is_trusted, project_file, trust
-from agentkit.documents.office import text_of_office
+from agentkit.documents.office import office_text
 from agentkit.errors import AgentKitError
 from agentkit.evals import Case, Suite, contains
 from agentkit.evals.case import read_cases
@@ -49,12 +49,12 @@ def add(a: int, b: int) -> int:
 
 
 def agent(*lines):
-    """An agent whose model says these lines."""
+    """Return an agent with a scripted model."""
     return Agent("adder", tools=[add], llm=ScriptedLLM(*(lines or (call("add", a=2, b=2), "It is 4."))), approve=None)
 
 
 def embed(texts):
-    """Vectors of eight numbers."""
+    """Return vectors of eight numbers."""
     return [[float(len(text) + place) for place in range(8)] for text in texts]
 
 
@@ -86,7 +86,7 @@ def make_sessions(path):
     """Write a file of sessions."""
     session = Session.open(path, "sums")
     agent().within(session).run("What is 2+2?")
-    session.store.close()  # which writes what is in the log into the file
+    session.store.close()  # writes the log into the file
 
 
 def use_sessions(path):
@@ -302,10 +302,10 @@ def parse_manifest(path):
 
 def read_document(path):
     """Use a document of Word."""
-    text_of_office(path.read_bytes())
+    office_text(path.read_bytes())
 
 
-# the file's name, what makes it, what reads it
+# the file's name, the functions that write and read it
 KINDS = {
     "knowledge": ("knowledge.db", make_knowledge, use_knowledge),
     "sessions": ("sessions.db", make_sessions, use_sessions),
@@ -329,14 +329,14 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_read_or_refused(kind, damaged, tmp_path):
-    """Whatever a file holds, reading it works or raises an error of ours, which says something."""
+def test_damaged_file_is_read_or_rejected(kind, damaged, tmp_path):
+    """Reading a damaged file works or raises an AgentkitError with a message."""
     name, make, use = KINDS[kind]
     (tmp_path / "made").mkdir()
     path = tmp_path / "made" / name
     make(path)
     whole = path.read_bytes()
-    use(path)  # what is whole can be read
+    use(path)  # the undamaged file can be read
     place = tmp_path / "damaged"
     place.mkdir()
     for number, content in enumerate(damaged(whole, COUNT, kind)):
@@ -358,7 +358,7 @@ def record_on(path):
 
 
 def record_or_replay_from(path):
-    """Record a cassette unless there is one."""
+    """Record a cassette unless it exists."""
     with record_or_replay(path):
         pass
 
@@ -374,8 +374,8 @@ NAMED = {
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 300, ".", "missing/a", "file/a"], ids=ascii)
 @pytest.mark.parametrize("kind", NAMED)
-def test_a_name_that_no_file_has_is_refused(kind, name, tmp_path):
-    """A name with a NUL or half of a character, a folder and the like are errors of ours, or read as none."""
+def test_invalid_path_is_rejected(kind, name, tmp_path):
+    """An invalid path, such as one with a NUL or a folder, raises an AgentkitError or counts as missing."""
     (tmp_path / "file").write_text("x")
     with contextlib.suppress(AgentKitError):
         NAMED[kind](tmp_path / name)

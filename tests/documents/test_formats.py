@@ -1,4 +1,4 @@
-"""Documents of every format, written by real programs or by hand, as the text that read_file and knowledge see."""
+"""Tests for documents of every format, as Markdown for read_file and knowledge."""
 
 import email.message
 import io
@@ -22,7 +22,7 @@ RELATION = '<Relationship Id="{}" Type="x/{}" Target="{}"{}/>'
 
 
 def packed(parts):
-    """An archive of these parts."""
+    """Return an archive of these parts."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as made:
         for name, text in parts.items():
@@ -38,7 +38,7 @@ def test_document_becomes_its_markdown(name):
 
 
 @pytest.mark.slow
-def test_knowledge_finds_what_documents_hold(tmp_path):
+def test_knowledge_finds_words_of_documents(tmp_path):
     """Every document is added, and found by its words."""
     knowledge = Knowledge(tmp_path / "k.db")
     result = knowledge.add(FILES, metadata={"set": "files"})
@@ -212,8 +212,8 @@ def test_word_numbering_links_and_charts():
     ]
 
 
-def test_sheets_keep_formulas_and_names():
-    """A formula without a value is shown itself; hidden sheets, drawings without charts and unknown styles are read."""
+def test_sheets_with_formulas_and_names():
+    """A formula without a value is shown as text; hidden sheets, drawings and unknown styles are read."""
     sheet = (
         '<worksheet><row r="1"><c r="A1"><f>B1*2</f></c><c r="B1" s="7"><v>1.10</v></c><c r="C1"><f t="shared" si="0"/>'
         '</c><c r="D1" t="s"><v>5</v></c><c r="E1"/></row><hyperlink ref="A1"/></worksheet>'
@@ -233,7 +233,7 @@ def test_sheets_keep_formulas_and_names():
 
 
 def pdf_with(text, password=None, **options):
-    """A PDF whose page has these lines."""
+    """Return a PDF whose page has these lines."""
     lines = "".join(f"({line}) Tj 0 -14 Td " for line in text.split("\n"))
     stream = f"BT /F1 12 Tf 50 700 Td {lines}ET".encode("latin-1")
     body = (
@@ -254,7 +254,7 @@ def pdf_with(text, password=None, **options):
 
 
 def test_divided_words_of_a_pdf_are_joined(tmp_path):
-    """Words divided at line ends are found; compounds that are written with a hyphen elsewhere keep it."""
+    """Words hyphenated at line ends are joined; compounds that occur with a hyphen elsewhere keep it."""
     text = "The hyphen-\nation of long-\nterm plans is a long-term task, co\xad\noperation of A-\nTeams, 10-\n20"
     body = pdf_with(text)
     assert " ".join(text_of(body).split()) == (
@@ -267,8 +267,8 @@ def test_divided_words_of_a_pdf_are_joined(tmp_path):
     assert knowledge.search("cooperation")
 
 
-def test_pdf_with_other_bytes_before_it_is_read():
-    """Bytes before the header, and a password that only protects changes, do not hinder reading."""
+def test_pdf_with_leading_bytes_is_read():
+    """Bytes before the header and a password that only restricts changes do not prevent reading."""
     assert "Hello" in text_of(b"\r\n--boundary\r\nContent-Type: x\r\n\r\n" + pdf_with("Hello"))
     assert "Hello" in text_of(pdf_with("Hello", "", owner_password="o", algorithm="RC4-128"))
     assert document_kind(b"The header of a PDF is %PDF-1.7.") is None
@@ -296,7 +296,7 @@ def test_error_names_the_reason(body, reason):
 
 
 def encrypted_text(manifest):
-    """A text of OpenDocument whose content is not XML."""
+    """Return an OpenDocument text whose content is not XML."""
     kind = "application/vnd.oasis.opendocument.text"
     return packed({"mimetype": kind, "content.xml": "\x8f\x01random", "META-INF/manifest.xml": manifest})
 

@@ -1,4 +1,4 @@
-"""Is a document of an office program read as its author sees it, and is one that is hostile refused?"""
+"""Tests for the conversion of office documents, and for hostile ones."""
 
 import collections
 import io
@@ -11,7 +11,7 @@ import pytest
 
 from agentkit.documents import text_of
 from agentkit.documents.archive import Archive
-from agentkit.documents.office import text_of_office
+from agentkit.documents.office import office_text
 from agentkit.errors import ToolError
 
 W = 'xmlns:w="w" xmlns:mc="mc"'
@@ -31,22 +31,22 @@ def packed(parts):
 
 
 def word(body, **parts):
-    """A document of Word with this body."""
+    """Return a Word document with this body."""
     return packed({"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", **parts})
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=[each["name"] for each in DOCUMENTS])
-def test_a_document_is_read(document):
-    """Headings, lists, tables, notes, sheets with dates, and slides in their order become Markdown."""
-    assert text_of_office(packed(document["parts"])) == (document.get("title", ""), "\n".join(document["text"]))
+def test_document_is_read(document):
+    """Headings, lists, tables, notes, sheets with dates, and slides in order become Markdown."""
+    assert office_text(packed(document["parts"])) == (document.get("title", ""), "\n".join(document["text"]))
 
 
 def test_other_files_return_none():
     """Texts and archives that are not office documents return None."""
-    assert text_of_office(b"# Text") is None
-    assert text_of_office(packed({"a.txt": "x"})) is None
-    assert text_of_office(packed({"backup/word/document.xml": "<x/>"})) is None
-    assert text_of_office(packed({"mimetype": "application/epub+zip", "content.xml": "<x/>"})) is None
+    assert office_text(b"# Text") is None
+    assert office_text(packed({"a.txt": "x"})) is None
+    assert office_text(packed({"backup/word/document.xml": "<x/>"})) is None
+    assert office_text(packed({"mimetype": "application/epub+zip", "content.xml": "<x/>"})) is None
     assert text_of(b"plain") is None
 
 
@@ -74,7 +74,7 @@ def bomb(name):
 def test_malicious_xml_is_rejected(name):
     """XML with entities, an unsupported encoding or a syntax error raises an error."""
     with pytest.raises(ToolError, match="damaged"):
-        text_of_office(packed({"word/document.xml": bomb(name)}))
+        office_text(packed({"word/document.xml": bomb(name)}))
 
 
 def test_damaged_or_encrypted_archive_raises():
@@ -82,17 +82,17 @@ def test_damaged_or_encrypted_archive_raises():
     whole = word("<w:p><w:r><w:t>Hello</w:t></w:r></w:p>" * 5_000)
     for body in (whole[: len(whole) // 2], whole[:60] + b"\xff" * 40 + whole[100:]):
         with pytest.raises(ToolError, match="damaged or encrypted"):
-            text_of_office(body)
+            office_text(body)
     with pytest.raises(ToolError, match="old format"):
-        text_of_office(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+        office_text(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
 
 
 def test_part_that_exceeds_a_limit_raises():
     """A part that exceeds the limit of bytes or elements raises an error."""
     blanks, elements = word(" " * 1_000_000), word("<w:b/>" * 5_000)
     assert len(blanks) < 2_000
-    assert len([*Archive(elements, most_events=11_000).events("word/document.xml")]) == 10_004
-    for small in (Archive(blanks, most_bytes=900_000), Archive(elements, most_events=9_000)):
+    assert len([*Archive(elements, max_events=11_000).events("word/document.xml")]) == 10_004
+    for small in (Archive(blanks, max_bytes=900_000), Archive(elements, max_events=9_000)):
         with pytest.raises(ToolError, match="too large"):
             list(small.events("word/document.xml"))
 
@@ -103,7 +103,7 @@ SHEET = '<sheet name="a" r:id="r1"/>'
 
 
 def book(sheet, sheets=SHEET, texts=""):
-    """A document of Excel, of which all sheets are this one."""
+    """Return an Excel workbook whose sheets are all this one."""
     return packed(
         {
             "xl/workbook.xml": f'<workbook xmlns:r="r">{sheets}</workbook>',
@@ -118,7 +118,7 @@ PARAGRAPH = "<o:table-cell><o:p>x</o:p></o:table-cell>"
 
 
 def open_sheet(body):
-    """A spreadsheet of OpenDocument."""
+    """Return an OpenDocument spreadsheet."""
     kind = "application/vnd.oasis.opendocument.spreadsheet"
     return packed({"mimetype": kind, "content.xml": f'<o:c xmlns:o="o">{body}</o:c>'})
 
@@ -140,7 +140,7 @@ def open_sheet(body):
 def test_expensive_document_is_rejected(made):
     """A compressed document that expands to long tags or countless cells raises an error."""
     with pytest.raises(ToolError, match="too large to be read"):
-        text_of_office(made())
+        office_text(made())
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_empty_cells_are_not_built(made):
     calls = collections.Counter()
     document = made()
     sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
-    text_of_office(document)
+    office_text(document)
     sys.setprofile(None)
     assert calls["call"] + calls["c_call"] < 40_000
 
@@ -172,21 +172,21 @@ def test_unusual_compression_is_rejected(method):
     with zipfile.ZipFile(out, "w", method) as made:
         made.writestr("word/document.xml", f"<w:document {W}>{TEXT}</w:document>")
     with pytest.raises(ToolError, match="damaged"):
-        text_of_office(out.getvalue())
+        office_text(out.getvalue())
 
 
 def test_short_rows_are_not_padded():
     """Short rows are not padded to the widest row, and deeply nested tables become cell text."""
     row = f"<w:tr><w:tc>{TEXT}</w:tc></w:tr>"
     wide = f"<w:tr>{'<w:tc/>' * 20_000}<w:tc>{TEXT}</w:tc></w:tr>"
-    assert text_of_office(word(f"<w:tbl>{wide}{row * 2_000}</w:tbl>"))[1].endswith("\n| x |\n| x |")
-    assert text_of_office(word((CELL + TEXT) * 3_000 + END * 3_000))[1].split("\n")[0] == "| " + "x " * 3_000 + "|"
+    assert office_text(word(f"<w:tbl>{wide}{row * 2_000}</w:tbl>"))[1].endswith("\n| x |\n| x |")
+    assert office_text(word((CELL + TEXT) * 3_000 + END * 3_000))[1].split("\n")[0] == "| " + "x " * 3_000 + "|"
 
 
 def test_repeated_shared_string_is_limited():
     """A shared string used by many cells is repeated only up to the output limit."""
     cell = '<c t="s"><v>0</v></c>'
-    text = text_of_office(book(f"<row>{cell * 100_000}</row>", texts=f"<si><t>{'y' * 3_000_000}</t></si>"))[1]
+    text = office_text(book(f"<row>{cell * 100_000}</row>", texts=f"<si><t>{'y' * 3_000_000}</t></si>"))[1]
     assert text == "## a\n\n" + ",".join(["y" * 3_000_000] * 7)[: len(text) - 6]
     assert len(text) <= 20_000_010
 
@@ -195,20 +195,20 @@ def test_repeated_shared_string_is_limited():
 def test_sheet_is_read_up_to_the_output_limit():
     """A sheet with wide rows is read only up to the output limit."""
     row = '<row><c r="ALL1"><v>1</v></c></row>'
-    text = text_of_office(book(row * 40_000 + "<row><c>"))[1]
+    text = office_text(book(row * 40_000 + "<row><c>"))[1]
     assert 19_000_000 < len(text) < 20_010_000
 
 
 def test_sheet_listed_several_times_is_read_once():
     """A sheet that is listed several times is read once."""
-    text = text_of_office(book("<row><c><v>7</v></c></row>", SHEET * 3))[1]
+    text = office_text(book("<row><c><v>7</v></c></row>", SHEET * 3))[1]
     assert text == "## a\n\n7\n\n## a\n\n## a"
 
 
 def test_document_without_text_raises():
     """A document without text raises an error."""
     with pytest.raises(ToolError, match="holds no text"):
-        text_of_office(word("<w:p/>"))
+        office_text(word("<w:p/>"))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_document_without_text_raises():
 )
 def test_text_of_misplaced_elements_is_preserved(body):
     """The text of misplaced elements is preserved."""
-    assert text_of_office(word(body)) == ("", "x")
+    assert office_text(word(body)) == ("", "x")
 
 
 def test_cell_in_a_far_column_is_moved():
@@ -236,11 +236,11 @@ def test_cell_in_a_far_column_is_moved():
             "xl/worksheets/s.xml": f"<worksheet><sheetData>{rows}</sheetData></worksheet>",
         }
     )
-    assert text_of_office(sheet) == ("", f"## S\n\n{',' * 1000}1,2,3")
+    assert office_text(sheet) == ("", f"## S\n\n{',' * 1000}1,2,3")
 
 
-def test_parts_are_found_from_where_they_are_named():
-    """Targets are relative to the part that names them, or to the whole."""
+def test_targets_are_relative_to_their_part():
+    """Targets are relative to the part that contains them, or to the package root."""
     targets = RELATION.format("a", "../one.xml") + RELATION.format("b", "/two.xml") + RELATION.format("c", "three.xml")
     made = Archive(packed({"ppt/_rels/presentation.xml.rels": RELATIONS.format(targets)}))
     related = made.relationships("ppt/presentation.xml")

@@ -1,4 +1,4 @@
-"""Parsing of documents in the isolated worker: content, limits, and what hostile files cost."""
+"""Tests for the parsing of documents in the isolated worker: content, limits, and hostile files."""
 
 import io
 import json
@@ -66,7 +66,7 @@ def packed(**parts):
 
 
 def workbook(names, sheet, texts=""):
-    """A workbook of sheets with these relationship ids, all of which are the same part."""
+    """Return a workbook of sheets with these relationship ids, which all refer to the same part."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
         listed = "".join(f'<sheet name="s" r:id="{name}"/>' for name in names)
@@ -79,12 +79,12 @@ def workbook(names, sheet, texts=""):
 
 
 def open_text(body):
-    """A text of OpenDocument with this content."""
+    """Return an OpenDocument text with this content."""
     return packed(mimetype=OPEN_TEXT, content=f'<o:c xmlns:o="o">{body}</o:c>')
 
 
 def pdf_of(stream):
-    """A PDF of one page, whose content stream is compressed."""
+    """Return a PDF with one page, whose content stream is compressed."""
     import zlib
 
     data = zlib.compress(stream, 9)
@@ -145,18 +145,18 @@ def test_malicious_document_stays_within_the_limits(name):
 
 
 def test_title_and_text_of_each_page(pdf):
-    """A PDF gives its title and the text of each page, an empty one too."""
+    """A PDF returns its title and the text of each page, including empty pages."""
     expected = ParsedDocument("pdf", "The handbook", ("Thirty days of leave.", "", "Call before nine."))
     assert parse_document(pdf("Thirty days of leave.", "", "Call before nine.")) == expected
 
 
-def test_an_office_document_is_one_page(docx):
+def test_office_document_is_one_page(docx):
     """The Markdown of an office document is its only page."""
     assert parse_document(docx("Leave", "Thirty days.")) == ParsedDocument("office", "", ("# Leave\n\nThirty days.",))
 
 
 def test_documents_are_read_without_a_strong_sandbox(docx, pdf):
-    """A machine without namespaces, Landlock and seccomp reads documents in a plain process with limits."""
+    """Without namespaces, Landlock and seccomp, documents are read in a plain process with limits."""
     nothing = frozenset[str]()
     assert parse_document(docx("Leave", "Thirty days."), available=nothing) is not None
     assert parse_document(pdf("words"), available=nothing) is not None
@@ -179,14 +179,14 @@ def test_other_files_return_none():
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old format"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_an_error(body, said):
+def test_unreadable_document_is_an_error(body, said):
     """Damaged, oversized and outdated files raise ToolError with the reason."""
     with pytest.raises(ToolError, match=said):
         parse_document(body)
 
 
-def test_a_pdf_without_text_is_an_error(pdf):
-    """A PDF of pictures is refused, because pictures are not read."""
+def test_pdf_without_text_is_an_error(pdf):
+    """A PDF that contains only images is rejected, because images are not read."""
     with pytest.raises(ToolError, match="no text"):
         parse_document(pdf(""))
 
@@ -200,8 +200,8 @@ def test_read_file_and_knowledge_report_a_limit(tmp_path):
     assert "too large" in report.skipped[str(tmp_path.resolve() / "bomb.docx")]
 
 
-def test_the_worker_reaches_neither_files_nor_network_nor_keys(tmp_path, monkeypatch):
-    """The process that parses a document has no network, no files of the user, and no environment of its host."""
+def test_worker_is_isolated(tmp_path, monkeypatch):
+    """The worker has no network, no files of the user, and no variables of its host."""
     import socket
 
     monkeypatch.setenv("OPENAI_API_KEY", "planted")
@@ -216,8 +216,8 @@ def test_the_worker_reaches_neither_files_nor_network_nor_keys(tmp_path, monkeyp
     assert done.frames == [{"network": "refused", "files": "refused", "environment": "{}"}]
 
 
-def test_output_and_memory_of_a_worker_are_capped(tmp_path):
-    """A worker that writes or reserves more than its limits is ended, and its outcome says which limit."""
+def test_output_and_memory_of_a_worker_are_limited(tmp_path):
+    """A worker that exceeds its output or memory limit is killed, and the outcome names the limit."""
     module = tmp_path / "agentkit_flood.py"
     module.write_text(
         "def work(request):\n    if request['what'] == 'memory':\n        x = bytearray(10**9)\n"
@@ -231,8 +231,8 @@ def test_output_and_memory_of_a_worker_are_capped(tmp_path):
     assert ends == {"flood": "flood", "memory": "memory"}
 
 
-def test_without_pypdf_the_error_names_the_extra():
-    """An interpreter that lacks pypdf raises MissingExtra, which says what to install."""
+def test_missing_pypdf_names_the_extra():
+    """Without pypdf, MissingExtra is raised, which names the extra to install."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_PYPDF], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
     )
@@ -241,7 +241,7 @@ def test_without_pypdf_the_error_names_the_extra():
 
 
 def objects(*texts, end=b""):
-    """A PDF whose objects are numbered from 1, without a table of them."""
+    """Return a PDF with objects numbered from 1, without a cross-reference table."""
     return b"%PDF-1.7\n" + b"".join(b"%d 0 obj\n%b\nendobj\n" % pair for pair in enumerate(texts, 1)) + end
 
 
@@ -330,8 +330,8 @@ def test_libreoffice_heading_styles():
     assert parse_document(file.getvalue()).text == "## Tides\n\nHigh water."
 
 
-def test_raised_runs_of_word_are_indices():
-    """A run that is moved up or down by its position is an index."""
+def test_raised_runs_of_word_are_superscripts():
+    """A run that is raised or lowered by its position is a superscript or subscript."""
     runs = "".join(
         f'<w:r><w:rPr><w:position w:val="{height}"/></w:rPr><w:t>{text}</w:t></w:r>'
         for text, height in (("H", 0), ("2", -2), ("O 10", 1), ("6", 5))

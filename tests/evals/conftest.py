@@ -1,4 +1,4 @@
-"""Agents to measure, and suites to measure them with."""
+"""Fixtures for evaluations: agents, suites and reports."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def sums():
 
 @pytest.fixture
 def calculating():
-    """A suite that expects a call, and an agent that makes it."""
+    """Return a suite that expects a call, and an agent that makes it."""
     case = Case("What is 2+2?", 4, tool_calls=[("calculator", {"expression": "2+2"})], id="two")
     suite = Suite("calculating", [case], [numeric(), tool_calls()])
 
@@ -71,7 +71,7 @@ def mixed():
 
 
 def add(a: int, b: int) -> int:
-    """Add."""
+    """Add two numbers."""
     return a + b
 
 

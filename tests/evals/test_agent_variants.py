@@ -1,4 +1,4 @@
-"""Agent variants and the isolation of trials."""
+"""Tests for agent variants and the isolation of trials."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from agentkit import LLM, Agent, Approval, Session, tool
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.evals import Case, Suite, contains
-from agentkit.evals.run_config import MOST_COPIED_BYTES, Variant, own_folder, seeded, variants_of
+from agentkit.evals.run_config import MAX_COPIED_BYTES, Variant, own_folder, seeded, variants_of
 from agentkit.testing import FakeServer, ScriptedLLM, call
 from agentkit.tools.catalog import file_tools
 
@@ -38,13 +38,13 @@ def test_invalid_agents_are_rejected(agents):
         variants_of(agents)
 
 
-def test_two_agents_of_one_name(always):
+def test_duplicate_agent_names_are_rejected(always):
     """Two agents with the same name raise an error."""
     with pytest.raises(ConfigError, match="Two agents are called 'helper'"):
         variants_of([always("a"), always("b")])
 
 
-def test_an_agent_on_several_models():
+def test_agent_on_several_models():
     """One agent is run on several models of its provider, and its own client is unchanged."""
     with FakeServer("yes", repeat=True) as server:
         agent = Agent("helper", llm=LLM(model="own", base_url=server.base_url))
@@ -58,7 +58,7 @@ def test_an_agent_on_several_models():
         assert agent.llm.model == "own"
 
 
-def test_a_model_of_the_environment(monkeypatch):
+def test_model_from_the_environment(monkeypatch):
     """An agent without an LLM gets one from the environment for each model."""
     with FakeServer("yes", repeat=True) as server:
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
@@ -67,7 +67,7 @@ def test_a_model_of_the_environment(monkeypatch):
         assert agent.configured_llm is None
 
 
-def test_nobody_to_ask(monkeypatch):
+def test_missing_provider_raises_an_error(monkeypatch):
     """An agent without a provider raises NoProvider before anything runs."""
     for name in ("AGENTKIT_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
@@ -75,7 +75,7 @@ def test_nobody_to_ask(monkeypatch):
         run_of(Agent("helper"))
 
 
-def test_a_seed_is_only_sent_to_chat_completions():
+def test_seed_is_only_sent_to_chat_completions():
     """Each repeat sends its seed to chat completions, and other protocols do not receive one."""
     with FakeServer("yes", repeat=True) as server:
         chat = LLM(model="x", base_url=server.base_url, temperature=0.5)
@@ -89,7 +89,7 @@ def test_a_seed_is_only_sent_to_chat_completions():
         assert "seed" not in chat.settings
 
 
-def test_a_trial_sees_no_history_and_no_grants_of_others():
+def test_trial_sees_no_history_and_no_grants_of_others():
     """Each trial starts without the history and approvals of others, and does not change the agent's."""
     asked = []
 
@@ -116,7 +116,7 @@ def test_a_trial_sees_no_history_and_no_grants_of_others():
 
 
 def writer(**options):
-    """An agent that lists its folder, writes a file there, and returns the listing."""
+    """Return an agent that lists its folder, writes a file there, and returns the listing."""
 
     def line(request):
         lines = {1: call("list_directory"), 3: call("write_file", path="new.txt", content="x")}
@@ -125,7 +125,7 @@ def writer(**options):
     return Agent("writer", file_tools, llm=ScriptedLLM(line, repeat=True), safety="system", **options)
 
 
-def test_an_agent_without_a_folder_gets_an_empty_one(tmp_path, monkeypatch):
+def test_agent_without_a_folder_gets_an_empty_one(tmp_path, monkeypatch):
     """An agent that works in the current folder gets an empty one for each trial, which is removed again."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text("x")
@@ -135,7 +135,7 @@ def test_an_agent_without_a_folder_gets_an_empty_one(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt"]
 
 
-def test_an_agent_with_a_folder_gets_copies_of_it(tmp_path):
+def test_agent_with_a_folder_gets_copies_of_it(tmp_path):
     """An agent with a workspace gets a copy for each trial, unless the suite or case has one."""
     for name in ("agent", "suite", "case"):
         (tmp_path / name).mkdir()
@@ -165,10 +165,10 @@ def test_agents_in_handoffs_use_the_folder_of_the_trial(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_an_invalid_workspace_is_an_error(tmp_path, always):
+def test_invalid_workspace_is_an_error(tmp_path, always):
     """A workspace that is too large or missing is an error of the trial."""
     with (tmp_path / "big").open("wb") as file:
-        file.truncate(MOST_COPIED_BYTES + 1)
+        file.truncate(MAX_COPIED_BYTES + 1)
     (trial,) = run_of(writer(workspace=tmp_path))
     assert (trial.outcome, trial.is_finished) == ("error", False)
     assert "too much to copy" in trial.error
@@ -176,8 +176,8 @@ def test_an_invalid_workspace_is_an_error(tmp_path, always):
     assert "cannot be copied" in trial.error
 
 
-def test_which_agents_need_a_folder(always):
-    """An agent whose tools touch no files gets no folder, whatever agents hand off in a circle."""
+def test_agents_without_file_tools_get_no_folder(always):
+    """An agent whose tools touch no files gets no folder, even if agents hand off in a circle."""
     one, two = always("yes", name="one"), always("yes", name="two")
     one.handoffs, two.handoffs = [two], [one]
     with own_folder(Variant("one", one, one.llm), None) as folder:
@@ -188,7 +188,7 @@ def test_which_agents_need_a_folder(always):
         assert not list(Path(folder).iterdir())
 
 
-def test_the_digest_identifies_an_agent(always):
+def test_digest_identifies_an_agent(always):
     """The digest of an agent depends on its instruction, tools, handoffs, output type and model."""
     same = {variants_of(always("a", instruction="Be brief."))[0].digest for _ in range(2)}
     others = {

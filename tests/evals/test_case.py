@@ -1,4 +1,4 @@
-"""Cases of a suite and their ids."""
+"""Tests for the cases of a suite and their ids."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from agentkit.testing import call
 PICTURE = Image("https://example.org/cat.png", "low")
 
 
-def test_the_id_of_a_case_depends_on_its_content():
+def test_id_of_a_case_depends_on_its_content():
     """A case without an id gets a stable one from its first words and its content."""
     case = Case("What is 17% of 2,400?", expected=408)
     assert case.id == Case("What is 17% of 2,400?", expected=408, tags=["sums"]).id
@@ -23,7 +23,7 @@ def test_the_id_of_a_case_depends_on_its_content():
     assert Case("x", id="own").id == "own"
 
 
-def test_a_prompt_with_a_picture():
+def test_prompt_with_a_picture():
     """A prompt may contain images, which are shown as a word in its text."""
     case = Case(["What is this?", PICTURE], expected="a cat")
     assert case.content == ("What is this?", PICTURE)
@@ -32,7 +32,7 @@ def test_a_prompt_with_a_picture():
     assert Case(Image("https://example.org/cat.png")).to_data()["prompt"] == [{"image": "https://example.org/cat.png"}]
 
 
-def test_a_prompt_with_a_file(tmp_path):
+def test_prompt_with_a_file(tmp_path):
     """A prompt may contain files and paths, which are shown as a word with the name in its text."""
     (tmp_path / "a.pdf").write_bytes(b"%PDF-")
     case = Case(["Sum up.", tmp_path / "a.pdf"], expected="short")
@@ -91,7 +91,7 @@ def test_invalid_case_arguments_are_rejected(arguments):
         Case(**arguments)
 
 
-def test_a_case_as_data():
+def test_case_as_data():
     """The data of a case contains everything except its scorers."""
     case = Case("x", expected={"at": {1}, "of": (1, 2.5)}, tool_calls=[("f", {"n": abs})], tags=["a"], workspace="w")
     data = case.to_data()
@@ -105,14 +105,14 @@ def test_a_case_as_data():
     assert Case("x", tool_calls=["f"]).to_data()["tool_calls"] == [{"tool": "f"}]
 
 
-def test_a_case_that_expects_no_call():
+def test_case_that_expects_no_call():
     """An empty list of expected calls is an expectation; None is not."""
     assert Case("x", tool_calls=[]).expected_calls == ()
     assert Case("x").expected_calls is None
     assert Case("x", tool_calls=[]).to_data()["tool_calls"] == []
 
 
-def test_a_case_with_several_prompts():
+def test_case_with_several_prompts():
     """A case with several prompts contains all of them in its text, id and data."""
     case = Case(prompts=["Hello", Case(["And?", PICTURE], 3, tool_calls=["f"])], expected="bye")
     assert (case.text, case.content, case.is_conversation) == ("Hello / And? [image]", "Hello", True)
@@ -125,20 +125,20 @@ def test_a_case_with_several_prompts():
         },
     ]
     assert case.id != Case(prompts=["Hello", "And?"], expected="bye").id
-    assert [each.text for each in case.said] == ["Hello", "And? [image]"]
-    assert Case("x").said == (Case("x"),)
+    assert [each.text for each in case.turns] == ["Hello", "And? [image]"]
+    assert Case("x").turns == (Case("x"),)
 
 
-def test_a_case_of_a_simulated_user():
+def test_case_of_a_simulated_user():
     """The id of a case with a simulated user depends on its goal and persona, not on the model."""
     case = Case(prompts=SimulatedUser("Buy a ticket.", "Ann", llm=len))
-    assert (case.text, case.content, case.said) == ("Buy a ticket.", "Buy a ticket.", ())
+    assert (case.text, case.content, case.turns) == ("Buy a ticket.", "Buy a ticket.", ())
     assert case.to_data()["prompts"] == {"goal": "Buy a ticket.", "persona": "Ann", "max_prompts": 10}
     assert case == Case(prompts=SimulatedUser("Buy a ticket.", "Ann"))
     assert case.id != Case(prompts=SimulatedUser("Buy a ticket.")).id
 
 
-def test_a_case_of_arguments():
+def test_case_of_arguments():
     """The text of a case with arguments is their JSON."""
     case = Case(arguments={"of": "Hà Nội", "top": 3}, expected=[1])
     assert case.text == '{"of": "Hà Nội", "top": 3}'

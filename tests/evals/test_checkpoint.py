@@ -1,4 +1,4 @@
-"""The file of finished trials."""
+"""Tests for the file of finished trials."""
 
 import json
 import stat
@@ -23,7 +23,7 @@ def suite(*texts):
 
 @pytest.fixture
 def place(tmp_path):
-    """A file for trials."""
+    """The path of a file for trials."""
     return tmp_path / "folder" / "trials.jsonl"
 
 
@@ -38,7 +38,7 @@ def test_each_trial_is_a_line(place, always):
 
 
 @pytest.mark.parametrize("cut", [1, 5, 200])
-def test_an_incomplete_last_line_is_removed(place, always, cut):
+def test_incomplete_last_line_is_removed(place, always, cut):
     """An incomplete last line is removed and its trial is run again."""
     agent = always("yes")
     suite().run(agent, resume=place)
@@ -50,7 +50,7 @@ def test_an_incomplete_last_line_is_removed(place, always, cut):
     assert place.read_bytes().count(b"\n") == 3
 
 
-def test_a_file_with_an_incomplete_first_line(place, always):
+def test_file_with_an_incomplete_first_line(place, always):
     """A file whose first line is incomplete is started again."""
     place.parent.mkdir()
     place.write_bytes(b'{"agentkit_tri')
@@ -75,7 +75,7 @@ def test_trials_of_another_suite_are_rejected(place, always):
 
 
 @pytest.mark.parametrize("line", ["{}", "[]", '{"case": "nix"}'])
-def test_a_damaged_line(place, always, line):
+def test_damaged_line(place, always, line):
     """The error for a damaged line contains its number."""
     suite().run(always("yes"), resume=place)
     with place.open("a") as file:
@@ -84,7 +84,7 @@ def test_a_damaged_line(place, always, line):
         suite().run(always("yes"), resume=place)
 
 
-def test_two_runs_at_the_same_time(place, always):
+def test_concurrent_runs_cannot_share_a_file(place, always):
     """Two concurrent runs cannot write to the same file."""
     begun, may_end = threading.Event(), threading.Event()
 
@@ -106,7 +106,7 @@ def test_two_runs_at_the_same_time(place, always):
         one.join()
 
 
-def test_an_unwritable_path_is_rejected(tmp_path, always):
+def test_unwritable_path_is_rejected(tmp_path, always):
     """A path that cannot be written raises an error before anything runs."""
     (tmp_path / "file").write_text("x")
     agent = always("yes")
@@ -116,7 +116,7 @@ def test_an_unwritable_path_is_rejected(tmp_path, always):
 
 
 @pytest.mark.parametrize("content", ["my notes", "{}", '{"cases": [1, 2]}', "one\ntwo"])
-def test_a_foreign_file_is_left_unchanged(place, always, content):
+def test_foreign_file_is_left_unchanged(place, always, content):
     """A file with other content raises an error and is left unchanged."""
     place.parent.mkdir()
     place.write_text(content)
@@ -145,7 +145,7 @@ def test_usage_of_a_failed_trial_counts(place):
 
 
 @pytest.mark.parametrize("spent", [{}, {"usage": {}}, {"usage": {}, "tool_calls": -1}, 3])
-def test_a_damaged_cost(place, always, spent):
+def test_damaged_cost(place, always, spent):
     """A line with an invalid cost raises an error."""
     suite("one").run(always("yes"), resume=place)
     with place.open("a") as file:
@@ -154,7 +154,7 @@ def test_a_damaged_cost(place, always, spent):
         suite("one").run(always("yes"), resume=place)
 
 
-def test_a_rescored_run_is_counted_once(place, always):
+def test_rescored_run_is_counted_once(place, always):
     """A run that was scored twice is counted once, and each scoring counts."""
     failing = [True]
 

@@ -1,4 +1,4 @@
-"""Cases with several prompts and simulated users."""
+"""Tests for cases with several prompts and simulated users."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ PLACES = ["Capital of Vietnam?", Case("And of France?", "Paris"), "Thank you!"]
 
 
 def remembering(request):
-    """A model whose answer depends on the number of messages."""
+    """Return a model whose answer depends on the number of messages."""
     return {1: "Hanoi.", 3: "Paris.", 5: "You are welcome."}.get(len(request.messages), "Too much was said.")
 
 
@@ -27,13 +27,13 @@ def guide():
     return Agent("guide", llm=ScriptedLLM(remembering, repeat=True))
 
 
-def said(message, *, is_done=False):
+def simulated_user(message, *, is_done=False):
     """Return the answer of a model that simulates a user."""
     return json.dumps({"message": message, "is_done": is_done})
 
 
 def trial_of(agent, prompts, expected="welcome", scorers=None, **options):
-    """The one trial of a conversation."""
+    """Return the only trial of a conversation."""
     (trial,) = (
         Suite("talk", [Case(prompts=prompts, expected=expected)], scorers or [contains()]).run(agent, **options).trials
     )
@@ -41,7 +41,7 @@ def trial_of(agent, prompts, expected="welcome", scorers=None, **options):
 
 
 @pytest.mark.parametrize("is_awaiting", [False, True])
-def test_a_conversation(guide, is_awaiting):
+def test_conversation_has_the_history_of_its_case(guide, is_awaiting):
     """The agent receives the history of its own case only."""
     cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "ab"]
     suite = Suite("talk", cases, [contains()])
@@ -60,7 +60,7 @@ def test_each_prompt_has_its_own_expectation(guide):
     assert [score.reason for score in trial_of(guide, ["?", own], "Paris").scores] == ["", "prompt 2: Paris."]
 
 
-def test_scorers_see_the_whole():
+def test_scorers_receive_the_whole_conversation():
     """A scorer of a conversation receives all its messages, calls and usage, and the last answer."""
 
     def line(request):
@@ -85,7 +85,7 @@ def test_scorers_see_the_whole():
     ]
 
 
-def test_a_conversation_that_fails(guide):
+def test_failing_conversation_is_an_error(guide):
     """An interrupted conversation is an error, and its messages so far are stored."""
     llm = ScriptedLLM("Hanoi.", Unreachable("down"))
     trial = trial_of(Agent("guide", llm=llm), PLACES)
@@ -93,7 +93,7 @@ def test_a_conversation_that_fails(guide):
     assert "agent: Hanoi." in trial.transcript
 
 
-def test_a_conversation_is_stored(tmp_path, guide):
+def test_conversation_is_stored(tmp_path, guide):
     """A conversation can be saved, resumed and replayed without running finished trials again."""
     first = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl", record=tmp_path / "tapes")
     asked = len(guide.llm.requests)
@@ -107,7 +107,7 @@ def test_a_conversation_is_stored(tmp_path, guide):
     assert Report.read(tmp_path / "report.json").cases == [first.case]
 
 
-def test_a_conversation_that_could_not_be_scored(tmp_path, guide):
+def test_conversation_with_failed_scoring_is_scored_later(tmp_path, guide):
     """If only the scoring failed, each prompt is scored later from the stored answers."""
     is_up = []
 
@@ -128,7 +128,7 @@ def test_a_conversation_that_could_not_be_scored(tmp_path, guide):
     assert len(guide.llm.requests) == asked
 
 
-def test_conversations_that_wait_for_each_other(guide):
+def test_conversations_share_a_limit(guide):
     """Conversations that reserve the rest of a limit wait for each other, and then continue."""
     cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "abcdef"]
     report = Suite("talk", cases, [contains()]).run(
@@ -144,7 +144,7 @@ def test_limits_in_a_conversation(guide):
     assert (trial.outcome, trial.usage.requests) == ("undone", 1)
 
 
-def test_a_function_receives_the_history():
+def test_function_receives_the_history():
     """A function with a `history` parameter receives the earlier messages as dictionaries."""
 
     def answer(prompt, history):
@@ -154,7 +154,7 @@ def test_a_function_receives_the_history():
     assert trial.outcome == "passed"
 
 
-def test_a_judge_reads_the_whole(guide):
+def test_judge_reads_the_whole_conversation(guide):
     """A judge receives every prompt and answer of a conversation."""
     asked = []
 
@@ -167,7 +167,7 @@ def test_a_judge_reads_the_whole(guide):
     assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in asked[0]
 
 
-def test_a_function_as_user(guide):
+def test_function_as_user(guide):
     """A function of the messages returns the prompts until it returns None."""
 
     def person(messages):
@@ -179,9 +179,9 @@ def test_a_function_as_user(guide):
     assert (trial.outcome, trial.simulating) == ("passed", Usage())
 
 
-def test_a_model_as_user(tmp_path, guide):
+def test_model_as_user(tmp_path, guide):
     """A model simulates a user with a goal, and its usage is counted separately and replayed."""
-    player = ScriptedLLM(said("Hello"), said("And France?"), said("", is_done=True))
+    player = ScriptedLLM(simulated_user("Hello"), simulated_user("And France?"), simulated_user("", is_done=True))
     user = SimulatedUser("Learn the capital of France.", "Ann, in a hurry.", llm=player)
     trial = trial_of(guide, user, expected="Paris", record=tmp_path)
     assert (trial.outcome, trial.simulating.requests, trial.usage.requests) == ("passed", 3, 2)
@@ -194,7 +194,7 @@ def test_a_model_as_user(tmp_path, guide):
     assert "simulated users took 45 tokens" in str(Report("talk", (trial,)))
 
 
-def test_a_user_that_never_finishes_is_stopped(guide):
+def test_user_that_never_finishes_is_stopped(guide):
     """A simulated user that never finishes is stopped after `max_prompts` prompts."""
     user = SimulatedUser("talk", llm=lambda _messages: "more", max_prompts=2)
     assert trial_of(guide, user, expected="Paris").outcome == "passed"
@@ -204,7 +204,11 @@ def test_each_trial_has_a_separate_user(guide):
     """Each trial has a separate simulated user."""
 
     def player(request):
-        return said("", is_done=True) if len(request.messages) > 4 else said(f"Prompt {len(request.messages)}")
+        return (
+            simulated_user("", is_done=True)
+            if len(request.messages) > 4
+            else simulated_user(f"Prompt {len(request.messages)}")
+        )
 
     user = SimulatedUser("talk", llm=ScriptedLLM(player, repeat=True))
     report = Suite("talk", [Case(prompts=user, expected="Paris")], [contains()]).run(guide, repeats=5)
@@ -220,26 +224,26 @@ def test_each_trial_has_a_separate_user(guide):
         (lambda _messages: Agent("x", llm=ScriptedLLM(Unreachable("away")))("?"), "away"),
         (lambda _messages: 1 / 0, "The simulated user failed (ZeroDivisionError)"),
         (ScriptedLLM(Unreachable("down"), repeat=True), "down"),
-        (ScriptedLLM(said("", is_done=True), repeat=True), "The simulated user returned an empty message."),
+        (ScriptedLLM(simulated_user("", is_done=True), repeat=True), "The simulated user returned an empty message."),
     ],
 )
-def test_a_failing_user_is_an_error(guide, player, error):
+def test_failing_user_is_an_error(guide, player, error):
     """A failing simulated user makes the outcome of the trial an error."""
     trial = trial_of(guide, SimulatedUser("talk", llm=player))
     assert trial.outcome == "error"
     assert error in trial.error
 
 
-def test_a_user_counts_towards_the_limits(guide):
+def test_user_counts_towards_the_limits(guide):
     """Usage of a simulated user counts towards the limits of the suite."""
-    player = ScriptedLLM(say(said("Hello"), usage=Usage(500, 500, requests=1)), repeat=True)
+    player = ScriptedLLM(say(simulated_user("Hello"), usage=Usage(500, 500, requests=1)), repeat=True)
     trial = trial_of(guide, SimulatedUser("talk", llm=player), limits=Limits(total_tokens=1_200, seconds=None))
     assert (trial.outcome, trial.is_finished, trial.simulating.requests) == ("undone", False, 1)
 
 
-def test_a_suite_inside_a_recording(tmp_path, guide):
+def test_suite_inside_a_recording(tmp_path, guide):
     """A suite of conversations with a simulated user can be recorded in one cassette, and replayed."""
-    player = ScriptedLLM(lambda request: said("Go on.", is_done=len(request.messages) > 4), repeat=True)
+    player = ScriptedLLM(lambda request: simulated_user("Go on.", is_done=len(request.messages) > 4), repeat=True)
     suite = Suite(
         "talk",
         [Case(prompts=SimulatedUser("talk", llm=player), expected="Paris", id=name) for name in "abc"],
@@ -269,14 +273,14 @@ def test_invalid_user_arguments_are_rejected(arguments):
         SimulatedUser(**arguments)
 
 
-def test_a_conversation_in_reports(guide):
+def test_conversation_in_reports(guide):
     """HTML and JUnit XML reports show all messages of a failed conversation."""
     report = Report("talk", (trial_of(guide, PLACES, expected="Goodbye"),))
     for shown in (report.to_html(), report.to_junit()):
         assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in shown
 
 
-def test_a_scorer_that_fails_at_a_prompt(guide):
+def test_scorer_that_fails_at_a_prompt(guide):
     """A failing scorer is reported with the number of its prompt."""
     trial = trial_of(guide, ["Capital?", Case("And?", "(", scorers=[matches()])], "Paris")
     assert (trial.outcome, [score.name for score in trial.scores]) == ("error", ["contains"])
@@ -285,7 +289,7 @@ def test_a_scorer_that_fails_at_a_prompt(guide):
 
 @dataclass
 class Shop:
-    """The context that tools of a trial change."""
+    """A context that the tools of a trial change."""
 
     orders: list[int]
 
@@ -302,7 +306,7 @@ def is_cancelled(case, result):
 
 
 @pytest.mark.parametrize("is_function", [False, True])
-def test_a_state_for_each_trial(is_function):
+def test_separate_context_for_each_trial(is_function):
     """Each trial has a separate context that its tools change and its scorers receive."""
 
     def line(request):
@@ -323,7 +327,7 @@ def test_a_state_for_each_trial(is_function):
     assert report.success_rate == 1.0
 
 
-def test_a_context_that_cannot_be_made(guide):
+def test_failing_context_function_is_an_error(guide):
     """A failing context function is an error of its trial, and any other context is rejected."""
     suite = Suite("talk", [Case("?", "Hanoi")], [contains()], context=lambda case: 1 / len(case.tags))
     (trial,) = suite.run(guide).trials

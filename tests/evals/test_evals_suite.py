@@ -1,4 +1,4 @@
-"""Suites: names, cases and scorers."""
+"""Tests for suites: names, cases and scorers."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from agentkit.errors import ConfigError
 from agentkit.evals import Case, Suite, contains, exact, numeric
 
 
-def test_a_suite_is_run(always):
+def test_suite_is_run(always):
     """A report counts the passed cases of a suite."""
     suite = Suite("sums", [Case("What is 17% of 2,400?", expected=408)], scorers=[numeric()])
     report = suite.run(always("It is 408."))
@@ -17,7 +17,7 @@ def test_a_suite_is_run(always):
     assert report.success_rate == 1.0
 
 
-def test_a_suite_can_be_awaited(sums, always):
+def test_suite_can_be_run_asynchronously(sums, always):
     """`arun` gives the same result as `run`."""
     blocking, awaiting = sums.run(always("It is 4.")), asyncio.run(sums.arun(always("It is 4.")))
     assert [trial.outcome for trial in awaiting.trials] == [trial.outcome for trial in blocking.trials]
@@ -42,7 +42,7 @@ def test_invalid_suite_arguments_are_rejected(arguments):
         Suite(*arguments)
 
 
-def test_the_scorers_of_a_case():
+def test_scorers_of_a_case():
     """Scorers of a case replace those of the suite; scorers that cannot compare are skipped."""
     case, other = Case("x", 1, scorers=[exact()]), Case("y", tool_calls=["add"], scorers=[lambda *_: True])
     suite = Suite("x", [case, other], numeric())
@@ -59,7 +59,7 @@ def test_some_of_the_cases(sums, always):
         sums.run(always("2"), cases=["nix"])
 
 
-def test_the_digest_identifies_a_suite(sums):
+def test_digest_identifies_a_suite(sums):
     """The digest of a suite depends on its cases, expectations and scorers, but not on its name."""
     cases = list(sums)
     same = Suite("other name", cases, [numeric()])
@@ -74,7 +74,7 @@ def test_the_digest_identifies_a_suite(sums):
     assert (len(sums), repr(sums)) == (4, "Suite('sums', 4 cases, scorers=[numeric(0.0, relative=1e-09, decimal='.')])")
 
 
-def test_a_suite_from_a_file(tmp_path, always):
+def test_suite_from_a_file(tmp_path, always):
     """A suite is read from a file, and named after it."""
     (tmp_path / "capitals.jsonl").write_text('{"prompt": "Of Vietnam?", "expected": "Hanoi"}\n')
     suite = Suite.read(tmp_path / "capitals.jsonl", [contains()])
@@ -82,7 +82,7 @@ def test_a_suite_from_a_file(tmp_path, always):
     assert Suite.read(tmp_path / "capitals.jsonl", [contains()], name="other").name == "other"
 
 
-def test_the_public_names_can_be_imported():
+def test_public_names_can_be_imported():
     """The package exports exactly its public names."""
     assert all(getattr(evals, name) for name in evals.__all__)
     assert set(evals.__all__) <= set(dir(evals))

@@ -1,4 +1,4 @@
-"""Functions as variants: their results, and the usage of agents inside them."""
+"""Tests for functions as variants: their results, and the usage of agents inside them."""
 
 import asyncio
 import threading
@@ -19,13 +19,13 @@ SUM = Case("What is 2+2?", 4, tool_calls=["calculator", "calculator"])
 
 
 def calculating(request):
-    """A model that calculates once, and answers."""
+    """Return a model that calls the calculator once, and answers."""
     return call("calculator", expression="2+2") if len(request.messages) == 1 else "It is 4."
 
 
 @pytest.fixture
 def model():
-    """A model that calculates."""
+    """A model that calls the calculator."""
     return ScriptedLLM(calculating, repeat=True)
 
 
@@ -43,7 +43,7 @@ def pipeline(model):
 
 
 def trial_of(function, case=SUM, scorers=None, **options):
-    """The one trial of a function."""
+    """Return the only trial of a function."""
     (trial,) = Suite("x", [case], scorers or [numeric()]).run(function, **options).trials
     return trial
 
@@ -53,7 +53,7 @@ def yes(function, **options):
     return trial_of(function, Case("Say yes.", "yes"), contains(), **options)
 
 
-def test_a_function_of_several_agents(pipeline):
+def test_function_of_several_agents(pipeline):
     """The return value of a function is scored; tokens and tool calls inside it are counted."""
     trial = trial_of(pipeline, scorers=[numeric(), tool_calls()])
     assert (trial.outcome, trial.answer, trial.agent, trial.model) == ("passed", "It is 4.", "answer", "")
@@ -62,7 +62,7 @@ def test_a_function_of_several_agents(pipeline):
     assert [str(decision.verdict) for decision in trial.result.decisions] == ["allow", "allow"]
 
 
-def test_a_function_without_a_model():
+def test_function_without_a_model():
     """A function without model requests costs nothing and receives its arguments by name."""
 
     def add(a, b=1):
@@ -75,7 +75,7 @@ def test_a_function_without_a_model():
     assert [report.figures[0].usage, report.figures[0].cost.dollars] == [Usage(), 0.0]
 
 
-def test_an_async_function_is_awaited(model):
+def test_async_function_is_awaited(model):
     """An `async` function is awaited in blocking and async programs."""
 
     async def answer(question):
@@ -91,7 +91,7 @@ def test_an_async_function_is_awaited(model):
 
 
 class Answering:
-    """An object that is called."""
+    """A callable object."""
 
     async def __call__(self, _question):
         """Return the sum."""
@@ -121,7 +121,7 @@ def test_functions_run_at_the_same_time():
         (Unreachable("down"), "error", "down"),
     ],
 )
-def test_an_exception_is_the_outcome_of_a_trial(raised, outcome, error):
+def test_exception_is_the_outcome_of_a_trial(raised, outcome, error):
     """An exception in a function is the outcome of its trial, and the other trials continue."""
 
     def fail(question):
@@ -134,7 +134,7 @@ def test_an_exception_is_the_outcome_of_a_trial(raised, outcome, error):
     assert report.trials[0].error == error
 
 
-def test_a_function_can_return_a_run(model):
+def test_function_can_return_a_run(model):
     """A function that returns a run result is scored like the run, even without an answer."""
     agent = Agent("helper", core_tools, llm=model, max_iterations=1)
     trial = trial_of(lambda question: Agent("helper", core_tools, llm=model).run(question))
@@ -145,7 +145,7 @@ def test_a_function_can_return_a_run(model):
 
 @dataclass
 class Place:
-    """A value that JSON can say."""
+    """A value that can be converted to JSON."""
 
     city: str
 
@@ -166,12 +166,12 @@ def test_any_value_can_be_an_answer(value, answer, tmp_path):
     """Any value can be an answer: strings unchanged, other values as JSON."""
     report = Suite("x", [Case("?", id="one")], [lambda _case, _result: True]).run({"it": lambda _question: value})
     (trial,) = report.trials
-    assert trial.result.milestones[-1].output == answer
+    assert trial.result.events[-1].output == answer
     report.save(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json").trials[0].answer == answer
 
 
-def test_a_long_answer():
+def test_long_answer():
     """An answer of a million characters is scored as a whole."""
     assert yes(lambda _question: "x" * 1_000_000 + " yes").outcome == "passed"
 
@@ -200,7 +200,7 @@ def test_concurrent_functions_wait_for_each_other():
 
 
 def _ask_an_agent(question):
-    """A function that asks an agent."""
+    """Ask an agent."""
     return Agent("helper", llm=ScriptedLLM("yes"))(question)
 
 
@@ -216,7 +216,7 @@ def test_direct_model_requests_are_charged():
     assert [trial.outcome for trial in later.trials][:2] == ["passed", "undone"]
 
 
-def test_the_time_limit_stops_a_function():
+def test_time_limit_stops_a_function():
     """The time limit of a suite stops a waiting function and starts no other."""
     ended = threading.Event()
 
@@ -241,7 +241,7 @@ def test_modified_arguments_are_restored():
     assert suite.run(take, repeats=3, concurrency=1).success_rate == 1.0
 
 
-def test_a_folder_for_each_trial(tmp_path):
+def test_folder_for_each_trial(tmp_path):
     """A function with a `workspace` parameter receives a copy of the suite's folder."""
     (tmp_path / "a.txt").write_text("yes")
 
@@ -265,7 +265,7 @@ def test_versions_of_a_function_are_compared():
     assert (len(old.compare(new).fixed), len(old.compare(new).broken)) == (4, 0)
 
 
-def test_a_function_is_recorded_and_replayed(tmp_path, pipeline, model):
+def test_function_is_recorded_and_replayed(tmp_path, pipeline, model):
     """Model requests inside a function are replayed from cassettes, and the function itself is called."""
     first = trial_of(pipeline, scorers=[numeric(), tool_calls()], record=tmp_path)
     asked = len(model.requests)
@@ -273,7 +273,7 @@ def test_a_function_is_recorded_and_replayed(tmp_path, pipeline, model):
     assert (second.outcome, second.usage, len(model.requests)) == ("passed", first.usage, asked)
 
 
-def test_a_suite_of_functions_can_be_resumed(tmp_path, pipeline):
+def test_suite_of_functions_can_be_resumed(tmp_path, pipeline):
     """A finished trial of a function is stored with its usage and not run again."""
     place = tmp_path / "trials.jsonl"
     first = trial_of(pipeline, scorers=[numeric(), tool_calls()], resume=place)
@@ -297,7 +297,7 @@ def test_trials_of_a_changed_function_are_rejected(tmp_path):
         suite.run({"it": other}, resume=tmp_path / "trials.jsonl")
 
 
-def test_a_tool_is_a_function():
+def test_tool_is_a_function():
     """A tool is called with the arguments that a model would give."""
     from agentkit import calculator_tool
 
@@ -342,7 +342,7 @@ def test_parallel_runs_inside():
     assert isinstance(trial.result.error, RunError | None)
 
 
-def test_an_agent_that_remembers_other_trials():
+def test_agent_that_remembers_other_trials():
     """The report warns about an agent that shares history between trials; an agent created in each trial does not."""
     kept = Agent("kept", llm=ScriptedLLM("yes", repeat=True))
 
@@ -363,7 +363,7 @@ class Unsayable(Exception):
         raise ValueError("no text")
 
 
-def test_an_exception_without_a_text():
+def test_exception_without_a_text():
     """An exception whose `__str__` fails is reported, from functions and scorers."""
 
     def fail(*_given):
@@ -388,7 +388,7 @@ def test_streams_inside(model, is_cut):
     assert [used.result.status for used in trial.result.tool_calls] == ["interrupted" if is_cut else "ok"]
 
 
-def test_agents_that_agents_set_to_work_inside(model, tmp_path):
+def test_nested_agents_inside_a_function(model, tmp_path):
     """Usage of agents used as tools is part of the outer agent's usage, also in a replay."""
 
     def answer(question):
@@ -400,7 +400,7 @@ def test_agents_that_agents_set_to_work_inside(model, tmp_path):
     assert second.usage == first.usage
 
 
-def test_a_pause_inside():
+def test_pause_inside():
     """A run that pauses and resumes inside a function counts as one run."""
 
     @tool(level="system")
@@ -433,7 +433,7 @@ def test_direct_requests_are_counted_in_every_mode():
     assert (trial.outcome, trial.result.iterations, len(trial.result.messages)) == ("passed", 1, 2)
 
 
-def test_a_function_without_source_code(tmp_path):
+def test_function_without_source_code(tmp_path):
     """Functions without a signature or source code can be evaluated."""
     assert trial_of(len, Case("four", 4)).outcome == "passed"
     assert trial_of(max, Case(["four"], "four"), contains()).outcome == "passed"
@@ -441,7 +441,7 @@ def test_a_function_without_source_code(tmp_path):
     assert trial_of({"it": typed}, Case(arguments={}, expected=4), resume=tmp_path / "trials").outcome == "passed"
 
 
-def test_a_conversation_that_is_summarised_inside():
+def test_conversation_that_is_summarised_inside():
     """Usage of a summary inside a function is counted once."""
     llm = ScriptedLLM(say("yes", usage=Usage(10, 5, requests=1)), repeat=True)
 
@@ -454,5 +454,5 @@ def test_a_conversation_that_is_summarised_inside():
         return "yes"
 
     trial = yes(answer)
-    assert any(isinstance(each, Summarised) for each in trial.result.milestones)
+    assert any(isinstance(each, Summarised) for each in trial.result.events)
     assert (trial.outcome, trial.usage, trial.usage.requests) == ("passed", answer.spent, len(llm.requests))

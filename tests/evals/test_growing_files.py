@@ -1,4 +1,4 @@
-"""Append-only files of whole lines."""
+"""Tests for append-only files of whole lines."""
 
 import fcntl
 import os
@@ -28,7 +28,7 @@ def test_lines(place):
     for count in range(3):
         file = opened(place)
         assert (len(file.lines), file.is_foreign) == (count, False)
-        file.mend()
+        file.repair()
         file.add('{"ours": "ä"}')
         file.close()
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
@@ -47,27 +47,27 @@ def test_lines(place):
     ],
 )
 def test_existing_content_is_read(place, content, is_foreign, lines):
-    """A file with another beginning is foreign and unchanged; an incomplete last line is removed by `mend`."""
+    """A file with another beginning is foreign and unchanged; an incomplete last line is removed by `repair`."""
     place.write_text(content)
     file = opened(place)
     assert (file.is_foreign, file.lines, place.read_text()) == (is_foreign, lines, content)
-    file.mend()
+    file.repair()
     file.close()
     assert place.read_bytes() == b"".join(line + b"\n" for line in lines)
 
 
-def test_an_existing_file_becomes_private(place):
-    """`mend` restricts the permissions of an existing file to its owner."""
+def test_existing_file_becomes_private(place):
+    """`repair` restricts the permissions of an existing file to its owner."""
     place.touch(0o644)
     place.chmod(0o644)
     file = opened(place)
     assert stat.S_IMODE(place.stat().st_mode) == 0o644
-    file.mend()
+    file.repair()
     file.close()
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
-def test_what_is_no_file(tmp_path):
+def test_path_that_is_not_a_regular_file_is_rejected(tmp_path):
     """A folder, pipe or device raises a SessionError."""
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/full"):
@@ -77,7 +77,7 @@ def test_what_is_no_file(tmp_path):
         opened(tmp_path)
 
 
-def test_one_at_a_time(place):
+def test_only_one_writer_at_a_time(place):
     """Only one run at a time can open a file for writing."""
     file = opened(place)
     with pytest.raises(SessionError, match="Another run writes to"):
@@ -86,14 +86,14 @@ def test_one_at_a_time(place):
     opened(place).close()
 
 
-def test_a_file_that_cannot_be_shortened():
+def test_file_that_cannot_be_shortened():
     """An incomplete line that cannot be removed raises a SessionError."""
     sealed = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     os.write(sealed, b'{"ours": 1}\n{"cut')
     fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     file = opened(f"/proc/self/fd/{sealed}")
     with pytest.raises(SessionError, match="cannot be written: Operation not permitted"):
-        file.mend()
+        file.repair()
     with pytest.raises(SessionError, match="cannot be written: Operation not permitted"):
         file.add("{}")
     file.close()

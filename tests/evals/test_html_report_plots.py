@@ -1,4 +1,4 @@
-"""Plots of the HTML report."""
+"""Tests for the plots of the HTML report."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Metrics of trials."""
+"""Tests for the metrics of trials."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from agentkit.testing import ScriptedLLM
 from agentkit.usage import Tariff, Usage
 
 
-def test_the_figures_of_an_agent(mixed):
+def test_figures_of_an_agent(mixed):
     """The rate counts errors, refusals and limits as not passed, and every outcome is counted."""
     figures = mixed.figures[0]
     assert (figures.agent, figures.model, figures.trials, figures.rate.trials, figures.rate.cases) == (
@@ -32,7 +32,7 @@ def test_no_figures():
     assert (figures.share("error"), figures.tool_accuracy, figures.model) == (0.0, None, "")
 
 
-def test_an_unknown_cost_is_not_zero(always):
+def test_unknown_cost_is_not_zero(always):
     """Without a price the cost is unknown, not 0."""
     report = Suite("x", [Case("?", "yes")], contains()).run(always("yes"))
     assert report.figures[0].cost is None

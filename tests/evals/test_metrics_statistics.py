@@ -1,4 +1,4 @@
-"""Intervals and tests, compared with values of scipy 1.17."""
+"""Tests for intervals and significance tests, compared with values of scipy 1.17."""
 
 from itertools import combinations
 
@@ -66,7 +66,7 @@ def test_wilsons_interval_contains_the_share(one, other):
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=50))
-def test_a_rate_without_repeats(passed):
+def test_rate_without_repeats(passed):
     """With one trial per case, the interval of a rate is Wilson's."""
     found = rate([[each] for each in passed])
     assert (found.low, found.high) == pytest.approx(wilson(sum(passed), len(passed)))
@@ -85,7 +85,7 @@ def test_independent_repeats_count_as_trials():
     assert (found.low, found.high) == pytest.approx(wilson(20, 40))
 
 
-def test_a_rate_by_hand():
+def test_rate_by_hand():
     """The design effect matches a ratio estimator calculated by hand."""
     cases = [[True, True, False], [True, False, False], [True, True, True]]
     share = 6 / 9
@@ -96,7 +96,7 @@ def test_a_rate_by_hand():
 
 
 @given(SHARES)
-def test_a_rate_lies_between_the_extremes(cases):
+def test_rate_lies_between_the_extremes(cases):
     """The interval is between that of independent trials and that of the cases alone."""
     found = rate(cases)
     narrow = wilson(found.value * found.trials, found.trials)
@@ -104,13 +104,13 @@ def test_a_rate_lies_between_the_extremes(cases):
     assert narrow[1] - narrow[0] - 1e-9 <= found.high - found.low <= wide[1] - wide[0] + 1e-9
 
 
-def test_a_rate_of_one_case_or_none():
+def test_rate_of_one_case_or_none():
     """The repeats of a single case count as one trial, and without cases the interval is from 0 to 1."""
     assert (rate([[True, False, True]]).low, rate([[True, False, True]]).high) == pytest.approx(wilson(2 / 3, 1))
     assert (rate([]).low, rate([[]]).high, rate([]).trials) == (0.0, 1.0, 0)
 
 
-def test_a_rate_as_text():
+def test_rate_as_text():
     """A rate shows its interval in whole per cent."""
     assert str(rate([[True]] * 8 + [[False]] * 2)) == "80 % (49-94)"
 
@@ -128,29 +128,29 @@ def test_mcnemars_test_is_symmetric(better, worse):
 
 
 @pytest.mark.parametrize(("differences", "p_value"), PERMUTATION)
-def test_the_permutation_test(differences, p_value):
+def test_permutation_test(differences, p_value):
     """The exact permutation test of paired differences equals the one of scipy."""
     assert permutation(differences) == pytest.approx(p_value)
 
 
-def test_the_permutation_test_of_many_differences():
+def test_permutation_test_of_many_differences():
     """With many differences the p-value is sampled, reproducible and close to the exact one."""
     assert permutation(MANY) == permutation(MANY) == pytest.approx(mcnemar(23, 12), abs=0.015)
     assert permutation(MANY, seed=1) != permutation(MANY, seed=2)
 
 
-def test_the_permutation_test_of_nothing():
+def test_permutation_test_of_nothing():
     """Without differences the p-value is 1."""
     assert permutation([]) == permutation([0.0, 0.0]) == 1.0
 
 
 @given(st.integers(0, 7), st.integers(0, 7))
-def test_the_permutation_test_of_whole_changes_is_mcnemars(better, worse):
+def test_permutation_test_of_whole_changes_is_mcnemars(better, worse):
     """For passed and failed cases the permutation test equals McNemar's."""
     assert permutation([*[1.0] * better, *[-1.0] * worse, 0.0]) == pytest.approx(mcnemar(better, worse))
 
 
-def test_the_bootstrap():
+def test_bootstrap():
     """The bootstrap interval is reproducible and close to the one of scipy."""
     row = [1, 1, 0, -1, 1, 1, 0, 1, 0, 0, 1, -1, 0, 1, 1, 0, 0, 0, 1, 1]
     assert bootstrap(row * 3) == bootstrap(row * 3) == pytest.approx((0.2333333, 0.5666667), abs=0.02)
@@ -158,14 +158,14 @@ def test_the_bootstrap():
 
 @settings(max_examples=15)
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=2, max_size=8))
-def test_the_bootstrap_interval_contains_the_mean(differences):
+def test_bootstrap_interval_contains_the_mean(differences):
     """The bootstrap interval contains the mean and stays within the differences or their uncertainty."""
     low, high = bootstrap(differences)
     assert -1 <= low <= sum(differences) / len(differences) + 1e-9
     assert sum(differences) / len(differences) - 1e-9 <= high <= 1
 
 
-def test_the_bootstrap_where_all_are_alike():
+def test_bootstrap_where_all_are_alike():
     """Without differences the interval reflects the number of cases."""
     assert bootstrap([0.0] * 3) == pytest.approx((-0.5614970, 0.5614970))
     assert bootstrap([1.0] * 10) == pytest.approx((1 - 0.2775328, 1.0))

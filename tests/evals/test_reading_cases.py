@@ -1,4 +1,4 @@
-"""Parsing of case files."""
+"""Tests for the parsing of case files."""
 
 import json
 
@@ -38,12 +38,12 @@ def test_json_lines(tmp_path):
         ExpectedCall("add", {"a": 1}),
         ExpectedCall("add", {"b": 2}),
     )
-    assert [each.expected for each in cases[4].said] == [None, 3, None]
+    assert [each.expected for each in cases[4].turns] == [None, 3, None]
     assert cases[5].user == SimulatedUser("Buy a ticket.", "Ann", max_prompts=4)
     assert cases[6].arguments == {"a": 1, "b": [2]}
 
 
-def test_a_case_can_be_parsed_from_its_data(tmp_path):
+def test_case_can_be_parsed_from_its_data(tmp_path):
     """The data of a case parses to the same case."""
     cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS))))
     again = read_cases(written(tmp_path, "\n".join(json.dumps(case.to_data()) for case in cases)))
@@ -69,7 +69,7 @@ def test_other_line_separators_do_not_end_a_row(tmp_path, end):
     assert (case.text, case.expected) == (f"a{end}b", "c")
 
 
-def test_a_lone_carriage_return_is_rejected(tmp_path):
+def test_lone_carriage_return_is_rejected(tmp_path):
     """A carriage return inside a row is an error."""
     place = tmp_path / "cases.csv"
     place.write_bytes(b"prompt,expected\na,b\rc,d\n")
@@ -77,14 +77,14 @@ def test_a_lone_carriage_return_is_rejected(tmp_path):
         read_cases(place)
 
 
-def test_a_relative_workspace_starts_at_the_file(tmp_path):
+def test_relative_workspace_starts_at_the_file(tmp_path):
     """A relative workspace is resolved from the folder of the file."""
     (case,) = read_cases(written(tmp_path, '{"prompt": "x", "workspace": "fixtures"}'))
     assert case.workspace == str(tmp_path / "fixtures")
 
 
 @pytest.mark.parametrize("workspace", ["..", "/etc", "out", "inner/../../x", "loop", "\0"])
-def test_a_workspace_outside_the_folder_is_rejected(tmp_path, workspace):
+def test_workspace_outside_the_folder_is_rejected(tmp_path, workspace):
     """A case file cannot name a workspace outside its folder, also not through a link."""
     folder = tmp_path / "cases"
     folder.mkdir()
@@ -110,7 +110,7 @@ def test_a_workspace_outside_the_folder_is_rejected(tmp_path, workspace):
         ("prompt,expected\n,1", "a.csv", "line 2: the prompt is missing"),
     ],
 )
-def test_an_invalid_row_is_reported(tmp_path, text, name, told):
+def test_invalid_row_is_reported(tmp_path, text, name, told):
     """The error for an invalid row contains its line number."""
     with pytest.raises(ConfigError) as raised:
         read_cases(written(tmp_path, text, name))

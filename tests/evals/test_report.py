@@ -1,4 +1,4 @@
-"""Saving and loading of reports."""
+"""Tests for saving and loading reports."""
 
 import json
 import stat
@@ -13,7 +13,7 @@ from agentkit.testing import ScriptedLLM, call
 SECRET = "sk-proj-" + "aB3" * 16
 
 
-def test_a_report_is_saved_and_read(tmp_path, mixed):
+def test_report_is_saved_and_read(tmp_path, mixed):
     """A saved report is read with its metrics, cases and runs."""
     mixed.save(tmp_path / "x.json")
     again = Report.read(tmp_path / "x.json")
@@ -23,7 +23,7 @@ def test_a_report_is_saved_and_read(tmp_path, mixed):
     assert again.trials[0].result.tool_calls == mixed.trials[0].result.tool_calls
 
 
-def test_a_saved_report_is_redacted_and_private(tmp_path, always):
+def test_saved_report_is_redacted_and_private(tmp_path, always):
     """Saved reports, as JSON, HTML or JUnit XML, contain no secrets and have mode 0600."""
     report = Suite("x", [Case(f"Say {SECRET}", "no")], contains()).run(always(f"yes {SECRET}"))
     for name in ("x.json", "x.html", "x.xml"):
@@ -32,7 +32,7 @@ def test_a_saved_report_is_redacted_and_private(tmp_path, always):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
-def test_the_form_follows_the_suffix(tmp_path, mixed):
+def test_form_follows_the_suffix(tmp_path, mixed):
     """The suffix of the file selects the format of a report."""
     for name, start in (("a.json", '{"agentkit_report":1'), ("a.html", "<!doctype html>"), ("a.xml", "<?xml")):
         mixed.save(tmp_path / name)
@@ -53,14 +53,14 @@ def test_the_form_follows_the_suffix(tmp_path, mixed):
         '{"agentkit_report": 1, "suite": "x", "began": "", "cases": 3, "trials": []}',
     ],
 )
-def test_what_is_no_report(tmp_path, text):
+def test_file_that_is_not_a_report_is_rejected(tmp_path, text):
     """A file that is not a report raises a SessionError."""
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(SessionError, match=r"was not written by Report\.save"):
         Report.read(tmp_path / "x.json")
 
 
-def test_a_missing_report_is_an_error(tmp_path):
+def test_missing_report_is_an_error(tmp_path):
     """A missing report raises an error."""
     with pytest.raises(SessionError, match="cannot be read"):
         Report.read(tmp_path / "x.json")
@@ -104,7 +104,7 @@ def test_no_report_format_contains_a_secret(tmp_path, monkeypatch):
             assert secret not in form
 
 
-def test_a_truncated_secret_is_redacted():
+def test_truncated_secret_is_redacted():
     """A secret that is cut by truncation is still redacted."""
     case = Case("x", "no", id="x")
     agent = Agent("one", llm=ScriptedLLM(f"{'x' * 60} sk-proj-{'aB3' * 16}"))

@@ -1,4 +1,4 @@
-"""Comparison of two reports."""
+"""Tests for the comparison of two reports."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_case_by_case(answered):
     assert "difference +20 points" in str(comparison)
 
 
-def test_a_significant_loss_is_reported(answered):
+def test_significant_loss_is_reported(answered):
     """A significant loss is reported as worse, and a gain is not."""
     good, bad = answered(*["yes"] * 8), answered(*["no"] * 8)
     assert good.compare(bad).is_worse

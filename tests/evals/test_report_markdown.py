@@ -1,4 +1,4 @@
-"""Reports as Markdown, with hostile texts."""
+"""Tests for reports as Markdown, with hostile texts."""
 
 import re
 
@@ -22,7 +22,7 @@ HOSTILE = [
 
 
 def tokens_of(text):
-    """The Markdown tokens, including those inside paragraphs, headings and cells."""
+    """Return the Markdown tokens, including those inside paragraphs, headings and cells."""
     for token in READER.parse(text):
         yield token
         yield from token.children or ()
@@ -61,7 +61,7 @@ def test_untrusted_text_is_escaped(said):
 
 
 @pytest.mark.parametrize("name", ["1. bot", "- bot", "+ bot", "7) bot", "2.", "www.bot.example", "bot | a"])
-def test_an_agent_name_is_escaped(name):
+def test_agent_name_is_escaped(name):
     """An agent name cannot start a list, create a link or end its table cell."""
     found = list(tokens_of(reported("no", name=name).to_markdown()))
     assert not {token.type for token in found} & {"ordered_list_open", "bullet_list_open", "link_open"}
@@ -75,14 +75,14 @@ def test_mixed_and_hostile_texts_are_code(mixed):
     assert all(OURS.fullmatch(line) for text in html for line in text.strip().splitlines())
 
 
-def test_a_report_that_passed_has_nothing_folded():
+def test_report_without_failures_is_a_table():
     """A report without failures is only the table."""
     text = reported("yes, indeed").to_markdown()
     assert "details" not in text
     assert "1 of 1" in text
 
 
-def test_much_is_cut():
+def test_long_reports_are_truncated():
     """Twenty failures are listed and the others counted; long texts are truncated."""
     cases = [Case(f"{number} {'x' * 3_000}", "y") for number in range(25)]
     text = Suite("many", cases, [contains()]).run(Agent(llm=ScriptedLLM("z" * 5_000, repeat=True))).to_markdown()
@@ -90,12 +90,12 @@ def test_much_is_cut():
     assert len(text) < 20 * 4_000
 
 
-def test_secrets_are_left_out():
+def test_markdown_contains_no_secrets():
     """The Markdown contains no secrets."""
     assert "sk-proj" not in reported("The key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD").to_markdown()
 
 
-def test_a_report_is_saved_as_markdown(tmp_path):
+def test_report_is_saved_as_markdown(tmp_path):
     """The suffix `.md` selects Markdown."""
     report: Report = reported("no")
     report.save(tmp_path / "report.md")

@@ -1,4 +1,4 @@
-"""Reports as one self-contained HTML page, with hostile texts."""
+"""Tests for reports as one self-contained HTML page, with hostile texts."""
 
 from html.parser import HTMLParser
 
@@ -15,7 +15,7 @@ ALLOWED = {
 
 
 class Reader(HTMLParser):
-    """The tags and texts of a page."""
+    """A parser that records the tags and texts of a page."""
 
     def __init__(self, page):
         super().__init__()
@@ -40,7 +40,7 @@ def read(mixed):
     return Reader(mixed.to_html())
 
 
-def test_the_page_contains_no_foreign_content(read):
+def test_page_contains_no_foreign_content(read):
     """The page contains no foreign tags, loads no resources and runs no scripts."""
     assert read.tags <= ALLOWED
     assert not {"src", "href", "style", "srcset"} & set(read.attributes)
@@ -49,7 +49,7 @@ def test_the_page_contains_no_foreign_content(read):
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
 
 
-def test_the_page_contains_all_results(read, hostile):
+def test_page_contains_all_results(read, hostile):
     """The page contains the figures, the plots, each case with its marks and the failed trials."""
     texts = " ".join(read.texts)
     for said in (
@@ -66,7 +66,7 @@ def test_the_page_contains_all_results(read, hostile):
     assert texts.count("✗") > 4
 
 
-def test_a_page_of_little(always):
+def test_page_of_a_small_report(always):
     """A page shows expected calls, and omits empty sections."""
     suite = Suite(
         "x", [Case("?", tool_calls=["add"]), Case("!", tool_calls=[], expected="yes")], [tool_calls(), contains()]

@@ -1,4 +1,4 @@
-"""Running of trials: limits, progress, files and recordings."""
+"""Tests for the running of trials: limits, progress, files and recordings."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ def test_concurrent_trials_wait_for_each_other(always):
     assert outcomes(report) == ["passed"] * 6
 
 
-def test_the_scoring_counts_too():
+def test_scoring_counts_towards_the_limits():
     """Usage of a judge counts towards the limits of the suite."""
     judge = ScriptedLLM(say(json.dumps({"reason": "so", "grade": 5}), usage=Usage(500, 500, requests=1)), repeat=True)
     suite = Suite("x", [Case("1"), Case("2")], semantic("fine?", llm=judge))
@@ -110,7 +110,7 @@ def test_judges_wait_for_each_other():
         assert len(server.requests) == 6
 
 
-def test_a_cost_limit_requires_a_price(always):
+def test_cost_limit_requires_a_price(always):
     """With a cost limit, a model with an unknown price is only called if a price is given."""
     agent = always("yes")
     assert outcomes(suite_of(1).run(agent, limits=Limits(cost=1.0))) == ["undone"]
@@ -118,13 +118,13 @@ def test_a_cost_limit_requires_a_price(always):
     assert outcomes(suite_of(1).run(agent, limits=Limits(cost=1.0, unknown_price=Price(1, 1)))) == ["passed"]
 
 
-def test_limits_of_one_run_are_the_agents(always):
+def test_iterations_are_limited_per_run(always):
     """Iterations are limited per run and not per suite, and an agent's limit ends its trial."""
     (trial,) = suite_of(1).run(always(call("nothing"), max_iterations=2)).trials
     assert (trial.outcome, trial.is_finished) == ("limit", True)
 
 
-def test_a_paused_trial_is_reported(always):
+def test_paused_trial_is_reported(always):
     """A paused run is reported as an error of its trial."""
     from agentkit import Approval, tool
 
@@ -137,14 +137,14 @@ def test_a_paused_trial_is_reported(always):
     assert (trial.outcome, trial.error) == ("error", "The run is paused.")
 
 
-def test_progress_is_told(always):
+def test_progress_is_reported(always):
     """Progress is reported after each trial with the total."""
     told = []
     suite_of(3).run(always("yes"), progress=lambda done, total, trial: told.append((done, total, trial.outcome)))
     assert told == [(1, 3, "passed"), (2, 3, "passed"), (3, 3, "passed")]
 
 
-def test_a_suite_can_be_resumed(tmp_path, always):
+def test_suite_can_be_resumed(tmp_path, always):
     """Finished trials are not run again when a suite is resumed."""
     place = tmp_path / "trials.jsonl"
     flaky = [Unreachable("down"), "yes", "yes"]
@@ -160,7 +160,7 @@ def test_a_suite_can_be_resumed(tmp_path, always):
     assert third.llm.requests == []
 
 
-def test_an_answer_that_could_not_be_scored_is_scored_later(tmp_path):
+def test_answer_that_could_not_be_scored_is_scored_later(tmp_path):
     """If only the scoring failed, the answer is stored, and a continued suite only scores it."""
     place, is_up = tmp_path / "trials.jsonl", []
 
@@ -186,7 +186,7 @@ def test_other_seeds_are_other_trials(tmp_path, always):
     assert len(agent.llm.requests) == 2
 
 
-def test_a_part_of_a_stored_suite_can_be_run(tmp_path, always):
+def test_part_of_a_stored_suite_can_be_run(tmp_path, always):
     """The file of a whole suite can be resumed with some of its cases."""
     suite, agent, place = suite_of(3), always("yes"), tmp_path / "trials.jsonl"
     suite.run(agent, resume=place)
@@ -213,7 +213,7 @@ def test_earlier_cost_counts_when_a_suite_is_resumed(tmp_path, always):
     assert agent.llm.requests == []
 
 
-def test_a_killed_suite_can_be_resumed(tmp_path):
+def test_killed_suite_can_be_resumed(tmp_path):
     """After the process is killed, a resumed suite only runs the trials that were not finished."""
     command = [sys.executable, "-c", PROGRAM, tmp_path]
     process = subprocess.Popen(command)
@@ -229,7 +229,7 @@ def test_a_killed_suite_can_be_resumed(tmp_path):
     assert (tmp_path / "asked").read_text() == "0123" + "345"
 
 
-def test_a_suite_is_recorded_and_replayed(tmp_path, monkeypatch, calculating):
+def test_suite_is_recorded_and_replayed(tmp_path, monkeypatch, calculating):
     """A recorded suite is replayed without model, key and network with the same result."""
     suite, agent = calculating
     first = suite.run(agent, record=tmp_path / "tapes", repeats=2)
@@ -245,7 +245,7 @@ def test_a_suite_is_recorded_and_replayed(tmp_path, monkeypatch, calculating):
     ]
 
 
-def test_a_recording_can_be_scored_again(tmp_path, calculating):
+def test_recording_can_be_scored_again(tmp_path, calculating):
     """A recording can be scored by other scorers."""
     suite, agent = calculating
     grade = json.dumps({"reason": "so", "grade": 5})
@@ -255,7 +255,7 @@ def test_a_recording_can_be_scored_again(tmp_path, calculating):
     assert outcomes(suite.run(Agent("helper", agent.tools), replay=tmp_path)) == ["passed"]
 
 
-def test_a_judge_of_the_environment_is_replayed(tmp_path, monkeypatch, always):
+def test_judge_of_the_environment_is_replayed(tmp_path, monkeypatch, always):
     """A judge of the environment is not needed for a replay."""
     suite = Suite("x", [Case("1")], semantic("fine?"))
     with FakeServer(json.dumps({"reason": "so", "grade": 5}), repeat=True) as server:
@@ -265,7 +265,7 @@ def test_a_judge_of_the_environment_is_replayed(tmp_path, monkeypatch, always):
     assert outcomes(Suite("x", [Case("1")], semantic("fine?")).run(always("yes"), replay=tmp_path)) == ["passed"]
 
 
-def test_an_unrecorded_case_is_an_error(tmp_path, always):
+def test_unrecorded_case_is_an_error(tmp_path, always):
     """A case that was not recorded is an error and makes no request."""
     suite_of(1).run(always("yes"), record=tmp_path)
     agent = always("yes")
@@ -275,7 +275,7 @@ def test_an_unrecorded_case_is_an_error(tmp_path, always):
     assert agent.llm.requests == []
 
 
-def test_a_changed_agent_does_not_match_its_cassette(tmp_path, always):
+def test_changed_agent_does_not_match_its_cassette(tmp_path, always):
     """A changed agent makes requests that were not recorded, and its trial shows the difference."""
     suite_of(1).run(always("yes"), record=tmp_path)
     (trial,) = suite_of(1).run(always("yes", instruction="Be rude."), replay=tmp_path).trials
@@ -283,7 +283,7 @@ def test_a_changed_agent_does_not_match_its_cassette(tmp_path, always):
     assert "Be rude." in trial.error
 
 
-def test_a_suite_inside_a_recording(tmp_path, always):
+def test_suite_inside_a_recording(tmp_path, always):
     """A whole suite can be recorded in one cassette and replayed."""
     with record(tmp_path / "x.cassette"):
         first = suite_of(3).run(always("yes"))
@@ -294,7 +294,7 @@ def test_a_suite_inside_a_recording(tmp_path, always):
     assert agent.llm.requests == []
 
 
-def test_a_recording_that_cannot_be_written(tmp_path, always):
+def test_recording_that_cannot_be_written(tmp_path, always):
     """A trial whose cassette cannot be written is an error and makes no request."""
     agent = always("yes")
     (tmp_path / "file").write_text("a file where a folder should be")
@@ -303,7 +303,7 @@ def test_a_recording_that_cannot_be_written(tmp_path, always):
     assert agent.llm.requests == []
 
 
-def test_a_full_disk_ends_the_suite(tmp_path, always):
+def test_full_disk_ends_the_suite(tmp_path, always):
     """A trial that cannot be written to disk ends the suite without further requests."""
     agent, (soft, hard) = always("yes"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
@@ -321,7 +321,7 @@ def test_trials_cannot_be_stored_in_a_device(always):
         suite_of(1).run(always("yes"), resume="/dev/null")
 
 
-def test_awaiting_trials(tmp_path, calculating):
+def test_async_suites(tmp_path, calculating):
     """Async suites store, replay and score trials like blocking ones, and report missing cassettes."""
     suite, agent = calculating
     asyncio.run(suite.arun(agent, record=tmp_path / "tapes"))
@@ -329,7 +329,7 @@ def test_awaiting_trials(tmp_path, calculating):
     assert outcomes(report) == ["passed", "error"]
 
 
-def test_a_suite_can_be_cancelled(tmp_path):
+def test_suite_can_be_cancelled(tmp_path):
     """Cancelling an awaited suite ends its trials, keeps the finished ones and closes the file."""
     place = tmp_path / "trials.jsonl"
     suite, reached = suite_of(2), threading.Event()
@@ -355,7 +355,7 @@ def test_a_suite_can_be_cancelled(tmp_path):
         assert len(server.requests) == 3
 
 
-def test_a_typed_agent_is_measured():
+def test_typed_agent_is_measured():
     """Agents with typed answers are scored by the text of their answers, also when they come from a file."""
     suite = Suite("x", [Case("1", 408)], numeric())
     assert suite.run(Agent("helper", llm=ScriptedLLM("408"), output_type=int)).success_rate == 1.0

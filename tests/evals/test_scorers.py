@@ -1,4 +1,4 @@
-"""Functions as scorers."""
+"""Tests for functions as scorers."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ async def later(case, result):
 
 
 class Contented:
-    """An object that can be called."""
+    """A callable object."""
 
     def __call__(self, *_told):
         """Return a passing score."""
@@ -36,7 +36,7 @@ class Contented:
         (lambda *_: Score("own", 0.0), Score("own", 0.0)),
     ],
 )
-def test_a_function_as_scorer(answering, given, score):
+def test_function_as_scorer(answering, given, score):
     """A function is a scorer under its own name and can return a bool, a number or a Score."""
     assert Scorer.of(given)(Case("x"), answering("yes")) == score
 
@@ -56,13 +56,13 @@ def test_functions_with_a_wrong_signature_are_rejected(given):
     assert Scorer.of(max).name == "max"
 
 
-def test_what_is_no_score(answering):
+def test_invalid_scorer_result_is_rejected(answering):
     """A scorer that returns an invalid score raises a ConfigError."""
     with pytest.raises(ConfigError, match="from 0 to 1"):
         Scorer.of(lambda *_: "good")(Case("x"), answering("yes"))
 
 
-def test_a_scorer_needs_its_expectation():
+def test_scorer_needs_its_expectation():
     """A scorer does not apply to cases without the expectation it needs."""
     assert numeric().applies_to(Case("x", expected=0))
     assert not numeric().applies_to(Case("x"))

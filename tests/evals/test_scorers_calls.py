@@ -1,4 +1,4 @@
-"""The scorer of tool calls."""
+"""Tests for the scorer of tool calls."""
 
 import pytest
 
@@ -44,14 +44,14 @@ def test_one_call_is_not_counted_twice(answering):
     assert not tool_calls()(Case("x", tool_calls=[wanted[1]] * 2), answering(made, "done")).passed
 
 
-def test_the_order_of_calls(answering):
+def test_order_of_calls(answering):
     """If the order matters, the longest correct sequence of calls counts."""
     result = answering(list(TWO), "done")
     assert tool_calls(order="same")(Case("x", tool_calls=["add", "name"]), result).passed
     assert tool_calls(order="same")(Case("x", tool_calls=["name", "add"]), result).value == 0.5
 
 
-def test_tools_without_arguments_and_with_others(answering):
+def test_arguments_can_be_ignored_and_extra_calls_allowed(answering):
     """Arguments can be ignored, and additional calls allowed."""
     result = answering(list(TWO), "done")
     case = Case("x", tool_calls=[("add", {"a": 7})])
@@ -60,7 +60,7 @@ def test_tools_without_arguments_and_with_others(answering):
     assert tool_calls(more=True)(Case("x", tool_calls=[]), result).value == 1.0
 
 
-def test_the_reason_of_a_miss(answering):
+def test_reason_of_a_miss(answering):
     """The reason of a miss lists the actual and the expected calls."""
     score = tool_calls()(Case("x", tool_calls=["name", ("add", {"a": 2})]), answering([call("add", a=1)], "done"))
     assert score.reason == 'made: add({"a": 1}); expected: name, add({"a": 2})'

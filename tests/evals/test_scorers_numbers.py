@@ -1,4 +1,4 @@
-"""The scorer of numbers."""
+"""Tests for the scorer of numbers."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_numbers_with_a_decimal_comma():
         ("I do not know.", "What is 5 + 0?", None),
     ],
 )
-def test_the_last_number_is_the_answer(answer, question, number):
+def test_last_number_is_the_answer(answer, question, number):
     """The last number that is not in the question is the answer."""
     assert given_number(answer, question) == number
 
@@ -63,19 +63,19 @@ def test_the_last_number_is_the_answer(answer, question, number):
         (numeric(), "none", 408, False),
     ],
 )
-def test_a_number_passes_within_the_tolerance(scoring, scorer, answer, expected, passed):
+def test_number_passes_within_the_tolerance(scoring, scorer, answer, expected, passed):
     """A number passes within the absolute or relative tolerance."""
     assert scoring(scorer, answer, expected).passed is passed
 
 
-def test_the_reason_of_a_miss(scoring):
+def test_reason_of_a_miss(scoring):
     """The reason of a miss has the parsed number."""
     assert scoring(numeric(), "407", 408).reason == "407 is not 408"
     assert scoring(numeric(), "no idea", 408).reason == "it contains no number, 408 is expected"
 
 
 @pytest.mark.parametrize("expected", ["none", "3 or 4", True, [3]])
-def test_an_expectation_without_a_number_is_an_error(answering, expected):
+def test_expectation_without_a_number_is_an_error(answering, expected):
     """An expectation without a number is an error of the case and not a wrong answer."""
     with pytest.raises(ConfigError, match="expects a number"):
         numeric()(Case("x", expected=expected), answering("3"))

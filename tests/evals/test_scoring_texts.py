@@ -1,4 +1,4 @@
-"""Scorers of texts, patterns and JSON."""
+"""Tests for scorers of texts, patterns and JSON."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import pytest
 from agentkit import Agent
 from agentkit.errors import ConfigError
 from agentkit.evals import Case, Suite, contains, exact, json_equal, matches
-from agentkit.evals.scorers import is_made
+from agentkit.evals.scorers import is_expected_call
 from agentkit.messages import ToolCall
 from agentkit.testing import ScriptedLLM
 
@@ -52,7 +52,7 @@ def test_matches(scoring):
     assert (missed.passed, missed.reason) == (False, r'"\\d{4}" is not found')
 
 
-def test_an_invalid_regular_expression_is_rejected(answering):
+def test_invalid_regular_expression_is_rejected(answering):
     """An invalid regular expression raises a ConfigError when it is given or first used."""
     with pytest.raises(ConfigError, match="not a valid regular expression"):
         matches("(")
@@ -85,7 +85,7 @@ def test_json_equal(scoring, answer, expected, reason):
     assert (score.passed, score.reason) == (not reason, reason)
 
 
-def test_an_answer_that_is_not_json_is_reported(scoring):
+def test_answer_that_is_not_json_is_reported(scoring):
     """An answer that is not JSON is reported in the reason."""
     assert scoring(json_equal(), "It is 3.", 3).reason.startswith("the answer is not JSON")
 
@@ -98,7 +98,7 @@ class City:
     inhabitants: int
 
 
-def test_a_typed_answer(answering):
+def test_typed_answer(answering):
     """An answer of an output type is compared as JSON."""
     result = answering('{"name": "Huế", "inhabitants": 1236000}', output_type=City)
     assert result.output == City("Huế", 1236000)
@@ -118,7 +118,7 @@ def test_numbers_too_large_for_a_float():
         (trial,) = Suite("x", [Case("one", expected)], json_equal()).run(agent).trials
         assert (trial.outcome, trial.is_finished) == (outcome, True)
     (wanted,) = Case("one", tool_calls=[("f", {"n": 1.5})]).expected_calls
-    assert not is_made(wanted, ToolCall("1", "f", f'{{"n": {huge}}}'))
+    assert not is_expected_call(wanted, ToolCall("1", "f", f'{{"n": {huge}}}'))
 
 
 @pytest.mark.parametrize("scorer", [exact(), contains(), matches(), json_equal(), exact(ignore_case=True)])

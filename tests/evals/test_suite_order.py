@@ -1,4 +1,4 @@
-"""Validation of the arguments of a suite run."""
+"""Tests for the validation of the arguments of a suite run."""
 
 import pytest
 

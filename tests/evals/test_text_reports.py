@@ -1,4 +1,4 @@
-"""Reports as text for terminals."""
+"""Tests for reports as text for terminals."""
 
 import re
 
@@ -11,7 +11,7 @@ from agentkit.testing import ScriptedLLM, call
 from agentkit.usage import Usage
 
 
-def test_the_table(mixed):
+def test_table(mixed):
     """The table has a line for each agent, followed by outcomes, tags and failures."""
     text = str(mixed)
     assert "6 cases, each 2 times" in text
@@ -36,7 +36,7 @@ def test_many_failures_are_counted(always):
     assert "… and 3 more" in text
 
 
-def test_a_narrow_table(mixed):
+def test_narrow_table(mixed):
     """If the table is too wide, each agent is a column instead of a line."""
     text = report_text(mixed, 40)
     assert "\nagent        one  " in text
@@ -44,7 +44,7 @@ def test_a_narrow_table(mixed):
     assert report_text(mixed, 200) == str(mixed)
 
 
-def test_errors_that_are_alike(tmp_path):
+def test_equal_errors_are_reported_once(tmp_path):
     """A failure of all cases, such as an unreachable server, is reported once; one error is singular."""
     for count, told in ((1, "Case 0\n"), (2, "Case 0  and 1 other\n"), (5, "Case 0  and 4 others\n")):
         suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(count)], contains())
@@ -54,7 +54,7 @@ def test_errors_that_are_alike(tmp_path):
         assert ("\n1 error\n" if count == 1 else f"\n{count} errors\n") in text
 
 
-def test_which_rules_denied():
+def test_denying_rules_are_shown():
     """Verdicts that prevented a call are shown with their rules."""
 
     @tool(level="system")
@@ -73,7 +73,7 @@ def test_which_rules_denied():
     assert f"tool calls: {times} {verdict} ({verdict} {times} by {rule})" in told
 
 
-def test_a_report_of_nothing():
+def test_report_of_nothing():
     """A report without trials is a table without rows."""
     from agentkit.evals import Report
 

@@ -1,4 +1,4 @@
-"""JUnit reports, parsed with junitparser."""
+"""Tests for JUnit reports, parsed with junitparser."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Outcomes of trials."""
+"""Tests for the outcomes of trials."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CASE = Case("?", "yes")
 
 
 def tried(*lines, **options):
-    """The trial of an agent with a scripted model."""
+    """Return the trial of an agent with a scripted model."""
     agent = Agent("helper", llm=ScriptedLLM(*lines, repeat=True), **options)
     return Suite("x", [CASE], contains()).run(agent).trials[0]
 
@@ -24,14 +24,14 @@ def tried(*lines, **options):
         ((Score("a", 1.0), Score("b", 0.0)), False, 0.5),
     ],
 )
-def test_a_trial_passes_when_every_score_does(scores, passed, score):
+def test_trial_passes_when_every_score_does(scores, passed, score):
     """A trial passes if all its scores pass, and its score is their mean."""
     trial = Trial(CASE, "helper", scores=scores)
     assert (trial.passed, trial.score) == (passed, score)
     assert not Trial(CASE, "helper", scores=scores, error="The scorer failed.").passed
 
 
-def test_how_trials_end():
+def test_outcomes_of_trials():
     """A trial passes, fails, is refused by the model, ends at a limit or error, or is unfinished."""
     endings = {
         "passed": tried("yes"),
@@ -45,13 +45,13 @@ def test_how_trials_end():
     assert {word: trial.outcome for word, trial in endings.items()} == {word: word for word in endings}
 
 
-def test_a_trial_without_a_run():
+def test_trial_without_a_run():
     """A trial that could not start has no answer or usage and is an error."""
     trial = Trial(CASE, "helper", error="There is no cassette.", is_finished=False)
     assert (trial.outcome, trial.answer, trial.usage.requests, dict(trial.decisions)) == ("error", "", 0, {})
 
 
-def test_a_trial_has_the_data_of_its_run(calculating):
+def test_trial_has_the_data_of_its_run(calculating):
     """A trial has the answer, the usage and the decisions of its run."""
     suite, agent = calculating
     (trial,) = suite.run(agent).trials

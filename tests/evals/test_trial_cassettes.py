@@ -1,4 +1,4 @@
-"""Cassettes of trials."""
+"""Tests for the cassettes of trials."""
 
 import pytest
 from hypothesis import given
@@ -22,9 +22,9 @@ def test_cassette_names_are_unique(one, other):
 def test_missing_cassettes(tmp_path):
     """Nothing is recorded without a folder, and replaying a trial that was not recorded raises an error."""
     assert Cassettes(None, None).tape(("a", "b", 1)) is None
-    with Cassettes(None, None).without_world():
+    with Cassettes(None, None).without_provider():
         assert not recording.is_replaying()
-    with Cassettes(None, str(tmp_path)).without_world():
+    with Cassettes(None, str(tmp_path)).without_provider():
         assert recording.is_replaying()
     with pytest.raises(SessionError, match="contains this trial"):
         Cassettes(None, str(tmp_path)).tape(("a", "b", 1))

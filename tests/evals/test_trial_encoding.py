@@ -1,4 +1,4 @@
-"""Encoding of trials."""
+"""Tests for the encoding of trials."""
 
 import json
 
@@ -19,7 +19,7 @@ def trial(always):
     return Suite("x", CASES.values(), semantic("fine?", llm=judge)).run(always("yes")).trials[0]
 
 
-def test_a_trial_can_be_stored_and_read(trial):
+def test_trial_can_be_stored_and_read(trial):
     """A trial is read with its run, messages, usage, scores and judging cost."""
     read = read_trial(json.loads(json.dumps(trial_data(trial))), CASES)
     assert (read.key, read.scores, read.seconds, read.model) == (trial.key, trial.scores, trial.seconds, trial.model)
@@ -28,7 +28,7 @@ def test_a_trial_can_be_stored_and_read(trial):
     assert read.judging.requests == 2
 
 
-def test_a_trial_without_a_run():
+def test_trial_without_a_run():
     """A trial that could not start can be stored and read."""
     trial = Trial(CASES["a"], "helper", error="There is no cassette.", is_finished=False)
     assert read_trial(trial_data(trial), CASES) == trial

@@ -1,4 +1,4 @@
-"""The parsers of git's files read what git itself reads."""
+"""Tests that the parsers of git's files read what git itself reads."""
 
 import subprocess
 
@@ -16,21 +16,21 @@ CONFIGS = [
 
 
 def git(folder, *words):
-    """The output of a git command."""
+    """Return the output of a git command."""
     return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize("text", CONFIGS)
 def test_settings_are_read_as_git_reads_them(text, tmp_path):
-    """Quotes, comments, continued lines and names without a value mean what they mean to git."""
+    """Quotes, comments, continued lines and names without a value are parsed as git parses them."""
     (tmp_path / "config").write_bytes(text.encode())
     listed = git(tmp_path, "config", "-f", "config", "--list", "-z").split("\0")[:-1]
     expected = [(key, value if found else "true") for key, found, value in (each.partition("\n") for each in listed)]
     assert settings.read(str(tmp_path / "config")) == expected
 
 
-def test_the_identity_follows_conditional_includes(tmp_path):
-    """A name that counts below one folder only is used there only."""
+def test_identity_follows_conditional_includes(tmp_path):
+    """An identity in a conditional include is used only in the included folder."""
     (tmp_path / ".gitconfig").write_text(
         '[user]\nname = Ann\nemail = a@home\n[includeIf "gitdir:~/work/"]\npath = work.inc\n'
     )
@@ -43,7 +43,7 @@ def test_the_identity_follows_conditional_includes(tmp_path):
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 @pytest.mark.parametrize("objects", ["sha1", "sha256"])
-def test_the_index_is_read_as_git_lists_it(version, objects, tmp_path):
+def test_index_is_read_as_git_lists_it(version, objects, tmp_path):
     """Each version of the index, with either kind of object names, lists the files that git lists."""
     git(tmp_path, "init", "-q", f"--object-format={objects}")
     for name in ("a", "deep/er/b", "deep/er/c" * 30, "\u00e4 b"):
@@ -63,8 +63,8 @@ def test_the_index_is_read_as_git_lists_it(version, objects, tmp_path):
     assert index.parsed(data[:-40] + b"x", repository.oid_bytes) != []
 
 
-def test_a_racy_entry_is_refreshed_for_good(tmp_path):
-    """A file committed in the second in which the index was written is recorded as unchanged; a changed one is not."""
+def test_racy_entry_is_refreshed(tmp_path):
+    """A file committed in the same second as the index is recorded as unchanged; a changed one is not."""
     git(tmp_path, "init", "-q")
     for name in ("same", "changed"):
         (tmp_path / name).write_text("one\n")

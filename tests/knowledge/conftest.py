@@ -1,4 +1,4 @@
-"""What do the tests of knowledge share? Files, an embedding that counts words, and stores that are real."""
+"""Fixtures for knowledge: files, an embedding function that counts words, and real stores."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""Chunks of tables: cut at rows, each with the header."""
+"""Tests for chunks of tables, which are split between rows and repeat the header."""
 
 import io
 import zipfile
@@ -11,12 +11,12 @@ ROWS = 200
 
 
 def csv_file():
-    """Comma-separated values, some with several lines."""
+    """Return comma-separated values, some with several lines."""
     return "\nname,city,note\n" + "".join(f'person{n},town{n},"likes\nthing {n}"\n' for n in range(ROWS))
 
 
 def markdown():
-    """A document with a table between texts."""
+    """Return a document with a table between texts."""
     rows = "".join(f"| person{n} | town{n}. St. {n} |\n" for n in range(ROWS))
     return f"# Towns\n\nThey are listed here:\n| name | city |\n|:---|---:|\n{rows}\nThe end.\n"
 

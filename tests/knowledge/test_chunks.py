@@ -1,4 +1,4 @@
-"""What is a passage?"""
+"""Tests for passages and their citations."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from agentkit.knowledge import AddResult, Chunk
         ({"first_line": 3, "last_line": 5}, "lines 3-5", "a.md:3-5"),
     ],
 )
-def test_a_citation_contains_the_position(place, position, citation):
+def test_citation_contains_the_position(place, position, citation):
     """A citation contains the page, the lines or only the source."""
     passage = Chunk("text", "a.md", **place)
     assert (passage.position, passage.citation) == (position, citation)
@@ -27,7 +27,7 @@ def test_reports_are_added():
     assert str(AddResult(passages=1)).endswith("; 1 passage made")
 
 
-def test_a_report_lists_skipped_sources():
+def test_report_lists_skipped_sources():
     """A report lists the first skipped sources with their reasons and the number of the others."""
     one = str(AddResult(skipped={"a\n.pdf": "it needs a package"}))
     assert one.splitlines()[1:] == ["skipped a\\n.pdf: it needs a package"]

@@ -1,11 +1,11 @@
-"""Which reader reads which document?"""
+"""Tests for the readers of documents, chosen by their kind."""
 
 import time
 
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.knowledge.chunks import ChunkSize, cut
+from agentkit.knowledge.chunks import ChunkSize, split_into_chunks
 from agentkit.knowledge.documents import read, read_text
 
 
@@ -23,14 +23,14 @@ from agentkit.knowledge.documents import read, read_text
         ("a", b"<!doctype html><title>T</title><p>words</p>", "html", "T"),
     ],
 )
-def test_the_kind_of_a_document_is_detected(name, body, kind, title):
+def test_kind_of_a_document_is_detected(name, body, kind, title):
     """The kind of a document is detected from its suffix and content."""
     content = read(body, name)
     assert (content.kind, content.title) == (kind, title)
     assert len(content.blocks) == (2 if title == "Title" else 1)
 
 
-def test_a_web_page_is_read_as_markdown():
+def test_web_page_is_read_as_markdown():
     """A web page is converted to Markdown with absolute links, and a local page without links."""
     page = b"<h1>Title</h1><p>See <a href='/x'>this</a>.</p>"
     online = read(page, "https://example.org/a", "text/html")
@@ -62,7 +62,7 @@ def test_other_encodings_are_read():
     assert read("café crème".encode("latin-1"), "a.txt").blocks[0].text == "café crème"
 
 
-def test_a_text_is_parsed_as_the_given_kind():
+def test_text_is_parsed_as_the_given_kind():
     """A text is parsed as the given kind."""
     assert read_text("def f(): ...", "python").blocks[0].section == ("f",)
 
@@ -77,7 +77,7 @@ def test_pages_and_title(pdf):
     ]
 
 
-def test_a_pdf_without_text_is_rejected(pdf):
+def test_pdf_without_text_is_rejected(pdf):
     """A PDF without text raises a ToolError."""
     with pytest.raises(ToolError, match="no text"):
         read(pdf(""), "pictures.pdf")
@@ -96,9 +96,9 @@ HOSTILE = {
 
 
 @pytest.mark.for_each("name", HOSTILE)
-def test_a_hostile_text_is_read_and_cut_in_linear_time(name):
+def test_hostile_text_is_read_and_cut_in_linear_time(name):
     """A hostile text is parsed and split in linear time."""
     source, text = HOSTILE[name]
     began = time.process_time()
-    cut(read(text.encode(), source).blocks, ChunkSize())
+    split_into_chunks(read(text.encode(), source).blocks, ChunkSize())
     assert time.process_time() - began < 6

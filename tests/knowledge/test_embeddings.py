@@ -1,10 +1,10 @@
-"""How does a text become a vector, and which vectors can be compared?"""
+"""Tests for embeddings: batches, validation, and changes of the model."""
 
 import pytest
 
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.knowledge import Knowledge, Memory
-from agentkit.knowledge.embeddings import BATCH, vectors_in
+from agentkit.knowledge.embeddings import BATCH, open_vectors
 from agentkit.knowledge.stores.sqlite import SQLiteChunkStore
 from agentkit.llm.client import LLM
 from agentkit.testing import FakeServer, ScriptedLLM
@@ -13,7 +13,7 @@ from agentkit.usage import NO_USAGE
 
 def made_by(embed, embed_question=None):
     """Return the embedder of an empty space."""
-    return vectors_in(SQLiteChunkStore(":memory:"), "knowledge/default", embed, embed_question)
+    return open_vectors(SQLiteChunkStore(":memory:"), "knowledge/default", embed, embed_question)
 
 
 def test_texts_are_embedded_in_batches():
@@ -24,7 +24,7 @@ def test_texts_are_embedded_in_batches():
         sizes.append(len(texts))
         return ((3, 4) if text else (0, 0) for text in texts)
 
-    assert made_by(embed).of_passages(["a"] * 70 + [""])[-2:] == [[0.6, 0.8], [0.0, 0.0]]
+    assert made_by(embed).embed_passages(["a"] * 70 + [""])[-2:] == [[0.6, 0.8], [0.0, 0.0]]
     assert sizes == [BATCH, 7]
 
 
@@ -34,7 +34,7 @@ def test_texts_are_embedded_in_batches():
 def test_invalid_vectors_are_rejected(given):
     """A function that returns invalid vectors raises a ConfigError."""
     with pytest.raises(ConfigError, match="embed="):
-        made_by(lambda _: given).of_passages(["a", "b"])
+        made_by(lambda _: given).embed_passages(["a", "b"])
 
 
 @pytest.mark.parametrize("given", [(7, None), (None, len), (len, 7), (object(), None)])
@@ -44,7 +44,7 @@ def test_invalid_embed_arguments_are_rejected(given):
         made_by(*given)
 
 
-def test_an_unknown_provider_is_rejected():
+def test_unknown_provider_is_rejected():
     """A model name with an unknown provider raises NoProvider."""
     with pytest.raises(NoProvider, match="Unknown provider"):
         made_by("olama:nomic-embed-text")
@@ -55,7 +55,7 @@ def test_no_vectors_without_an_embedding_function():
     assert made_by(None) is None
 
 
-def test_a_model_embeds_passages_and_questions(tmp_path):
+def test_model_embeds_passages_and_questions(tmp_path):
     """An LLM embeds passages and questions, and its usage is counted."""
     with FakeServer() as server, Knowledge(":memory:", embed=LLM(base_url=server.base_url, model="m")) as knowledge:
         assert knowledge.usage == NO_USAGE
@@ -68,7 +68,7 @@ def test_a_model_embeds_passages_and_questions(tmp_path):
         assert len(server.requests) == 3
 
 
-def test_a_model_by_its_name(monkeypatch):
+def test_model_by_its_name(monkeypatch):
     """A model can be given by its name, and questions can use another one."""
     with FakeServer() as server:
         monkeypatch.setenv("OLLAMA_BASE_URL", server.base_url)
@@ -110,7 +110,7 @@ def test_another_embedding_model_is_rejected(place, other, said):
         knowledge.search("tea")
 
 
-def test_the_same_model_of_another_provider(place):
+def test_same_model_of_another_provider(place):
     """The same model of another provider is accepted."""
     with FakeServer() as server, Knowledge(place, embed=scripted("m")) as knowledge:
         knowledge.add_text("A cup of green tea", "tea")
@@ -118,7 +118,7 @@ def test_the_same_model_of_another_provider(place):
             assert elsewhere.search("tea")
 
 
-def test_a_memory_rejects_another_embedding_model(place):
+def test_memory_rejects_another_embedding_model(place):
     """A memory rejects another model until `embed_again` is called."""
     with Memory(place, embed=scripted("first")) as memory:
         memory.remember("Ann drinks green tea.")

@@ -1,4 +1,4 @@
-"""What do the documents say?"""
+"""Tests for Knowledge: adding, searching, refreshing and removing documents."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def test_words_are_found_in_their_forms(knowledge, folder, question, name):
     assert Path(knowledge.search(question)[0].source).name == name
 
 
-def test_neighbours_that_answer_too_count_for_more(place):
+def test_passages_with_matching_neighbours_come_first(place):
     """Among passages with the same words, those with a matching neighbour come first."""
     said = "Green tea is drunk in the morning by nearly everybody in the old town, as they say there."
     with Knowledge(place, passage_chars=100, overlap_chars=0) as knowledge:
@@ -93,12 +93,12 @@ def test_refresh_reports_outside_places(tmp_path, folder, monkeypatch):
     place = project / "notes.db"
     theirs = Knowledge(place)
     theirs.add(project / "readme.md", private, private / "diary.md")
-    theirs.store.keep_place("knowledge/default", f"{project}/../private/diary.md", {})
-    theirs.store.keep_place("knowledge/default", f"{folder}/link.md", {})
+    theirs.store.add_place("knowledge/default", f"{project}/../private/diary.md", {})
+    theirs.store.add_place("knowledge/default", f"{folder}/link.md", {})
     theirs.remove(private, private / "diary.md")
-    theirs.store.keep_place("knowledge/default", str(private), {})
+    theirs.store.add_place("knowledge/default", str(private), {})
     theirs.close()
-    monkeypatch.chdir(folder)  # of which the link leads elsewhere
+    monkeypatch.chdir(folder)  # whose link leads outside
     ours = Knowledge(place)
     outside = (f"{folder}/link.md", f"{project}/../private/diary.md", str(private))
     assert set(ours.outside) == set(outside)
@@ -111,7 +111,7 @@ def test_refresh_reports_outside_places(tmp_path, folder, monkeypatch):
     assert ours.refresh(outside=True).outside == ()
 
 
-def test_a_folder_added_here_is_refreshed(tmp_path, folder, monkeypatch):
+def test_folder_added_here_is_refreshed(tmp_path, folder, monkeypatch):
     """`refresh` updates a folder added by this instance and reports one added by another as outside."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -154,7 +154,7 @@ def test_invalid_sources_are_rejected(knowledge, wrong):
         knowledge.add(wrong)
 
 
-def test_a_missing_file_is_rejected(knowledge, tmp_path):
+def test_missing_file_is_rejected(knowledge, tmp_path):
     """A file that does not exist raises a ConfigError."""
     with pytest.raises(ConfigError, match=r"does not exist.* To add text, use add_text\(\)\."):
         knowledge.add(tmp_path / "nothing.md")
@@ -174,7 +174,7 @@ def test_invalid_search_options_are_rejected(knowledge, options, told):
         knowledge.search("leave", **options)
 
 
-def test_a_name_must_be_a_single_line(knowledge):
+def test_name_must_be_a_single_line(knowledge):
     """A name of several lines raises a ConfigError."""
     with pytest.raises(ConfigError, match="a name of one line for the text"):
         knowledge.add_text("leave.md", "# Leave\n\nThirty days.")
@@ -193,7 +193,7 @@ def test_async_functions_are_rejected(argument):
         Knowledge(":memory:", **given)
 
 
-def test_the_score_of_a_single_passage_is_positive(knowledge):
+def test_score_of_a_single_passage_is_positive(knowledge):
     """The score of the only passage is greater than 0."""
     knowledge.add_text("Apples are red.", "fruit")
     (found,) = knowledge.as_tool()(query="apples")["passages"]
@@ -219,13 +219,13 @@ def test_unreadable_files_are_reported(knowledge, folder, place):
     assert len(report.added) == 4
 
 
-def test_an_operating_system_error_is_reported(knowledge, folder):
+def test_operating_system_error_is_reported(knowledge, folder):
     """An error of the operating system is reported with its message."""
     (folder / "long").symlink_to(folder / "long")
     assert list(knowledge.add(folder / "long").skipped.values()) == ["Too many levels of symbolic links"]
 
 
-def test_a_file_that_is_no_longer_text_is_removed(knowledge, folder):
+def test_file_that_is_no_longer_text_is_removed(knowledge, folder):
     """A file that can no longer be read is removed from the index."""
     knowledge.add(folder)
     (folder / "leave.md").write_bytes(b"\x89PNG\0")
@@ -234,7 +234,7 @@ def test_a_file_that_is_no_longer_text_is_removed(knowledge, folder):
     assert knowledge.search("thirty days") == []
 
 
-def test_a_result_from_a_pdf_contains_the_page(knowledge, folder, pdf):
+def test_result_from_a_pdf_contains_the_page(knowledge, folder, pdf):
     """A result from a PDF contains the page number."""
     (folder / "report.pdf").write_bytes(pdf("Nothing here.", "The turnover was nine millions."))
     knowledge.add(folder)
@@ -246,7 +246,7 @@ def test_a_result_from_a_pdf_contains_the_page(knowledge, folder, pdf):
     )
 
 
-def test_a_result_from_a_word_document_contains_the_section(knowledge, folder, docx):
+def test_result_from_a_word_document_contains_the_section(knowledge, folder, docx):
     """A result from a Word document contains the section but no lines, and a damaged file is skipped."""
     (folder / "plan.docx").write_bytes(docx("Turnover", "It was nine millions."))
     (folder / "broken.docx").write_bytes(docx("Turnover", "It was lost.")[:60])
@@ -256,7 +256,7 @@ def test_a_result_from_a_word_document_contains_the_section(knowledge, folder, d
     assert "damaged" in report.skipped[f"{folder}/broken.docx"]
 
 
-def test_a_search_is_filtered_by_metadata(knowledge):
+def test_search_is_filtered_by_metadata(knowledge):
     """A search can be filtered by metadata values, alternatives and ranges, where true is not 1."""
     for number in range(5):
         metadata = {"year": 2020 + number, "team": "ab"[number % 2], "open": number == 1, "note": None}
@@ -301,7 +301,7 @@ def test_metadata_is_json(knowledge, metadata):
         knowledge.add_text("x", "x", metadata=metadata)
 
 
-def test_a_search_is_filtered_by_source_and_kind(knowledge, folder):
+def test_search_is_filtered_by_source_and_kind(knowledge, folder):
     """A search can be filtered by source patterns and by kind."""
     knowledge.add(folder)
     knowledge.add_text("leave me alone", "odd[1]?")
@@ -333,7 +333,7 @@ def test_hostile_questions_are_harmless(knowledge, question):
 
 
 @pytest.mark.parametrize("question", [None, 5, b"words", ["words"]])
-def test_a_question_must_be_a_string(knowledge, question):
+def test_question_must_be_a_string(knowledge, question):
     """A question that is not a string raises a ConfigError."""
     with pytest.raises(ConfigError, match="A question must be a string"):
         knowledge.search(question)
@@ -342,7 +342,7 @@ def test_a_question_must_be_a_string(knowledge, question):
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5"])
-def test_the_limit_must_be_positive(knowledge, limit):
+def test_limit_must_be_positive(knowledge, limit):
     """A `limit` that is not a positive integer raises a ConfigError."""
     with pytest.raises(ConfigError):
         knowledge.search("words", limit)
@@ -389,7 +389,7 @@ def test_questions_can_have_another_function(place, embed):
         assert knowledge.search("nonsense", 1)[0].source == "one"
 
 
-def test_a_question_is_reworded(place):
+def test_question_is_reworded(place):
     """A function provides other wordings, and the passages of all of them are merged."""
     with Knowledge(place, rewrite=lambda question: ["holidays"] if "leave" in question else "x") as knowledge:
         knowledge.add_text("About holidays.", "one")
@@ -399,7 +399,7 @@ def test_a_question_is_reworded(place):
         knowledge.search("words")
 
 
-def test_a_model_rewords_and_judges(place):
+def test_model_rewords_and_judges(place):
     """A model rewords the question and then selects passages, and invalid numbers are ignored."""
     llm = ScriptedLLM('{"queries": ["holidays", "vacation"]}', '{"numbers": [2, 9, 2, 0]}')
     with llm, Knowledge(place, rewrite=rewrite_with(llm), rerank=rerank_with(llm)) as knowledge:
@@ -467,7 +467,7 @@ else:
 """
 
 
-def test_a_forked_process_opens_a_separate_connection(place):
+def test_forked_process_opens_a_separate_connection(place):
     """A forked child opens a separate connection and does not affect the parent's."""
     command = [sys.executable, "-c", FORKING, str(place)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -475,7 +475,7 @@ def test_a_forked_process_opens_a_separate_connection(place):
 
 
 class Site:
-    """A page that may change."""
+    """A page that can change."""
 
     body = b"<title>News</title><p>The bridge was opened today.</p>"
     status = 200

@@ -1,4 +1,4 @@
-"""What do the tests of models share? An environment that names no provider, and the ways of asking."""
+"""Fixtures for models: an environment without providers, and the ways to request a response."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_provider(monkeypatch):
-    """No variable of the machine that runs the tests decides anything."""
+    """Remove all provider variables from the environment."""
     for name in os.environ:
         if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_")) or name.endswith(
             ("_API_KEY", "_BASE_URL")
@@ -17,23 +17,23 @@ def _no_provider(monkeypatch):
 
 
 def complete(llm, prompt="Hi", **options):
-    """The response, blocking, in one piece."""
+    """Return the response of a blocking request."""
     return llm.complete(prompt, **options)
 
 
 def stream(llm, prompt="Hi", **options):
-    """The response, blocking, streamed."""
+    """Return the response of a blocking stream."""
     *_, last = llm.stream(prompt, **options)
     return last.response
 
 
 def acomplete(llm, prompt="Hi", **options):
-    """The response, awaited, in one piece."""
+    """Return the response of an async request."""
     return asyncio.run(llm.acomplete(prompt, **options))
 
 
 def astream(llm, prompt="Hi", **options):
-    """The response, awaited, streamed."""
+    """Return the response of an async stream."""
 
     async def last():
         return [event async for event in llm.astream(prompt, **options)][-1].response
@@ -43,17 +43,17 @@ def astream(llm, prompt="Hi", **options):
 
 @pytest.fixture(params=[complete, acomplete, stream, astream], ids=lambda way: way.__name__)
 def ask(request):
-    """Every way of asking a model: a function from an LLM and a prompt to the response."""
+    """Each way to request a response: a function from an LLM and a prompt to the response."""
     return request.param
 
 
 @pytest.fixture(params=[complete, acomplete], ids=lambda way: way.__name__)
 def ask_whole(request):
-    """The ways of asking for an answer in one piece."""
+    """The ways to request a response in one piece."""
     return request.param
 
 
 @pytest.fixture(params=[stream, astream], ids=lambda way: way.__name__)
 def ask_streamed(request):
-    """The ways of asking for an answer in pieces."""
+    """The ways to request a streamed response."""
     return request.param

@@ -1,4 +1,4 @@
-"""What can be asked of an LLM?"""
+"""Tests for LLM: requests, settings, streams, and copies."""
 
 import asyncio
 import copy
@@ -41,15 +41,15 @@ def body_of(server):
     return server.requests[-1].json
 
 
-def test_chat_gives_the_text(ask):
-    """`chat` and `achat` give the text of the answer."""
+def test_chat_returns_the_text(ask):
+    """`chat` and `achat` return the text of the answer."""
     with FakeServer("Hi", "Hi", "Hi") as server:
         llm = connect(server)
         assert (llm.chat("Hello"), asyncio.run(llm.achat("Hello")), ask(llm).text) == ("Hi", "Hi", "Hi")
 
 
-def test_an_answer_that_is_cut_before_it_begins():
-    """An answer that used up its tokens before any text came is an error of `chat`, and a response of `complete`."""
+def test_answer_truncated_before_its_text():
+    """An answer truncated before its first text is an error in `chat`, and a response in `complete`."""
     with FakeServer(*[say("", finish_reason="length")] * 3, say("So f", finish_reason="length")) as server:
         llm = connect(server)
         with pytest.raises(BadResponse, match="allow more max_tokens"):
@@ -62,7 +62,7 @@ def test_an_answer_that_is_cut_before_it_begins():
 
 @pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_messages_of_every_kind(ask, protocol):
-    """Typed messages and plain dictionaries, with text and images, are the same request."""
+    """Typed messages and plain dictionaries, with text and images, give the same request."""
     typed = [
         SystemMessage("Be brief"),
         UserMessage(("Look:", Image(PIXEL, "low"), Image("https://x.example/a.png"))),
@@ -100,7 +100,7 @@ def test_messages_of_every_kind(ask, protocol):
 
 
 def test_tools_and_schema_are_sent(ask):
-    """Tools, the choice among them and the schema of the answer are sent as the protocol has them."""
+    """Tools, tool choice and output schema are sent in the format of the protocol."""
 
     class Spoken:
         spec = WEATHER
@@ -127,8 +127,8 @@ def test_tools_and_schema_are_sent(ask):
     }
 
 
-def test_an_output_schema_may_be_strict():
-    """An OutputSchema is sent with its own name, and as strict when it says so."""
+def test_output_schema_may_be_strict():
+    """An OutputSchema is sent with its own name, and as strict if requested."""
     output = OutputSchema("answer", {"type": "object"}, strict=True)
     with FakeServer("{}", "{}") as server:
         connect(server).complete("Hi", output_schema=output)
@@ -138,7 +138,7 @@ def test_an_output_schema_may_be_strict():
 
 
 def test_settings_of_the_llm_and_of_the_call(ask):
-    """Settings of the LLM go with every request, those of a call override them, None leaves one out."""
+    """Settings of the LLM are sent with every request, those of a call override them, and None removes one."""
     with FakeServer("Hi", "Hi") as server:
         llm = connect(
             server, temperature=0.5, max_tokens=9, reasoning_effort="low", settings={"seed": 1, "top_p": None}
@@ -189,7 +189,7 @@ def test_stream_is_not_a_setting():
 
 
 def test_streams():
-    """`stream` and `astream` yield events, the last of which carries the whole response."""
+    """`stream` and `astream` yield events, and the last one contains the whole response."""
 
     async def collect(events):
         return [event async for event in events]
@@ -215,8 +215,8 @@ def test_invalid_max_retries_raises_config_error(retries):
         LLM(api_key=KEY, max_retries=retries)
 
 
-def test_how_long_an_answer_may_be():
-    """Of several settings that limit an answer, by whatever name, the narrowest holds; without one nothing is known."""
+def test_maximum_length_of_an_answer():
+    """The smallest of several settings for the maximum length applies, under any name."""
     assert LLM(api_key=KEY, max_tokens=9, settings={"max_output_tokens": 7}).max_tokens == 7
     assert LLM(api_key=KEY, settings={"max_completion_tokens": 5}).max_tokens == 5
     assert LLM(api_key=KEY).max_tokens is None
@@ -251,7 +251,7 @@ def test_describe_reports_everything_but_secrets(monkeypatch):
 
 
 def test_positional_arguments():
-    """Provider, model, key, Azure endpoint and version may be given by position, in this order."""
+    """Provider, model, key, Azure endpoint and version can be passed by position, in this order."""
     llm = LLM("azure", "gpt", KEY, "https://r.example", "2025-01-01")
     assert (llm.provider, llm.model, llm.describe().api_version) == ("azure", "gpt", "2025-01-01")
     assert repr(llm) == "LLM(provider='azure', model='gpt')"
@@ -265,8 +265,8 @@ def test_no_provider_is_a_value_error():
         LLM("bogus")
 
 
-def test_llms_are_compared_by_what_they_would_send():
-    """Two LLMs are equal when they send the same requests to the same place."""
+def test_equality_of_llms():
+    """Two LLMs are equal if they send the same requests to the same endpoint."""
     llm = LLM(api_key=KEY, temperature=0)
     assert llm.equals(LLM("openai", api_key=KEY, settings={"temperature": 0}))
     others = [LLM(api_key="other"), LLM(api_key=KEY), LLM(api_key=KEY, temperature=0, max_retries=1)]
@@ -304,7 +304,7 @@ print(with_tools.chat("hi"))
 """
 
 
-def test_an_llm_can_be_prepared():
+def test_prepare_loads_the_client():
     """`prepare` loads the client before the first request, and sends nothing."""
     with FakeServer("Hello.") as server:
         command = [sys.executable, "-c", PREPARED, server.base_url]
@@ -313,8 +313,8 @@ def test_an_llm_can_be_prepared():
         assert len(server.requests) == 1
 
 
-def test_an_llm_without_connections_can_be_closed():
-    """Preparing and closing an LLM that opens no connections does nothing."""
+def test_llm_without_connections_can_be_closed():
+    """Preparing and closing an LLM without connections does nothing."""
     with ScriptedLLM("Hi") as llm:
         llm.prepare()
         llm.close()
@@ -322,8 +322,8 @@ def test_an_llm_without_connections_can_be_closed():
         assert llm.chat("Hi") == "Hi"
 
 
-def test_making_an_llm_imports_nothing_heavy():
-    """Making an LLM imports no package but the standard library; the first request does."""
+def test_creating_an_llm_imports_no_packages():
+    """Creating an LLM imports only the standard library; the first request imports more."""
     program = (
         "import sys; from agentkit import LLM; LLM(base_url='http://127.0.0.1:1/v1').describe(); "
         "print({'openai', 'httpx2', 'pydantic'} & set(sys.modules))"
@@ -332,8 +332,8 @@ def test_making_an_llm_imports_nothing_heavy():
     assert done.stdout == "set()\n"
 
 
-def test_the_offline_model_needs_no_key():
-    """The offline model is chosen by its name, runs on this machine, and is at home nowhere else."""
+def test_offline_model_needs_no_key():
+    """The offline model is selected by its name, runs locally, and has no URL."""
     described = LLM("offline").describe()
     assert (described.provider, described.endpoint, described.api_version) == ("offline", "this machine", None)
 

@@ -1,4 +1,4 @@
-"""What is an LLM with fallbacks made of, and which others are like it?"""
+"""Tests for LLMs with fallbacks: creation, inherited settings, copies, and equality."""
 
 import copy
 import pickle
@@ -59,8 +59,8 @@ def test_missing_name_raises_config_error(model):
     ],
     ids=["text", "list", "tuple", "llm", "llms"],
 )
-def test_ways_to_say_it(fallback):
-    """A fallback is an LLM or a text, or several of them."""
+def test_forms_of_fallbacks(fallback):
+    """A fallback is an LLM, a string, or a list of them."""
     llm = LLM("openai", "gpt", KEY, fallback=fallback)
     assert names(llm) == ["openai:gpt", "ollama:qwen3"]
 
@@ -72,8 +72,8 @@ def test_invalid_fallback_raises_config_error(fallback):
         LLM("openai", "gpt", KEY, fallback=fallback)
 
 
-def test_a_fallback_that_cannot_work():
-    """A fallback without a key is found when the LLM is made, not when it is needed."""
+def test_fallback_without_a_key_raises_an_error():
+    """A fallback without a key raises an error when the LLM is created."""
     with pytest.raises(NoProvider, match="GROQ_API_KEY"):
         LLM("openai", "gpt", KEY, fallback="groq:llama")
 
@@ -109,8 +109,8 @@ def test_url_and_key_of_a_named_fallback():
         ({"model": "openai:a", "provider": "ollama"}, ("ollama", "http://127.0.0.1:11434/v1")),
     ],
 )
-def test_a_name_stays_where_the_first_is(monkeypatch, given, place, other):
-    """A model's name alone goes, with the key, where the first model's name leads, and nowhere else."""
+def test_name_without_a_provider_uses_the_first_endpoint(monkeypatch, given, place, other):
+    """A model name without a provider uses the URL and key of the first model."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
     told = other(LLM(**given, fallback="b")).describe()
     assert (told.model, told.provider, told.endpoint) == ("b", *place)
@@ -127,8 +127,8 @@ def test_a_name_stays_where_the_first_is(monkeypatch, given, place, other):
         ({"provider": "openai", "model": "a"}, True),
     ],
 )
-def test_no_key_goes_to_another_provider(monkeypatch, given, has_key):
-    """A client for the model of another provider does not take along the key, which stays at its place."""
+def test_key_is_not_sent_to_another_provider(monkeypatch, given, has_key):
+    """A client for a model of another provider does not receive the key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
     key = LLM(**given, api_key=KEY).with_model("openai:b").wishes.api_key
     assert (key is not None and key.reveal() == KEY) is has_key
@@ -144,7 +144,7 @@ def test_named_fallback_inherits_the_settings():
 
 
 def test_fallbacks_of_the_environment(monkeypatch):
-    """`AGENTKIT_MODEL` may name fallbacks; they count where the program says nothing of model and place."""
+    """`AGENTKIT_MODEL` may name fallbacks, which apply if the program sets neither model nor endpoint."""
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
     assert names(LLM()) == names(LLM(timeout_seconds=9)) == ["ollama:qwen3", "lmstudio:gemma"]
     assert [each.model for each in LLM().with_fallbacks(explicit=True)] == [LLM().model]
@@ -160,8 +160,8 @@ def test_fallbacks_of_the_environment(monkeypatch):
     assert [each.provider for each in (LLM(), *LLM().fallbacks)] == ["openai", "offline"]
 
 
-def test_described():
-    """The description names the fallbacks, each with its address and what decided, and nothing secret."""
+def test_description_of_fallbacks():
+    """`describe` lists the fallbacks with their URLs and reasons, and without secrets."""
     inner = LLM(base_url=LOCAL, model="b", api_key=KEY, fallback="ollama:c")
     told = str(LLM(base_url=LOCAL, model="a", fallback=inner).describe())
     assert KEY not in told
@@ -206,15 +206,15 @@ def test_tool_choice_accepts_two_words(choice, sent):
     assert LLM("offline", settings={"tool_choice": choice}).settings == {"tool_choice": sent}
 
 
-def test_another_model_first():
-    """`with_model` keeps the fallbacks, unless its name says others."""
+def test_with_model_preserves_the_fallbacks():
+    """`with_model` keeps the fallbacks, unless its name contains others."""
     llm = LLM(base_url=LOCAL, model="a", fallback="ollama:c")
     assert names(llm.with_model("b")) == ["openai:b", "ollama:c"]
     assert names(llm.with_model("b | d")) == ["openai:b", "openai:d"]
 
 
-def test_compared():
-    """Two LLMs are equal when their fallbacks are, too."""
+def test_equality_includes_fallbacks():
+    """Two LLMs are equal only if their fallbacks are equal."""
     llm = LLM(base_url=LOCAL, model="a", fallback="ollama:c")
     assert llm.equals(LLM(base_url=LOCAL, model="a | ollama:c"))
     for other in (None, "ollama:d", ["ollama:c", "ollama:d"]):
@@ -234,16 +234,16 @@ def test_copied_llm_has_the_same_fallbacks():
         assert twin.complete("Hi").text == "Hello."
 
 
-def test_a_script_is_not_copied():
-    """Where a fallback is a script the LLM is not pickled, nor copied deeply; a copy has the same script."""
+def test_scripted_fallback_is_not_copied():
+    """An LLM with a scripted fallback cannot be pickled or deep-copied; a copy shares the script."""
     llm = LLM(base_url=LOCAL, model="a", fallback=ScriptedLLM())
     assert copy.copy(llm).fallbacks == llm.fallbacks
     with pytest.raises(TypeError, match="ScriptedLLM cannot be copied"):
         pickle.dumps(llm)
 
 
-def test_what_any_of_them_costs():
-    """The tariffs are those of all that may answer; the longest answer is the shortest that any of them may give."""
+def test_tariffs_and_maximum_answer_of_fallbacks():
+    """`tariffs` has the tariff of each fallback; the maximum answer is the smallest of all."""
     inner = LLM(base_url=LOCAL, model="b", max_tokens=9, fallback=LLM(base_url=LOCAL, model="c"))
     llm = LLM(base_url=LOCAL, model="a", max_tokens=20, fallback=inner)
     assert [tariff.model for tariff in llm.tariffs] == ["a", "b", "c"]

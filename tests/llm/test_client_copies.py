@@ -1,4 +1,4 @@
-"""What does an LLM tell of itself, and how is one made that differs in one thing only?"""
+"""Tests for copies of an LLM with other settings or another model, and for its attributes."""
 
 import pytest
 
@@ -110,8 +110,8 @@ def test_connection_arguments_are_rejected_as_settings(settings, advice):
         LLM(model="m", base_url="http://127.0.0.1:1/v1", settings=settings)
 
 
-def test_an_extra_body_is_sent():
-    """The fields of extra_body= are fields of the request, as in the client of OpenAI's package."""
+def test_extra_body_is_sent():
+    """The fields of extra_body= are sent in the request, as in the openai package."""
     with FakeServer("Hi") as server:
         LLM(model="m", base_url=server.base_url).chat("Hi", extra_body={"top_k": 5}, timeout=None)
         assert server.requests[0].json["top_k"] == 5

@@ -1,4 +1,4 @@
-"""Which LLMs make vectors, and of what?"""
+"""Tests for the embeddings of LLMs: requests, settings, and recordings."""
 
 import asyncio
 
@@ -10,28 +10,28 @@ from agentkit.testing import FakeServer, ScriptedLLM, fail, record, replay
 
 
 def embed(llm, texts, **settings):
-    """The vectors, blocking."""
+    """Return the vectors of a sync request."""
     return llm.embed(texts, **settings)
 
 
 def aembed(llm, texts, **settings):
-    """The vectors, awaited."""
+    """Return the vectors of an async request."""
     return asyncio.run(llm.aembed(texts, **settings))
 
 
 @pytest.fixture(name="embed", params=[embed, aembed], ids=["embed", "aembed"])
 def embed_fixture(request):
-    """Both ways of asking for vectors."""
+    """Both ways to request vectors."""
     return request.param
 
 
 def connect(server, **options):
-    """An LLM at the server."""
+    """Return an LLM for the server."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
-def test_a_vector_for_each_text(embed):
-    """Every text has a vector, in the order of the texts, and texts that share words are near to each other."""
+def test_each_text_has_a_vector(embed):
+    """Each text has a vector, in order, and texts with common words have similar vectors."""
     with FakeServer() as server:
         tea, green, rocket = embed(connect(server), ["a cup of tea", "a cup of green tea", "rockets reach orbit"])
     near, far = (sum(one * other for one, other in zip(tea, vector, strict=True)) for vector in (green, rocket))
@@ -65,8 +65,8 @@ def test_invalid_list_of_texts_is_rejected(embed, texts, said):
 
 
 @pytest.mark.parametrize("dimensions", [0, -1, True, 1.5, "8"])
-def test_lengths_that_no_vector_has(dimensions):
-    """A length that no vector has is refused before anything is sent."""
+def test_invalid_dimensions_are_rejected(dimensions):
+    """An invalid number of dimensions is rejected before a request is sent."""
     with FakeServer() as server, pytest.raises(ConfigError, match="dimensions= takes"):
         connect(server).embed(["x"], dimensions=dimensions)
 
@@ -97,8 +97,8 @@ def test_offline_model_rejects_embeddings(embed):
         embed(LLM("offline"), ["x"])
 
 
-def test_no_fallbacks(embed):
-    """Vectors of two models cannot be compared, so that an LLM with fallbacks makes none."""
+def test_fallbacks_reject_embeddings(embed):
+    """An LLM with fallbacks rejects embeddings, as vectors of two models cannot be compared."""
     llm = LLM(base_url="http://127.0.0.1:1/v1", model="a", fallback="b")
     with pytest.raises(ConfigError, match="fallbacks cannot embed texts"):
         embed(llm, ["x"])
@@ -124,7 +124,7 @@ def test_vectors_are_recorded(embed, tmp_path):
 
 
 def test_refusals_are_recorded(embed, tmp_path):
-    """A refusal is recorded, too, and raised again."""
+    """A refusal is recorded, and raised again in the replay."""
     with (
         FakeServer(embeddings=[fail(404, "no such model")]) as server,
         record(tmp_path / "cassette.jsonl"),
@@ -146,8 +146,8 @@ def test_llm_without_a_provider_outside_a_replay(embed, tmp_path):
         embed(llm, ["x"])
 
 
-def test_a_scripted_llm_makes_vectors(embed):
-    """A scripted LLM makes the vectors that a fake server gives, and takes no line for them."""
+def test_scripted_llm_returns_vectors(embed):
+    """A scripted LLM returns the vectors of the fake server, without using a line of its script."""
     with FakeServer() as server, ScriptedLLM("Hi") as llm:
         assert embed(llm, ["a cup of tea"])[0] == pytest.approx(connect(server).embed(["a cup of tea"])[0])
         assert llm.chat("Hello") == "Hi"

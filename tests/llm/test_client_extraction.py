@@ -1,4 +1,4 @@
-"""How is a value of a type filled from a text?"""
+"""Tests for `extract`, which returns a typed value from a text."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 @dataclass
 class Invoice:
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     total: float
@@ -32,18 +32,18 @@ TOLD = "'total' should be a valid number, unable to parse string as a number; go
 
 
 def blocking(llm, *arguments, **options):
-    """Extract, blocking."""
+    """Extract synchronously."""
     return llm.extract(*arguments, **options)
 
 
 def awaiting(llm, *arguments, **options):
-    """Extract, awaiting."""
+    """Extract asynchronously."""
     return asyncio.run(llm.aextract(*arguments, **options))
 
 
 @pytest.fixture(params=[blocking, awaiting], ids=lambda way: way.__name__)
 def extract(request):
-    """Both ways of extracting."""
+    """Both ways to extract."""
     return request.param
 
 
@@ -85,8 +85,8 @@ def test_last_invalid_answer_raises_bad_response(extract):
         extract(llm, TEXT, Invoice, retries=0)
 
 
-def test_a_cut_answer_is_not_asked_for_again(extract):
-    """An answer cut at its token limit would be cut again: the error says so. One that is whole anyway counts."""
+def test_truncated_answer_is_not_retried(extract):
+    """An answer truncated at its token limit raises an error without a retry, unless it is complete."""
     with ScriptedLLM(say(BAD[:20], finish_reason="length")) as llm, pytest.raises(BadResponse, match="max_tokens"):
         extract(llm, TEXT, Invoice)
     with ScriptedLLM(say(GOOD, finish_reason="length")) as llm:
@@ -119,15 +119,15 @@ def test_non_object_types_and_images(extract):
     assert llm.requests[1].output_schema is None
 
 
-def test_plain_text_is_never_wrong(extract):
-    """Any answer is a text."""
+def test_string_is_always_valid(extract):
+    """With `str`, every answer is valid."""
     with ScriptedLLM("{") as llm:
         assert extract(llm, TEXT, str) == "{"
 
 
 @pytest.mark.parametrize("retries", [-1, 1.5, "2"])
-def test_retries_are_a_count(extract, retries):
-    """The number of retries is checked before anything is asked."""
+def test_invalid_retries_are_rejected(extract, retries):
+    """The number of retries is validated before a request is sent."""
     with ScriptedLLM() as llm, pytest.raises(ConfigError, match=r"retries= takes a whole number, 0 or more\. Got"):
         extract(llm, TEXT, Invoice, retries=retries)
 
@@ -138,8 +138,8 @@ def test_value_that_is_not_a_type_raises_config_error(extract):
         extract(llm, TEXT, "Invoice")
 
 
-def test_pydantic_is_loaded_when_a_type_is_given():
-    """An LLM that extracts nothing does not load pydantic."""
+def test_pydantic_is_imported_when_a_type_is_given():
+    """An LLM imports pydantic only for extraction."""
     code = (
         "import sys; from agentkit.testing import ScriptedLLM; llm = ScriptedLLM('Hi', '1'); llm.chat('Hi');"
         "assert 'pydantic' not in sys.modules; llm.extract('Hi', int); assert 'pydantic' in sys.modules"
@@ -160,7 +160,7 @@ def offline():
 
 @dataclass
 class Person:
-    """Somebody."""
+    """A person."""
 
     name: str
     age: int

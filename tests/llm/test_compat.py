@@ -1,4 +1,4 @@
-"""What is known of a model's family, and what does a refusal teach?"""
+"""Tests for adjustments of requests: known model families, and what is learned from rejections."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ STRICT_TOOL = {"type": "function", "function": {"name": "f", "parameters": {}, "
 
 
 def refusal(text, parameter=None, status=400, code=None):
-    """A refusal as the transport raises it."""
+    """Return a rejection as the transport raises it."""
     return Rejected(f"The provider answered {status}: {text}", status=status, parameter=parameter, code=code)
 
 
@@ -43,11 +43,11 @@ def refusal(text, parameter=None, status=400, code=None):
     ],
 )
 def test_known_adjustments_of_model_families(model, protocol, body, sent):
-    """Parameters that a model family is known to refuse or rename are adjusted before the request."""
+    """Parameters that a model family is known to reject or rename are adjusted before the request."""
     assert request_adjustments.with_known_adjustments(body, model, protocol) == sent
 
 
-# the body; what the server says, its parameter; the body afterwards
+# the body; the error of the server, its parameter; the adjusted body
 LESSONS = {
     "parameter": ({"seed": 1}, "not supported", "seed", {}),
     "parameter by path": ({"reasoning": {"effort": "low"}}, "Unsupported parameter", "reasoning.effort", {}),
@@ -66,7 +66,7 @@ LESSONS = {
     "a marked word": ({"seed": 1}, "unsupported parameter: seed", None, {}),
     "unknown field": ({"seed": 1}, "unknown field `seed`, expected one of `model`, `messages`", None, {}),
     "limit": ({"max_tokens": 1}, "Use 'max_completion_tokens' instead.", "max_tokens", {"max_completion_tokens": 1}),
-    "limit, the other way": (
+    "limit, reversed": (
         {"max_completion_tokens": 1},
         "Extra inputs are not permitted",
         "max_completion_tokens",
@@ -193,8 +193,8 @@ LESSONS = {
 
 
 @pytest.mark.for_each(("body", "text", "parameter", "sent"), LESSONS.values(), ids=LESSONS)
-def test_refusal_adjusts_the_request(body, text, parameter, sent):
-    """A refusal that names an unsupported feature adjusts the request."""
+def test_rejection_adjusts_the_request(body, text, parameter, sent):
+    """A rejection that names an unsupported feature adjusts the request."""
     adjustment = request_adjustments.adjustment_for(body, refusal(text, parameter))
     assert adjustment.apply(body) == sent
 
@@ -202,10 +202,10 @@ def test_refusal_adjusts_the_request(body, text, parameter, sent):
 NOTHING_LEARNT = {
     "another status": ({"seed": 1}, refusal("seed is unsupported", "seed", status=403)),
     "no status": ({"seed": 1}, refusal("seed is unsupported", "seed", status=None)),
-    "nothing that is sent": ({"seed": 1}, refusal("Unsupported parameter", "top_k")),
+    "parameter that was not sent": ({"seed": 1}, refusal("Unsupported parameter", "top_k")),
     "nothing named": ({"seed": 1}, refusal("Unsupported")),
     "a model": ({"model": "m", "seed": 1}, refusal("Unknown model m", "model")),
-    "a word that is just a word": ({"stop": "x"}, refusal("Unknown model; please stop")),
+    "unrelated word": ({"stop": "x"}, refusal("Unknown model; please stop")),
     "a limit": ({"max_tokens": 1}, refusal("Unsupported parameter", "max_tokens")),
     "another limit": ({"max_completion_tokens": 1}, refusal("Invalid value", "max_completion_tokens")),
     "a schema": ({"response_format": {}}, refusal("response_format is not supported", None)),
@@ -214,7 +214,7 @@ NOTHING_LEARNT = {
         refusal("Web search options not supported with this model.", "web_search_options"),
     ),
     "a protection": ({"safe_prompt": True}, refusal("Extra inputs are not permitted", "safe_prompt", status=422)),
-    "what was said before": (
+    "earlier message": (
         {"input": [], "previous_response_id": "a"},
         refusal("Unsupported parameter", "previous_response_id"),
     ),
@@ -223,7 +223,7 @@ NOTHING_LEARNT = {
         {"messages": [{"tool_calls": [{"id": "x", "function": {"name": "f"}}]}]},
         refusal("Unknown name \"strict_at\" at 'messages[0].tool_calls[0].function': Cannot find field."),
     ),
-    "an id that is not known": ({"messages": [{"id": "x"}]}, refusal("Unknown id")),
+    "unknown id": ({"messages": [{"id": "x"}]}, refusal("Unknown id")),
     "reasoning at a server of items": ({"input": []}, refusal("reasoning_content is missing")),
     "a message at a server of items": ({"input": []}, refusal("messages.0.a is not supported")),
     "a variant": ({"messages": [{"mood": 1}]}, refusal("unknown variant `mood`, expected one of `a`, `b`")),
@@ -232,19 +232,19 @@ NOTHING_LEARNT = {
         {"seed": 1},
         refusal("maximum context length is 8192 tokens", "messages", code="context_length"),
     ),
-    "a schema that is no tool's": ({"tools": [TOOL]}, refusal("Invalid schema", code="invalid_function_parameters")),
+    "schema without a tool": ({"tools": [TOOL]}, refusal("Invalid schema", code="invalid_function_parameters")),
     "strict mode": ({"tools": [TOOL]}, refusal("unsupported in strict mode", None)),
 }
 
 
 @pytest.mark.for_each(("body", "error"), NOTHING_LEARNT.values(), ids=NOTHING_LEARNT)
-def test_what_teaches_nothing(body, error):
-    """A refusal of anything else teaches nothing."""
+def test_other_rejections_adjust_nothing(body, error):
+    """Other rejections adjust nothing."""
     assert request_adjustments.adjustment_for(body, error, chosen={"seed", "stop"}) is None
 
 
-def test_a_strict_schema_that_is_refused():
-    """Only the schema that strict mode refuses is sent without it; all of them are, if the refusal names no tool."""
+def test_rejected_strict_schema():
+    """Only the schema that strict mode rejects is sent without it, or all of them if no tool is named."""
     error = refusal(
         "Invalid schema for function 'f'", "tools[0].function.parameters", code="invalid_function_parameters"
     )
@@ -270,8 +270,8 @@ WORDS = NAMES | st.sampled_from(
 
 
 @given(st.lists(WORDS).map("".join), st.none() | st.lists(NAMES).map(".".join), st.sampled_from([400, 422]))
-def test_no_refusal_breaks_anything(text, parameter, status):
-    """Whatever a server says, it teaches nothing or something that can be applied, and the essence stays."""
+def test_no_rejection_breaks_the_request(text, parameter, status):
+    """Whatever a server responds, no adjustment removes required parts of the request."""
     body = {
         "model": "m",
         "messages": [{"role": "user"}],

@@ -1,4 +1,4 @@
-"""Which provider do the settings name?"""
+"""Tests for the selection of a provider by arguments and variables."""
 
 import subprocess
 import sys
@@ -20,11 +20,11 @@ LOCAL = "http://127.0.0.1:9/v1"
 
 
 def token_provider():
-    """An Entra ID token."""
+    """Return an Entra ID token."""
     return "token"
 
 
-# arguments, variables; provider and model that they name; what decided
+# arguments, variables; the provider and model; the deciding setting
 CHOICES = {
     "openai's key": ({}, OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
     "a base URL and no key": ({}, {"OPENAI_BASE_URL": LOCAL}, "openai", DEFAULT_MODEL, "OPENAI_BASE_URL"),
@@ -60,7 +60,7 @@ CHOICES = {
         "needle3",
         "AGENTKIT_MODEL",
     ),
-    "a server's model that is called so": (
+    "server's model with that name": (
         {"model": "offline", "base_url": LOCAL},
         {},
         "openai",
@@ -85,7 +85,7 @@ CHOICES = {
     "a base URL": ({"base_url": LOCAL}, AZURE, "openai", DEFAULT_MODEL, "base_url="),
     "a prefix": ({"model": "ollama:qwen3"}, OPENAI, "ollama", "qwen3", "model="),
     "a prefix in capitals": ({"model": "Ollama:qwen3:8b"}, OPENAI, "ollama", "qwen3:8b", "model="),
-    "a colon that is no prefix": ({"model": "ft:gpt-4o:me"}, OPENAI, "openai", "ft:gpt-4o:me", "OPENAI_API_KEY"),
+    "colon without a prefix": ({"model": "ft:gpt-4o:me"}, OPENAI, "openai", "ft:gpt-4o:me", "OPENAI_API_KEY"),
     "a prefix and an address": ({"model": "ollama:qwen3", "base_url": LOCAL}, {}, "ollama", "qwen3", "model="),
     "a name that looks like a prefix": (
         {"model": "mistral:7b", "base_url": LOCAL},
@@ -101,7 +101,7 @@ CHOICES = {
         "mistral:7b",
         "provider=",
     ),
-    "a prefix that is said twice": (
+    "repeated prefix": (
         {"model": "ollama:qwen3", "provider": "ollama"},
         {},
         "ollama",
@@ -149,16 +149,16 @@ CHOICES = {
     "a prefix without a model": ({"model": "openai:"}, OPENAI, "openai", DEFAULT_MODEL, "model="),
     "offline": ({"provider": "offline"}, AZURE | OPENAI, "offline", "needle3", "provider="),
     "anthropic's key": ({}, ANTHROPIC, "anthropic", DEFAULT_ANTHROPIC_MODEL, "ANTHROPIC_API_KEY"),
-    # Behind all others: that a key is there for another program must not take anybody's requests elsewhere.
-    "anthropic's key beside openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
-    "anthropic's key beside a server": (
+    # After all others: a key for another program must not redirect requests.
+    "anthropic's key and openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
+    "anthropic's key and a server": (
         {},
         ANTHROPIC | {"OPENAI_BASE_URL": LOCAL},
         "openai",
         DEFAULT_MODEL,
         "OPENAI_BASE_URL",
     ),
-    "anthropic's key beside azure's pair": (
+    "anthropic's key and azure's pair": (
         {},
         ANTHROPIC | AZURE,
         "azure",
@@ -197,13 +197,13 @@ CHOICES = {
 
 
 @pytest.mark.for_each(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
-def test_what_decides(arguments, variables, provider, model, decider):
-    """Arguments decide first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or a base URL, and Anthropic's key."""
+def test_precedence_of_settings(arguments, variables, provider, model, decider):
+    """Arguments come first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or base URL, and Anthropic's key."""
     endpoint, decided_by, _ = detect(LLMArguments(**arguments), variables)
     assert (endpoint.provider, endpoint.model, decided_by) == (provider, model, decider)
 
 
-# arguments, variables; what the error says
+# arguments, variables; words of the error
 FAILURES = {
     "nothing": (
         {},
@@ -216,17 +216,17 @@ FAILURES = {
             "offline",
         ],
     ),
-    "a provider that is none": (
+    "invalid provider": (
         {"model": "bedrock:claude-x"},
         {},
         ["Unknown provider 'bedrock'", "ollama", "base_url="],
     ),
-    "a provider that is none, with a key": (
+    "invalid provider, with a key": (
         {"model": "bedrock:claude-x", "api_key": "k"},
         {},
         ["Unknown provider 'bedrock'", "base_url="],
     ),
-    "a provider that is none, with OpenAI's key": (
+    "invalid provider, with OpenAI's key": (
         {},
         {**OPENAI, "AGENTKIT_MODEL": "gorq:llama"},
         ["Unknown provider 'gorq'", "groq"],
@@ -312,20 +312,20 @@ def test_error_suggests_the_offline_model():
     assert install_command("offline") in told
 
 
-def test_a_key_in_the_wrong_place_is_not_shown():
-    """A key that is given as the provider is not shown whole in the error."""
+def test_key_passed_as_the_provider_is_redacted():
+    """A key passed as the provider is redacted in the error."""
     with pytest.raises(NoProvider, match="Unknown provider") as caught:
         detect(LLMArguments(provider="sk-proj-0123456789abcdef"), {})
     assert "0123456789" not in str(caught.value)
 
 
-def test_a_service_needs_the_name_of_a_model():
-    """A service that serves many models has no default one."""
+def test_service_needs_the_name_of_a_model():
+    """A service with many models has no default model."""
     with pytest.raises(ConfigError, match="ollama needs a model's name: pass model='ollama:MODEL'"):
         detect(LLMArguments(provider="ollama"), {})
 
 
-# arguments, variables; what was ignored and why
+# arguments, variables; the ignored setting and the reason
 IGNORED = {
     "nothing": ({}, OPENAI, ()),
     "another provider's key": (
@@ -348,7 +348,7 @@ IGNORED = {
         OPENAI | {"AZURE_OPENAI_ENDPOINT": "https://x"},
         ("AZURE_OPENAI_ENDPOINT (Azure OpenAI API key required too: AZURE_OPENAI_API_KEY is not set)",),
     ),
-    "half of azure's pair that counts": (
+    "half of azure's pair that is used": (
         {"azure_token_provider": token_provider},
         {"AZURE_OPENAI_ENDPOINT": "https://x"},
         (),
@@ -374,13 +374,17 @@ IGNORED = {
         OPENAI,
         ("azure_api_version= (openai does not use it)",),
     ),
-    "what the offline model does not need": (
+    "settings the offline model does not need": (
         {"provider": "offline", "api_key": Secret("k"), "protocol": "chat"},
         {},
         ("api_key= (names openai; provider= decides first)", "protocol= (offline does not use it)"),
     ),
-    "a variable that says the same": ({"provider": "offline"}, {"AGENTKIT_PROVIDER": "offline"}, ()),
-    "what names another but counts": ({"provider": "ollama", "model": "mistral:7b", "api_key": Secret("k")}, {}, ()),
+    "variable with the same value": ({"provider": "offline"}, {"AGENTKIT_PROVIDER": "offline"}, ()),
+    "setting of another provider that is used": (
+        {"provider": "ollama", "model": "mistral:7b", "api_key": Secret("k")},
+        {},
+        (),
+    ),
     "a key of anthropic's": (
         {},
         OPENAI | ANTHROPIC | {"ANTHROPIC_BASE_URL": LOCAL},
@@ -430,8 +434,8 @@ def test_offline_provider_ignores_the_model_name():
         ("azura:gpt", "azure:gpt"),
     ],
 )
-def test_a_misspelt_provider_with_a_base_url(model, suggestion):
-    """A prefix that is one letter off the name of a provider is refused with the right spelling."""
+def test_misspelt_provider_with_a_base_url(model, suggestion):
+    """A provider prefix with one wrong letter raises an error that suggests the correct one."""
     with pytest.raises(NoProvider, match=f"Did you mean '{suggestion}'"):
         LLM(model=model, base_url="http://127.0.0.1:1/v1")
     assert LLM("openai", model=model, base_url="http://127.0.0.1:1/v1").model == model
@@ -446,8 +450,8 @@ def test_names_of_models_on_other_servers(model):
 
 
 @pytest.mark.parametrize("key", [None, "sk-0123456789"])
-def test_a_slash_instead_of_a_colon(key, monkeypatch):
-    """The way in which other toolkits name a provider's model is refused with the spelling of this one."""
+def test_slash_instead_of_a_colon(key, monkeypatch):
+    """`provider/model` raises an error that suggests `provider:model`."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(NoProvider, match="Write model='ollama:qwen3'"):
         LLM(model="ollama/qwen3", api_key=key)

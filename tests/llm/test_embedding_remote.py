@@ -1,4 +1,4 @@
-"""How are vectors asked for over a real connection, and what becomes of what servers say?"""
+"""Tests for embeddings over a real connection, with the responses of real servers."""
 
 import asyncio
 
@@ -14,18 +14,18 @@ KEY = "sk-test-0123456789"
 
 
 def embed(llm, texts, **settings):
-    """The vectors, blocking."""
+    """Return the vectors of a sync request."""
     return llm.embed(texts, **settings)
 
 
 def aembed(llm, texts, **settings):
-    """The vectors, awaited."""
+    """Return the vectors of an async request."""
     return asyncio.run(llm.aembed(texts, **settings))
 
 
 @pytest.fixture(name="embed", params=[embed, aembed], ids=["embed", "aembed"])
 def embed_fixture(request):
-    """Both ways of asking for vectors."""
+    """Both ways to request vectors."""
     return request.param
 
 
@@ -55,7 +55,7 @@ def test_many_texts_are_sent_in_batches(embed):
 
 
 def test_long_texts_are_sent_in_smaller_batches(embed):
-    """Texts that are long together go into several requests."""
+    """Texts with a large total length are sent in several requests."""
     texts = [f"{number} {'word ' * 8_000}" for number in range(12)]
     with FakeServer() as server:
         assert len(embed(connect(server), texts)) == 12
@@ -79,10 +79,10 @@ def test_refused_batch_is_halved(said, status):
     """A batch that the server refuses is halved, and the smaller size is used for later ones."""
 
     def bounded(request, most=12):
-        from agentkit.testing.fake_responses import reply_with_vectors
+        from agentkit.testing.fake_responses import embeddings_reply
 
         is_too_much = len(request.json["input"]) > most
-        return fail(status, said) if is_too_much else reply_with_vectors(request)
+        return fail(status, said) if is_too_much else embeddings_reply(request)
 
     with FakeServer(embeddings=[bounded] * 20) as server:
         llm = connect(server)
@@ -98,11 +98,11 @@ def test_overlong_text_is_named_in_the_error(embed):
     """The error for a too long text names the text, and the smaller batch size is not remembered."""
 
     def bounded(request):
-        from agentkit.testing.fake_responses import reply_with_vectors
+        from agentkit.testing.fake_responses import embeddings_reply
 
         if any(len(text) > 100 for text in request.json["input"]):
             return fail(400, "This model's maximum context length is 20 tokens, however you requested 50 tokens.")
-        return reply_with_vectors(request)
+        return embeddings_reply(request)
 
     texts = ["short"] * 8
     texts[5] = "long " * 50
@@ -118,8 +118,8 @@ def test_overlong_text_is_named_in_the_error(embed):
             llm.embed(["short"])
 
 
-def test_numbers_in_base64_unless_the_server_refuses(embed):
-    """Numbers are asked for in base64; a server that does not know that is asked without, then and later."""
+def test_vectors_are_requested_in_base64(embed):
+    """Vectors are requested in base64, and without it from a server that rejects the parameter."""
     refused = fail(400, "Unrecognized request argument supplied: encoding_format", parameter="encoding_format")
     with FakeServer(embeddings=[refused]) as server:
         llm = connect(server)
@@ -145,8 +145,8 @@ NO_VECTORS = (
 
 
 @pytest.mark.for_each(("status", "said", "kind"), NO_VECTORS)
-def test_a_model_that_answers_is_asked_for_vectors(embed, status, said, kind):
-    """Where a model makes no vectors, the server's words are followed by models that do."""
+def test_chat_model_error_suggests_embedding_models(embed, status, said, kind):
+    """The error of a chat model that makes no vectors suggests embedding models."""
     with FakeServer(embeddings=[fail(status, said)]) as server:
         with pytest.raises(kind, match=r"Chat models cannot compute embeddings.*text-embedding-3-small") as raised:
             embed(connect(server), ["x", "y"])
@@ -202,8 +202,8 @@ def test_vectors_of_many_formats(line, vectors):
         assert connect(server).embed(["x", "y"]) == vectors
 
 
-def test_a_length_that_the_server_does_not_know():
-    """A server that gives another length than was asked for is not believed."""
+def test_wrong_number_of_dimensions_raises_an_error():
+    """Vectors with another number of dimensions than requested raise an error."""
     with (
         FakeServer(embeddings=[answer([1, 0, 0])]) as server,
         pytest.raises(BadResponse, match="dimensions=2 was requested, but the server returned 3"),
@@ -221,8 +221,8 @@ USAGES = (
 
 
 @pytest.mark.parametrize(("usage", "expected"), USAGES)
-def test_what_vectors_take(usage, expected):
-    """The tokens are those that the server counted, however it names them; without figures they are unreported."""
+def test_usage_of_embeddings(usage, expected):
+    """The tokens are those counted by the server under any name; without any they are unreported."""
     with FakeServer(embeddings=[answer([1], usage=usage, model="served")]) as server:
         vectors = connect(server).embed(["x"])
     used = vectors.usage
@@ -246,7 +246,7 @@ def test_temporary_failures_are_retried(embed):
 
 
 def test_no_error_shows_a_key(embed):
-    """No error quotes the key, also where the server does."""
+    """No error contains the key, even if the server quotes it."""
     line = raw(f'{{"data": "{KEY}", "note": "{KEY}"}}')
     with FakeServer(embeddings=[fail(401, f"Incorrect API key provided: {KEY}"), line]) as server:
         for kind in (Unauthorized, BadResponse):
@@ -255,8 +255,8 @@ def test_no_error_shows_a_key(embed):
             assert KEY not in str(raised.value)
 
 
-def test_too_many_requests(embed):
-    """A server that wants a pause is not sent half as much instead."""
+def test_rate_limit_does_not_halve_the_batch(embed):
+    """A rate limit does not halve the batch."""
     with FakeServer(embeddings=[fail(429, "Too many requests in this batch")]) as server:
         with pytest.raises(RateLimited):
             embed(connect(server), ["x", "y"])
@@ -268,7 +268,7 @@ def test_too_many_requests(embed):
     [("2024-02-01", "/openai/deployments/my-vectors/embeddings"), ("v1", "/openai/v1/embeddings")],
 )
 def test_azure(embed, version, path):
-    """Azure is asked at the path of its deployment, or in its v1 style, with the key in its own header."""
+    """Azure embeddings use the path of the deployment or the v1 style, with the key in a separate header."""
     with FakeServer() as server:
         llm = LLM("azure", "my-vectors", KEY, azure_endpoint=server.origin, azure_api_version=version)
         assert len(embed(llm, ["x"])) == 1
@@ -277,7 +277,7 @@ def test_azure(embed, version, path):
 
 
 def test_headers_and_query(embed):
-    """Headers and query of the user's go with every request for vectors; a pasted path is cut back."""
+    """Custom headers and the query are sent with every request, and a pasted path is removed."""
     with FakeServer() as server:
         llm = LLM(base_url=f"{server.base_url}/embeddings?team=blue", model="m", headers={"X-Team": "blue"})
         embed(llm, ["x"])
@@ -285,13 +285,13 @@ def test_headers_and_query(embed):
     assert (request.path, request.query, request.headers["x-team"]) == ("/v1/embeddings", {"team": "blue"}, "blue")
 
 
-def lent_openai(server):
-    """A client of the openai package."""
+def openai_client(server):
+    """Return a client of the openai package."""
     return openai.OpenAI(base_url=server.base_url, api_key=KEY)
 
 
-def lent_azure(server):
-    """A client of its that knows Azure's paths."""
+def azure_client(server):
+    """Return an Azure client of the openai package."""
     return openai.AzureOpenAI(
         azure_endpoint=server.origin, azure_deployment="my-vectors", api_key=KEY, api_version="2024-02-01"
     )
@@ -299,10 +299,10 @@ def lent_azure(server):
 
 @pytest.mark.parametrize(
     ("lend", "path"),
-    [(lent_openai, "/v1/embeddings"), (lent_azure, "/openai/deployments/my-vectors/embeddings")],
+    [(openai_client, "/v1/embeddings"), (azure_client, "/openai/deployments/my-vectors/embeddings")],
 )
-def test_over_a_lent_client(embed, lend, path):
-    """A client that the user lends sends the requests for vectors, too."""
+def test_client_of_the_user_sends_embeddings(embed, lend, path):
+    """The user's own client also sends the requests for embeddings."""
     with FakeServer() as server, lend(server) as client:
         assert len(embed(LLM(client=client, model="my-vectors"), ["x"])) == 1
         assert [request.path for request in server.requests] == [path]
@@ -330,8 +330,8 @@ def test_concurrent_tasks_can_embed_texts():
         assert asyncio.run(together(llm)) == [llm.embed([f"text {number}"]) for number in range(20)]
 
 
-def test_the_same_vectors_from_the_openai_package():
-    """The fake server gives the openai package the same vectors, which asks as others do."""
+def test_same_vectors_from_the_openai_package():
+    """The openai package receives the same vectors from the fake server."""
     with FakeServer() as server, openai.OpenAI(base_url=server.base_url, api_key=KEY) as client:
         found = client.embeddings.create(model="m", input=["x", "y"]).data
         ours = connect(server).embed(["x", "y"])

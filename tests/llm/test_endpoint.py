@@ -1,4 +1,4 @@
-"""Where is a model, and what of it may be shown?"""
+"""Tests for endpoints: URLs, headers, keys, and redaction."""
 
 import pytest
 
@@ -23,8 +23,8 @@ PASSWORD_URL = "https://someone:pass-word@host.example:8443/v1"
         (PASSWORD_URL, PASSWORD_URL, {}),
     ],
 )
-def test_base_urls_are_read(url, base, query):
-    """A base URL is read as people paste it: with blanks, slashes, a whole endpoint's path, or a query."""
+def test_base_urls_are_normalised(url, base, query):
+    """A base URL is accepted with blanks, slashes, a complete endpoint path, or a query."""
     assert read_url(url) == (base, query)
 
 
@@ -86,14 +86,14 @@ def test_invalid_key_raises_config_error():
     assert "sk-1" not in str(caught.value)
 
 
-def test_an_unknown_protocol_is_refused():
-    """There are two wire protocols; any other is refused."""
+def test_unknown_protocol_is_rejected():
+    """A wire protocol with an unknown name is rejected."""
     with pytest.raises(ConfigError, match="'messages' or 'gemini', not 'soap'"):
         Endpoint(provider="openai", model="m", protocol="soap")
 
 
-def test_an_endpoint_shows_no_secret():
-    """The repr of an endpoint and of the wishes it came from shows neither key nor password nor query."""
+def test_endpoint_shows_no_secret():
+    """The repr of an endpoint and of its arguments contains no key, password or query."""
     endpoint = Endpoint(
         provider="openai", model="m", base_url=PASSWORD_URL, api_key=Secret("sk-secret"), query={"key": "in-query"}
     )
@@ -102,8 +102,8 @@ def test_an_endpoint_shows_no_secret():
     assert not any(secret in shown for secret in ("sk-secret", "pass-word", "in-query"))
 
 
-def test_secrets_are_struck_out():
-    """Key, password and query values are struck out of a text; words that are public anyway stay."""
+def test_secrets_are_redacted():
+    """Keys, passwords and query values are redacted in a text; common words are not."""
     endpoint = Endpoint(
         provider="ollama", model="m", base_url=PASSWORD_URL, api_key=Secret("ollama"), query={"v": "1", "k": "in-query"}
     )
@@ -113,8 +113,8 @@ def test_secrets_are_struck_out():
     assert keyed.scrub("sk-secret t oken t%20oken dCBva2VuOg==") == "*** *** *** ***"
 
 
-def test_an_origin_is_one_model_of_one_account():
-    """Messages are distinguished by place, port and path included, protocol, model and account; secrets are hidden."""
+def test_origin_identifies_a_model_of_an_account():
+    """Origins differ by host, port, path, protocol, model or account, and contain no secrets."""
     urls = ("http://host:1/v1", "http://host:2/v1", "http://host:1/v2", "http://other:1/v1")
     origins = {Endpoint(provider="openai", model="m", base_url=url).origin for url in urls}
     assert len(origins) == 4
@@ -182,8 +182,8 @@ def test_invalid_header_raises_config_error(headers, told):
     assert "s3c" not in str(caught.value)
 
 
-def test_values_of_headers_are_scrubbed():
-    """The last word of a header's value may be a key, and is scrubbed unless it is short or public anyway."""
+def test_header_values_are_redacted():
+    """The last word of a header value is redacted as a possible key, unless it is short or common."""
     headers = {"X-Key": "Token gate-0123", "X-Team": "blue", "X-Model": "qwen-plus"}
     endpoint = Endpoint(provider="openai", model="qwen-plus", base_url="http://h/v1", headers=headers)
     assert endpoint.scrub("Token gate-0123, blue, qwen-plus") == "Token ***, blue, qwen-plus"
@@ -191,8 +191,8 @@ def test_values_of_headers_are_scrubbed():
 
 
 @pytest.mark.parametrize("key", ['"sk-0123456789"', "'sk-0123456789'", "sk-0123456789'", "\u201csk-0123456789\u201d"])
-def test_a_key_in_quotes_is_refused(key):
-    """A key that was pasted with its quotes is refused before it is sent, without showing it."""
+def test_key_in_quotes_is_rejected(key):
+    """A key pasted with its quotation marks is rejected without being shown."""
     with pytest.raises(ConfigError, match="is in quotes") as caught:
         Endpoint(provider="openai", model="m", api_key=Secret(key))
     assert "0123" not in str(caught.value)

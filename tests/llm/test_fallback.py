@@ -1,4 +1,4 @@
-"""Who answers when the first model does not? Over real sockets, each way of asking alike."""
+"""Tests for fallback models over real sockets, in each way to request a response."""
 
 import asyncio
 import json
@@ -74,8 +74,8 @@ def test_failing_service_is_reported(ask, line, kind):
     ],
     ids=["parameter", "length", "refused", "filtered"],
 )
-def test_refused_request_is_not_sent_to_the_fallback(ask, line, code):
-    """A request that a provider refuses is not sent to the fallback, and its error is raised unchanged."""
+def test_rejected_request_is_not_sent_to_the_fallback(ask, line, code):
+    """A request that a provider rejects is not sent to the fallback, and its error is raised unchanged."""
     second = ScriptedLLM()
     with FakeServer(line) as one, pytest.raises(Rejected) as refused:
         ask(at(one, fallback=second))
@@ -83,13 +83,13 @@ def test_refused_request_is_not_sent_to_the_fallback(ask, line, code):
     assert (refused.value.code or "").startswith(code or "")
 
 
-def test_nobody_listens(ask, unused_url):
-    """A server that cannot be reached is replaced by the fallback."""
+def test_unreachable_server_uses_the_fallback(ask, unused_url):
+    """The fallback answers if a server cannot be reached."""
     assert ask(LLM(base_url=unused_url, model="m", max_retries=0, fallback=ScriptedLLM("Hello."))).text == "Hello."
 
 
-def test_none_answers(ask):
-    """When all fail the one error is of the kind of the last, names each with its reason, and is caused by theirs."""
+def test_failure_of_all_models_raises_one_error(ask):
+    """If all models fail, the error has the class of the last one and names each model with its reason."""
     first, second = ScriptedLLM(Unreachable("gone")), ScriptedLLM(Unauthorized("bad key"), model="two")
     third = ScriptedLLM(RateLimited("wait", retry_after_seconds=5), model="three")
     with pytest.raises(RateLimited) as failed:
@@ -136,8 +136,8 @@ def test_stream_emits_only_one_answer():
     assert [each.kind for each in events[-1].response.missed] == ["BadResponse"]
 
 
-def test_a_broken_stream_is_remembered(ask_streamed):
-    """The model whose stream broke off is not asked by the next request."""
+def test_failed_stream_is_remembered(ask_streamed):
+    """A model whose stream failed is skipped by the next request."""
     with FakeServer(drop("One two three four", after=2)) as one:
         llm = at(one, fallback=ScriptedLLM("Hello."))
         with pytest.raises(Unreachable):
@@ -164,7 +164,7 @@ def test_failure_is_not_shared_between_llms(ask):
 
 
 def member(name, *lines, now):
-    """A model of a chain that says these lines."""
+    """Return a scripted model of a chain."""
     return FallbackMember(name, "here", ScriptedProvider(*lines), Tariff("test", name), {}, CircuitBreaker(now))
 
 
@@ -215,8 +215,8 @@ def test_skipped_model_is_named_in_an_error():
         chain.complete(REQUEST)
 
 
-def test_a_refusal_shows_that_a_model_is_there():
-    """A model that refuses a request is not away."""
+def test_rejection_shows_that_a_model_is_available():
+    """A model that rejects a request is available."""
     chain = FallbackProvider([*ScriptedLLM(Rejected("no"), "Yes.").members(), *ScriptedLLM().members()])
     with pytest.raises(Rejected):
         chain.complete(REQUEST)
@@ -280,7 +280,7 @@ def test_each_model_is_sent_its_own_settings(ask):
 
 
 def test_refused_schema_is_adapted_for_each_server(ask):
-    """A schema that the second server refuses is adapted for that server."""
+    """A schema that the second server rejects is adapted for that server."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     refusal = fail(400, "response_format is not supported by this model", code="unsupported_parameter")
     with FakeServer(fail(500, "boom")) as one, FakeServer(refusal, '{"n": 3}') as two:
@@ -289,7 +289,7 @@ def test_refused_schema_is_adapted_for_each_server(ask):
 
 
 def test_nested_chain(ask):
-    """The fallbacks of a fallback are part of the chain, and share what is known of recent failures."""
+    """The fallbacks of a fallback are part of the chain and share its record of failures."""
     inner = ScriptedLLM(Unreachable("two"), model="two", fallback=ScriptedLLM("Alone.", "Hello.", model="three"))
     assert inner.complete("Hi").text == "Alone."
     response = ask(ScriptedLLM(Unreachable("one"), fallback=inner))
@@ -319,8 +319,8 @@ def test_threads_share_a_chain():
     assert len(first.requests) <= 8
 
 
-def test_a_task_that_is_cancelled():
-    """Cancelling does not send a request on to the next model."""
+def test_cancelled_task_does_not_use_the_fallback():
+    """Cancelling a task does not call the fallback."""
     second = ScriptedLLM()
 
     async def cancelled(llm):
@@ -335,12 +335,12 @@ def test_a_task_that_is_cancelled():
 
 
 class Heard(ScriptedProvider):
-    """A model that knows whether its stream was closed before it had said all."""
+    """A model that records whether its stream was closed early."""
 
     was_left = False
 
     def stream(self, request):
-        """The pieces, blocking."""
+        """Yield the deltas."""
         try:
             yield from super().stream(request)
         except GeneratorExit:
@@ -348,14 +348,14 @@ class Heard(ScriptedProvider):
             raise
 
     async def astream(self, request):
-        """The pieces, awaiting."""
+        """Yield the deltas asynchronously."""
         with closing(self.stream(request)) as events:
             for event in events:
                 yield event
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])
-def test_a_stream_that_is_left(is_awaited):
+def test_closed_stream_closes_the_stream_of_the_model(is_awaited):
     """Closing a stream early closes the model's stream, both sync and async."""
     heard = Heard("One two three")
     chain = FallbackProvider([FallbackMember("one", "here", heard, Tariff("test", "one"), {})])

@@ -1,40 +1,40 @@
-"""How long is a model that gave no answer left alone?"""
+"""Tests for how long a failed model is skipped."""
 
 import pytest
 
 from agentkit.errors import RateLimited, Unauthorized, Unreachable
 from agentkit.llm.fallback import CircuitBreaker
-from agentkit.messages import Missed
+from agentkit.messages import FailedModel
 
 GONE = Unreachable("gone")
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that is advanced by the tests."""
 
     def __init__(self):
         self.seconds = 1_000.0
 
     def __call__(self):
-        """The time in seconds."""
+        """Return the time in seconds."""
         return self.seconds
 
 
 @pytest.fixture
 def clock():
-    """A clock of the test's own."""
+    """A clock that is advanced by the test."""
     return Clock()
 
 
 def fail(absence, clock, error=GONE, *, took=0.0):
-    """The model is asked, and fails after so many seconds."""
+    """Call the model, which fails after the given seconds."""
     began = clock.seconds
     clock.seconds += took
-    absence.has_failed(error, Missed("m", type(error).__name__, str(error)), began)
+    absence.has_failed(error, FailedModel("m", type(error).__name__, str(error)), began)
 
 
 def is_asked_after(absence, clock, seconds):
-    """Whether a request asks the model so many seconds later, and none did a moment before."""
+    """Return whether a request calls the model after the given seconds, and no request a moment before."""
     clock.seconds += seconds - 0.5
     is_early = absence.claim() is None
     clock.seconds += 0.5
@@ -56,8 +56,8 @@ def test_delay_doubles_after_each_failure(clock):
         assert is_asked_after(absence, clock, seconds)
 
 
-def test_an_answer_ends_it(clock):
-    """Once it answers it is there for everybody, and its next failure is its first."""
+def test_answer_resets_the_delay(clock):
+    """An answer makes the model available to all requests, and resets the delay."""
     absence = CircuitBreaker(clock)
     fail(absence, clock)
     clock.seconds += 30
@@ -81,15 +81,15 @@ def test_an_answer_ends_it(clock):
     ],
     ids=["slow", "very-slow", "wish", "short-wish", "long-wish", "no-money", "key"],
 )
-def test_never_shorter_than_it_is_worth(clock, error, took, seconds):
-    """A failure keeps it away as long as it took, or as the server asks for; one that a person must mend, longest."""
+def test_minimum_delay(clock, error, took, seconds):
+    """The delay is at least the duration of the failure or the requested delay, and longest for lasting errors."""
     absence = CircuitBreaker(clock)
     fail(absence, clock, error, took=took)
     assert is_asked_after(absence, clock, seconds)
 
 
-def test_one_request_tries_it(clock):
-    """When its time is up one request asks it, and the others go on to the next model until that is over."""
+def test_one_request_tries_the_model_again(clock):
+    """After the delay one request tries the model, and the others use the fallback until it has ended."""
     absence = CircuitBreaker(clock)
     fail(absence, clock)
     clock.seconds += 30
@@ -97,7 +97,7 @@ def test_one_request_tries_it(clock):
     assert absence.claim() is None
     assert absence.claim().error == "gone"
     assert not absence.missed.was_asked
-    clock.seconds += 30  # who asked it has never come back
+    clock.seconds += 30  # the request that tried the model never ended
     assert absence.claim() is None
 
 
@@ -107,7 +107,7 @@ def test_concurrent_failures_count_once(clock):
     began = clock.seconds
     clock.seconds += 1
     for _ in range(10):
-        absence.has_failed(GONE, Missed("m", "Unreachable", "gone"), began)
+        absence.has_failed(GONE, FailedModel("m", "Unreachable", "gone"), began)
     assert is_asked_after(absence, clock, 30)
 
 

@@ -1,17 +1,17 @@
-"""Which errors send a request on to the next model, and what is told when none has answered?"""
+"""Tests for which errors call the fallback, and the error if all models fail."""
 
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.llm.fallback import all_failed, goes_on, is_lasting, missed, missed_text
 from agentkit.llm.protocols.error_mapping import failure
-from agentkit.messages import Missed
+from agentkit.messages import FailedModel
 from agentkit.usage import Tariff, Usage
 
 TARIFF = Tariff("openai", "gpt")
 
 
-def said(status, message, code=None):
+def refusal(status, message, code=None):
     """Return the error for a server's refusal."""
     return failure({"error": {"message": message, "code": code}}, status=status)
 
@@ -20,26 +20,26 @@ def said(status, message, code=None):
     ("error", "passes", "lasts"),
     [
         (Unreachable("no connection"), True, False),
-        (said(500, "boom"), True, False),
-        (said(529, "overloaded"), True, False),
-        (said(429, "slow down"), True, False),
-        (said(429, "none left", "insufficient_quota"), True, True),
-        (said(402, "no money"), True, True),
-        (said(400, "Your credit balance is too low"), True, True),
-        (said(401, "bad key"), True, True),
-        (said(403, "not in your country"), True, True),
-        (said(404, "no such model", "model_not_found"), True, True),
-        (said(400, "it is gone", "model_decommissioned"), True, True),
-        (said(404, "no such deployment", "DeploymentNotFound"), True, True),
-        (said(410, "gone"), True, True),
+        (refusal(500, "boom"), True, False),
+        (refusal(529, "overloaded"), True, False),
+        (refusal(429, "slow down"), True, False),
+        (refusal(429, "none left", "insufficient_quota"), True, True),
+        (refusal(402, "no money"), True, True),
+        (refusal(400, "Your credit balance is too low"), True, True),
+        (refusal(401, "bad key"), True, True),
+        (refusal(403, "not in your country"), True, True),
+        (refusal(404, "no such model", "model_not_found"), True, True),
+        (refusal(400, "it is gone", "model_decommissioned"), True, True),
+        (refusal(404, "no such deployment", "DeploymentNotFound"), True, True),
+        (refusal(410, "gone"), True, True),
         (BadResponse("a page of HTML"), True, False),
         (ModelError("something"), True, False),
-        (said(400, "temperature must be below 2"), False, True),
-        (said(422, "no such field"), False, True),
-        (said(400, "too long", "context_length_exceeded"), False, True),
-        (said(413, "too many bytes"), False, True),
-        (said(400, "not this", "content_filter"), False, True),
-        (said(403, "Your input was flagged"), False, True),
+        (refusal(400, "temperature must be below 2"), False, True),
+        (refusal(422, "no such field"), False, True),
+        (refusal(400, "too long", "context_length_exceeded"), False, True),
+        (refusal(413, "too many bytes"), False, True),
+        (refusal(400, "not this", "content_filter"), False, True),
+        (refusal(403, "Your input was flagged"), False, True),
         (Rejected("I cannot help with that", code="content_filter"), False, True),
     ],
     ids=lambda value: str(value)[:60] if isinstance(value, ModelError) else "",
@@ -50,12 +50,12 @@ def test_failures_passed_to_the_fallback(error, passes, lasts):
     assert not passes or is_lasting(error) is lasts
 
 
-def test_what_may_have_been_charged_for():
-    """A request that a server was at work on counts as one without figures; one that it refused does not count."""
+def test_failed_requests_that_may_be_charged():
+    """A request that may have been charged counts as unreported, and a rejected one does not count."""
     lost = Usage(requests=1, unreported=1)
     assert missed("m", BadResponse("cut"), TARIFF).usage == lost
     assert missed("m", BadResponse("cut"), TARIFF).usage.tariff == TARIFF
-    assert missed("m", said(429, "slow down"), TARIFF).usage == Usage()
+    assert missed("m", refusal(429, "slow down"), TARIFF).usage == Usage()
     often = Unreachable("no answer")
     often.unanswered = 3
     assert missed("m", often, None).usage == Usage(requests=3, unreported=3)
@@ -63,7 +63,7 @@ def test_what_may_have_been_charged_for():
 
 def test_missed_text_of_a_skipped_model():
     """A skipped model is described as skipped, and a long message is truncated."""
-    told = missed_text(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
+    told = missed_text(FailedModel("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
     assert told.startswith("[openai:gpt, skipped after a recent failure] xxx")
     assert len(told) < 700
 

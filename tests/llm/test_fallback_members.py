@@ -1,4 +1,4 @@
-"""What is each model of a chain called, and what is it sent?"""
+"""Tests for the models of a chain: names and settings."""
 
 from agentkit.llm.fallback import FallbackMember, with_distinct_names
 from agentkit.messages import Request, UserMessage
@@ -7,7 +7,7 @@ from agentkit.usage import Tariff
 
 
 def member(name="openai:gpt", address="https://a.example", **settings):
-    """A model that says nothing."""
+    """Return a model without lines."""
     return FallbackMember(name, address, ScriptedProvider(), Tariff("openai", "gpt"), settings)
 
 

@@ -1,4 +1,4 @@
-"""Models in GGUF files: their configuration, which needs neither llama.cpp nor a model."""
+"""Tests for the configuration of models in GGUF files, which needs neither llama.cpp nor a model."""
 
 import pickle
 import subprocess
@@ -13,14 +13,14 @@ from agentkit.testing import record, replay
 
 @pytest.fixture
 def file(tmp_path):
-    """A file that begins as GGUF files do, and is cut off there."""
+    """A truncated file with the header of a GGUF file."""
     path = tmp_path / "model.gguf"
     path.write_bytes(b"GGUF\x03\x00\x00\x00")
     return path
 
 
-def test_a_local_model_is_described_without_starting_it(file):
-    """A model in a file is on this machine, needs no key and costs nothing."""
+def test_local_model_is_described_without_starting_it(file):
+    """A model in a file is local, needs no key and costs nothing."""
     llm = LLM("local", model=str(file), settings={"threads": 2})
     assert (llm.provider, llm.model, llm.describe().endpoint) == ("local", str(file), "this machine")
     assert llm.list_models() == [str(file)]
@@ -29,7 +29,7 @@ def test_a_local_model_is_described_without_starting_it(file):
     llm.close()
 
 
-def test_the_provider_can_be_named_before_the_file(file, monkeypatch):
+def test_provider_can_be_named_before_the_file(file, monkeypatch):
     """`local:` before a path names the provider, in arguments, variables and fallbacks."""
     assert LLM(model=f"local:{file}").model == str(file)
     assert LLM("offline", fallback=f"local:{file}").fallbacks[0].provider == "local"
@@ -37,7 +37,7 @@ def test_the_provider_can_be_named_before_the_file(file, monkeypatch):
     assert LLM().model == str(file)
 
 
-def test_a_path_is_relative_to_the_folder_in_which_the_llm_was_made(file, monkeypatch):
+def test_relative_path_is_resolved_when_the_llm_is_created(file, monkeypatch):
     """A relative path, or one in the home folder, is resolved when the LLM is made."""
     monkeypatch.chdir(file.parent)
     assert LLM("local", model="model.gguf").model == "model.gguf"
@@ -53,8 +53,8 @@ def test_missing_model_file_raises_config_error():
         LLM(model="local")
 
 
-def test_a_replay_needs_no_file(tmp_path):
-    """A recording of a local model is replayed where its file is missing."""
+def test_replay_needs_no_file(tmp_path):
+    """A recording of a local model can be replayed without its file."""
     with record(tmp_path / "cassette.jsonl"):
         pass
     with replay(tmp_path / "cassette.jsonl"):
@@ -71,8 +71,8 @@ def test_a_replay_needs_no_file(tmp_path):
         (b"PK\x03\x04 a zip archive", r"is not a GGUF file"),
     ],
 )
-def test_a_wrong_file_is_refused_when_the_llm_is_made(tmp_path, content, fault):
-    """A missing file, a folder and a file of another format are named, with advice."""
+def test_invalid_file_is_rejected_when_the_llm_is_created(tmp_path, content, fault):
+    """A missing file, a folder and a file of another format raise an error with advice."""
     path = tmp_path / "m.gguf"
     if content == "folder":
         path.mkdir()
@@ -93,8 +93,8 @@ def test_a_wrong_file_is_refused_when_the_llm_is_made(tmp_path, content, fault):
         ({"num_thread": 2}, r"Write threads=2\."),
     ],
 )
-def test_wrong_settings_are_named(file, ask, settings, fault):
-    """A wrong value, or the name that a setting has elsewhere, is an error with the right one."""
+def test_invalid_settings_are_named(file, ask, settings, fault):
+    """An invalid value, or the name that a setting has elsewhere, raises an error with the correct one."""
     with pytest.raises(ConfigError, match=fault):
         ask(LLM("local", model=str(file)), **settings)
 
@@ -113,7 +113,7 @@ for ask in (llm.chat, lambda prompt: asyncio.run(llm.achat(prompt))):
 """
 
 
-def test_a_missing_package_is_named(file):
+def test_missing_package_is_named(file):
     """Without the extra, the error contains the command that installs it."""
     command = [sys.executable, "-c", PROGRAM, str(file)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout.split("\n")
@@ -122,7 +122,7 @@ def test_a_missing_package_is_named(file):
     assert lines == [lines[0], lines[0], ""]
 
 
-def test_a_local_model_makes_no_vectors(file):
-    """Embeddings are refused before anything is started."""
+def test_local_model_rejects_embeddings(file):
+    """Embeddings are rejected before the server is started."""
     with pytest.raises(ConfigError, match=r"^This provider cannot compute embeddings"):
         LLM("local", model=str(file)).embed(["one"])

@@ -1,4 +1,4 @@
-"""A small model in a GGUF file, run by llama.cpp: the protocol is asserted, and not what the model writes."""
+"""Tests for a small model in a GGUF file, run by llama.cpp, which check the protocol and not the model's text."""
 
 import asyncio
 import contextlib
@@ -78,13 +78,13 @@ def add(first: int, second: int) -> int:
 
 
 def servers():
-    """The processes of servers that this process has started."""
+    """Return the server processes that this process has started."""
     children = psutil.Process().children()
     return {child.pid for child in children if "llm.local_worker" in " ".join(child.cmdline())}
 
 
 def test_answers_have_text_usage_and_a_finish_reason(local, ask):
-    """A request is answered in every way of asking, with usage, a finish reason and no cost."""
+    """Every way to request a response returns usage, a finish reason and no cost."""
     response = ask(local, "Say hello.", max_tokens=4, ignore_eos=True)
     assert response.text
     assert response.finish_reason == "length"
@@ -128,14 +128,14 @@ def test_tools_are_described_as_text_to_a_model_without_tools(gguf):
     assert 1 <= result.iterations <= 2
 
 
-def test_native_tools_are_refused_with_advice(gguf, ask):
-    """`tool_calling="native"` with such a model is an error that names the other ways."""
+def test_native_tools_are_rejected_with_advice(gguf, ask):
+    """`tool_calling="native"` with such a model raises an error that names the other values."""
     llm = LLM("local", model=str(gguf), settings=SETTINGS, tool_calling="native")
     with pytest.raises(Rejected, match=r"does not support tools\. Pass tool_calling='text' or 'auto'"):
         ask(llm, "Add 1 and 2.", tools=[add])
 
 
-def test_a_long_conversation_names_the_context(local, ask):
+def test_long_conversation_names_the_context(local, ask):
     """A request beyond the context is an error with its size."""
     with pytest.raises(ModelError) as caught:
         ask(local, "word " * 3_000)
@@ -144,7 +144,7 @@ def test_a_long_conversation_names_the_context(local, ask):
 
 
 def test_llms_with_the_same_settings_share_a_server(local, gguf):
-    """The same file and settings share one process, other settings have another, which ends with its LLM."""
+    """The same file and settings share one process; other settings start another, which ends with its LLM."""
     local.chat("Hi", max_tokens=1)
     before = servers()
     same = LLM("local", model=str(gguf), settings=SETTINGS)
@@ -172,8 +172,8 @@ def test_two_clients_are_answered_concurrently(local):
     stream.close()
 
 
-def test_a_cancelled_request_leaves_the_server_usable(local):
-    """After cancelled tasks, streams that were left and runs out of time, the next request is answered."""
+def test_cancelled_request_leaves_the_server_usable(local):
+    """After cancelled tasks, closed streams and timeouts, the next request is answered."""
 
     async def cancelled():
         task = asyncio.create_task(local.acomplete("Tell a long story.", **LONG))
@@ -191,8 +191,8 @@ def test_a_cancelled_request_leaves_the_server_usable(local):
     assert local.chat("Hi", max_tokens=2)
 
 
-def test_a_server_that_died_is_started_again(gguf):
-    """After the process of the server was killed, the next request starts another one."""
+def test_killed_server_is_restarted(gguf):
+    """After the server process was killed, the next request starts another one."""
     llm = LLM("local", model=str(gguf), settings={**SETTINGS, "context_tokens": 768})
     before = servers()
     llm.chat("Hi", max_tokens=1)
@@ -205,7 +205,7 @@ def test_a_server_that_died_is_started_again(gguf):
 
 
 def test_closing_during_a_request_ends_the_process_afterwards(gguf):
-    """A request that is being answered when its LLM is closed is answered to its end."""
+    """A request during which the LLM is closed is answered to its end."""
     llm = LLM("local", model=str(gguf), settings={**SETTINGS, "context_tokens": 640})
     before = servers()
     stream = llm.stream("Hi", max_tokens=40, ignore_eos=True)
@@ -220,8 +220,8 @@ def test_closing_during_a_request_ends_the_process_afterwards(gguf):
     assert servers() == before
 
 
-def test_a_damaged_file_is_refused_with_the_cause(gguf, tmp_path, ask):
-    """A file that llama.cpp cannot load is an error with the cause from its log."""
+def test_damaged_file_raises_an_error_with_the_cause(gguf, tmp_path, ask):
+    """A file that llama.cpp cannot load raises an error with the cause from its log."""
     path = tmp_path / "cut.gguf"
     path.write_bytes(gguf.read_bytes()[:5_000_000])
     before = servers()
@@ -230,7 +230,7 @@ def test_a_damaged_file_is_refused_with_the_cause(gguf, tmp_path, ask):
     assert servers() == before
 
 
-def test_the_server_is_for_this_process_only(local):
+def test_server_is_for_this_process_only(local):
     """Other programs on the machine lack the key, and proxies are not used."""
     local.chat("Hi", max_tokens=1)
     options = ServerOptions(path=local.model, context_tokens=2_048, threads=1)
@@ -248,8 +248,8 @@ def test_the_server_is_for_this_process_only(local):
         ("echo first >&2; echo Killed >&2; exit 9", ConfigError, r"cannot load 'm\.gguf': Killed\. Download"),
     ],
 )
-def test_a_process_that_fails_names_the_cause(gguf, tmp_path, script, error, fault):
-    """A process that cannot be started, or ends before it answers, is an error with the last line of its log."""
+def test_failing_process_raises_an_error_with_the_cause(gguf, tmp_path, script, error, fault):
+    """A process that fails to start or exits early raises an error with the last line of its log."""
     path = tmp_path / "python"
     if script:
         path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
@@ -279,8 +279,8 @@ os.kill(os.getpid(), int(sys.argv[2]))
 
 
 @pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGKILL])
-def test_a_program_ends_with_its_servers(gguf, number):
-    """A forked child has its own server. A server ends with its program, also during a request and behind a proxy."""
+def test_program_ends_with_its_servers(gguf, number):
+    """A forked child has a separate server, and a server ends with its program in every case."""
     environment = {**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(gguf), str(int(number))]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)

@@ -1,4 +1,4 @@
-"""What does a model cost, and who says so?"""
+"""Tests for prices and costs of models."""
 
 import subprocess
 import sys
@@ -24,8 +24,8 @@ PLAIN, TIERED = ("openai", "gpt-5.4-mini"), ("openai", "gpt-6-luna")
 GIVEN = Price(1, 2)
 
 
-def under(provider, model, served="", **counts):
-    """A usage of these counts at a model."""
+def usage_of(provider, model, served="", **counts):
+    """Return a usage with these counts for a model."""
     return Usage(**{"requests": 1, **counts}, tariff=Tariff(provider, model, served))
 
 
@@ -39,7 +39,7 @@ def run(program, *arguments):
 
 @pytest.fixture
 def listed():
-    """Puts a list of prices in the place of the package's own, as a host program may; gives it back afterwards."""
+    """Replace the package's price list, as a host program may, and restore it afterwards."""
 
     def put(prices, *, model="m", updated=False, days=0):
         info = types.ModelInfo(id=model, match=types.ClauseEquals(model), prices=prices, context_window=1_000)
@@ -69,8 +69,8 @@ def listed():
     ],
 )
 @pytest.mark.for_each("lengths", [(1_000, 0), (150_000, 100_000), (300_000, 0)])
-def test_a_price_is_the_package_s_own(provider, model, lengths):
-    """A request costs what genai-prices itself says, its cache and its length included."""
+def test_price_is_that_of_genai_prices(provider, model, lengths):
+    """The cost of a request is the one computed by genai-prices, including cache and length."""
     input_tokens, cached = lengths
     names = {"gemini": "google"}
     place = {"provider_api_url": provider} if "://" in provider else {"provider_id": names.get(provider, provider)}
@@ -82,14 +82,14 @@ def test_a_price_is_the_package_s_own(provider, model, lengths):
 
 
 def test_input_written_to_the_cache_has_its_price():
-    """Models that charge for what they keep in their cache are charged for."""
+    """Input written to the cache is charged for models with such a price."""
     usage = genai_prices.Usage(input_tokens=9_000, output_tokens=10, cache_read_tokens=2_000, cache_write_tokens=5_000)
     expected = genai_prices.calc_price(usage, TIERED[1], provider_id=TIERED[0])
     assert price_of(*TIERED).dollars(9_000, 10, 2_000, 5_000) == pytest.approx(float(expected.total_price))
 
 
-def test_a_price_says_where_it_is_from():
-    """A price names the package with its version, and the newest change of a price that it knows of by that day."""
+def test_price_names_its_source():
+    """A price names the package with its version, and the date of its latest price change."""
     price = price_of(*TIERED, TODAY)
     assert price.source == price.tiers[0][1].source == f"genai-prices {genai_prices.__version__}"
     assert "2026-10-01" < price.date == price.tiers[0][1].date <= "2026-11-22"
@@ -166,7 +166,7 @@ def test_context_window_of_a_model(place, tokens):
     assert context_window(*place) == tokens
 
 
-# --- what is charged by which price
+# --- which price applies
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_tariff_names_the_provider_or_the_address(endpoint, provider):
     assert tariff_of(endpoint, GIVEN).price is GIVEN
 
 
-def test_the_model_that_served_decides():
-    """The price is that of the model which the server names, or when no list has that, of the one asked for."""
+def test_price_of_the_served_model():
+    """The price is that of the model named by the server, or of the requested model if it is not listed."""
     mini = price_of("openai", "gpt-4o-mini")
     assert price_under(Tariff("azure", "my-deployment", "gpt-4o-mini-2024-07-18")) == price_of("azure", "gpt-4o-mini")
     assert price_under(Tariff("openai", "gpt-4o-mini", "gpt-4o-mini-2099-01-01")) == mini
@@ -207,13 +207,13 @@ def test_azure_deployment_name_is_not_a_model():
     assert price_under(Tariff("azure", "gpt-4o")) == price_of("azure", "gpt-4o")
 
 
-def test_the_user_s_own_price_comes_first():
-    """A price that the user gave holds, whatever a list says."""
+def test_price_of_the_user_takes_precedence():
+    """A price set by the user takes precedence over the list."""
     assert price_under(Tariff("openai", "gpt-4o", price=GIVEN)) is GIVEN
     assert price_under(None) is None
 
 
-# --- what a usage cost
+# --- the cost of a usage
 
 
 @pytest.mark.parametrize("given", [LLM("offline"), "12 tokens", None])
@@ -225,43 +225,47 @@ def test_value_that_is_not_a_usage_raises_config_error(given):
 
 def test_cost_of_one_model():
     """The cost of a usage contains the dollars, the source and the date of the price."""
-    cost = cost_of(under(*PLAIN, input_tokens=10_000, output_tokens=1_000, cached_tokens=4_000), on=TODAY)
+    cost = cost_of(usage_of(*PLAIN, input_tokens=10_000, output_tokens=1_000, cached_tokens=4_000), on=TODAY)
     price = price_of(*PLAIN, TODAY)
     assert cost == Cost(pytest.approx(price.dollars(10_000, 1_000, 4_000)), price.source, price.date)
     assert str(cost).startswith("≈ $0.00")
 
 
-def test_the_cost_of_several_models():
-    """A sum over several models costs what its parts cost, however it was added up."""
-    parts = [under(*PLAIN, input_tokens=10_000), under(*TIERED, input_tokens=20_000), under(*PLAIN, output_tokens=5)]
-    parts.append(under("offline", "needle3", unreported=1))
+def test_cost_of_several_models():
+    """The cost of several models is the sum of their costs, in any order of addition."""
+    parts = [
+        usage_of(*PLAIN, input_tokens=10_000),
+        usage_of(*TIERED, input_tokens=20_000),
+        usage_of(*PLAIN, output_tokens=5),
+    ]
+    parts.append(usage_of("offline", "needle3", unreported=1))
     cost = cost_of(sum(parts, Usage()))
     assert cost.dollars == pytest.approx(sum(cost_of(part).dollars for part in parts))
     assert (cost.unpriced_requests, cost.source) == (0, price_of(*PLAIN).source)
 
 
-def test_the_prices_of_all_that_may_answer():
-    """Each model that may answer has its own price, or none that anybody knows."""
+def test_prices_of_fallbacks():
+    """Each fallback model has its own price, or none."""
     llm = LLM(model="ollama:qwen3", price=Price(1, 2), fallback=["offline", "lmstudio:gemma"])
     assert prices_under(llm.tariffs) == (Price(1, 2), OFFLINE_PRICE, None)
 
 
-def test_nothing_costs_nothing():
-    """Where no request was made, nothing was spent, and no list of prices is read to know it."""
+def test_no_requests_cost_nothing():
+    """Without requests the cost is 0, and no price list is read."""
     assert cost_of(Usage()) == Cost(0.0)
 
 
 def test_embedding_model_charges_for_input():
     """An embedding model has a cost for its input only, and no price for answers."""
-    vectors = under("openai", "text-embedding-3-small", input_tokens=1_000_000)
+    vectors = usage_of("openai", "text-embedding-3-small", input_tokens=1_000_000)
     assert cost_of(vectors).dollars == pytest.approx(0.02)
     assert price_of("openai", "text-embedding-3-small") is None
-    assert cost_of(under("openai", "text-embedding-3-small", input_tokens=9, output_tokens=1)) is None
+    assert cost_of(usage_of("openai", "text-embedding-3-small", input_tokens=9, output_tokens=1)) is None
 
 
-def test_the_offline_model_costs_nothing():
-    """A run with the offline model costs 0 and says why, though its server reports no figures."""
-    assert str(cost_of(under("offline", "needle3", unreported=1))) == "$0 (the offline model is free)"
+def test_offline_model_costs_nothing():
+    """A run with the offline model costs 0 and states why, although its server reports no usage."""
+    assert str(cost_of(usage_of("offline", "needle3", unreported=1))) == "$0 (the offline model is free)"
 
 
 @pytest.mark.parametrize(
@@ -269,8 +273,8 @@ def test_the_offline_model_costs_nothing():
     [
         Usage(10, 5, requests=1),
         Usage(10, 5),
-        under("http://127.0.0.1:11434", "qwen3", input_tokens=10),
-        under(*PLAIN, unreported=1),
+        usage_of("http://127.0.0.1:11434", "qwen3", input_tokens=10),
+        usage_of(*PLAIN, unreported=1),
     ],
 )
 def test_unknown_cost_is_none(usage):
@@ -280,8 +284,8 @@ def test_unknown_cost_is_none(usage):
 
 def test_unpriced_requests_are_counted():
     """Requests without a known price or usage are counted separately from the sum."""
-    known, silent = under(*PLAIN, input_tokens=10_000, requests=2), under(*PLAIN, unreported=1)
-    local = under("http://127.0.0.1:11434", "qwen3", input_tokens=10, requests=3)
+    known, silent = usage_of(*PLAIN, input_tokens=10_000, requests=2), usage_of(*PLAIN, unreported=1)
+    local = usage_of("http://127.0.0.1:11434", "qwen3", input_tokens=10, requests=3)
     cost = cost_of(known + silent + local)
     assert cost.dollars == cost_of(known).dollars
     assert cost.unpriced_requests == 4
@@ -290,13 +294,16 @@ def test_unpriced_requests_are_counted():
 
 def test_given_price_is_used_for_unknown_prices():
     """A given price is used only for models without a known price."""
-    local, known = under("http://127.0.0.1:11434", "qwen3", input_tokens=1_000_000), under(*PLAIN, input_tokens=10)
+    local, known = (
+        usage_of("http://127.0.0.1:11434", "qwen3", input_tokens=1_000_000),
+        usage_of(*PLAIN, input_tokens=10),
+    )
     assert cost_of(local, GIVEN) == Cost(1.0, "given")
     assert cost_of(known, GIVEN) == cost_of(known)
     assert cost_of(local + known, GIVEN).source.split(" and ") == ["given", price_of(*PLAIN).source]
 
 
-# --- what a response was charged by
+# --- the tariff of a response
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
@@ -310,19 +317,19 @@ def test_response_usage_contains_its_tariff(protocol):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_a_price_of_one_s_own_for_a_server_of_one_s_own(protocol):
-    """A server that no list knows is charged by the price that its user gave."""
+def test_price_of_the_user_for_an_unlisted_server(protocol):
+    """A server that is not listed is charged at the price set by its user."""
     with FakeServer(say("Hi", usage=Usage(1_000_000, 500_000, requests=1))) as server:
         endpoint = Endpoint(provider="openai", model="m", base_url=server.base_url, protocol=protocol)
         response = RemoteModel(endpoint, 20, 0, GIVEN).complete(Request([UserMessage("Hello")]))
     assert cost_of(response.usage) == Cost(2.0, "given")
 
 
-# --- what is loaded, and from where
+# --- imports and network access
 
 
 def test_prices_are_read_without_a_network():
-    """Looking up prices opens no connection and starts no thread: the data came with the package."""
+    """Looking up prices opens no connection and starts no thread."""
     program = """
 import sys, threading
 sys.addaudithook(lambda event, arguments: sys.exit(event) if event.startswith("socket.") else None)
@@ -344,8 +351,8 @@ from agentkit import LLM
 from agentkit.llm.pricing import cost_of
 from agentkit.usage import Price, Tariff
 usage = LLM(base_url=sys.argv[1], model="m").complete("Hello").usage
-assert cost_of(usage.under(Tariff("offline", "needle3"))).dollars == 0
-assert cost_of(usage.under(Tariff("x", "m", price=Price(1, 1)))).dollars > 0
+assert cost_of(usage.with_tariff(Tariff("offline", "needle3"))).dollars == 0
+assert cost_of(usage.with_tariff(Tariff("x", "m", price=Price(1, 1)))).dollars > 0
 print("genai_prices" in sys.modules)
 cost_of(usage)
 print("genai_prices" in sys.modules)

@@ -1,4 +1,4 @@
-"""What does a user see of a server that does not keep to HTTP? Bytes, resets and waits over real sockets."""
+"""Tests for servers that violate HTTP: invalid bytes, resets and delays over real sockets."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ HALF = b'data: {"choices":[{"delta":{"content":"Hel"}}]}\n\n'
 
 
 class FaultServer:
-    """A server that answers every request with the same bytes, and then closes, resets or keeps the connection."""
+    """A server that answers every request with the same bytes, and then closes, resets or holds the connection."""
 
     def __init__(self, *pieces, ending="close", reads=True):
         self._pieces, self._ending, self._reads = pieces, ending, reads
@@ -52,7 +52,7 @@ class FaultServer:
             except OSError:
                 return
             self._kept.append(connection)
-            with suppress(OSError):  # a client that has seen enough hangs up before the answer ends
+            with suppress(OSError):  # a client may disconnect before the end of the answer
                 self._answer(connection)
 
     def _answer(self, connection):
@@ -71,13 +71,13 @@ class FaultServer:
 
 
 def http(body, *headers, length=None):
-    """An answer with this body, as bytes."""
+    """Return a response with this body as bytes."""
     lines = ["HTTP/1.1 200 OK", f"Content-Length: {len(body) if length is None else length}", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def chunked(body, size=None):
-    """An answer whose body comes in chunks, without the last one."""
+    """Return a chunked response without the last chunk."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head + b"%b\r\n%b\r\n" % (size or b"%x" % len(body), body)
 
@@ -95,8 +95,8 @@ LOST = {
     "half of the headers": (b"HTTP/1.1 200 OK\r\nContent-Ty",),
     "no body": (http(b"", length=20),),
     "half of the body": (http(JSON[:-20], length=len(JSON)),),
-    "a length too great": (http(JSON, length=len(JSON) + 9),),
-    "a length that is none": (http(JSON, length="many"),),
+    "length too large": (http(JSON, length=len(JSON) + 9),),
+    "invalid length": (http(JSON, length="many"),),
     "a negative length": (http(JSON, length=-1),),
     "two lengths": (http(JSON, "Content-Length: 3"),),
     "a wrong chunk": (chunked(JSON, b"ZZ"),),
@@ -164,7 +164,7 @@ UNUSUAL = {
     "no length": b"HTTP/1.1 200 OK\r\n\r\n" + JSON,
     "an old version": b"HTTP/1.0 200 OK\r\n\r\n" + JSON,
     "bare line feeds": http(JSON).replace(b"\r\n", b"\n"),
-    "a word before": b"HTTP/1.1 100 Continue\r\n\r\n" + http(JSON),
+    "text before": b"HTTP/1.1 100 Continue\r\n\r\n" + http(JSON),
     "chunks": chunked(JSON) + b"0\r\nX-Trailer: 1\r\n\r\n",
 }
 
@@ -177,7 +177,7 @@ def test_unusual_response_is_accepted(ask, answer):
 
 
 def dripped(*, named):
-    """The same answer streamed in each protocol; its events are of the type that their names say where `named`."""
+    """Return the same streamed answer in each protocol, with event names if `named`."""
     streams = {
         "chat": [{"choices": [{"delta": {"content": "Hel"}}]}, {"choices": [{"delta": {"content": "lo"}}]}],
         "responses": [
@@ -200,7 +200,7 @@ def _event(fields, *, named):
 
 
 def packed(events):
-    """Events of which each is packed on its own."""
+    """Return events that are compressed separately."""
     return b"".join(map(gzip.compress, events))
 
 
@@ -230,8 +230,8 @@ def test_stream_is_parsed_however_it_is_framed(ask, protocol, body):
 
 
 @pytest.mark.for_each(("protocol", "events"), dripped(named=False).items())
-def test_events_may_be_packed_each_on_its_own(ask, protocol, events):
-    """A stream of several compressed parts is unpacked to its end."""
+def test_separately_compressed_events(ask, protocol, events):
+    """A stream of several compressed members is decompressed to its end."""
     with FaultServer(http(packed(events), "Content-Encoding: gzip")) as url:
         assert asked(ask, url, protocol=protocol).text == "Hello"
 
@@ -248,8 +248,8 @@ def test_unknown_compression_raises_bad_response(ask):
 
 @pytest.mark.for_each("protocol", WHOLE)
 @pytest.mark.for_each("around", [b"[%b]", b"%b", b"data: %b\n\n"], ids=["list", "object", "event"])
-def test_a_whole_answer_may_come_in_another_shape(ask, protocol, around):
-    """A whole answer is one in a list, and as the only event of a stream."""
+def test_complete_answer_in_another_shape(ask, protocol, around):
+    """A complete answer may be inside a list, or the only event of a stream."""
     with FaultServer(http(around % WHOLE[protocol])) as url:
         assert asked(ask, url, protocol=protocol).text == "Hello"
 
@@ -266,8 +266,8 @@ def test_nearly_valid_json_is_accepted(ask, protocol, extra):
 
 
 FAILED = {
-    "an error of nothing": (b'{"type": "error"}', Rejected),
-    "a code and words": (b'{"success": false, "code": 50000, "msg": "Boom"}', Rejected),
+    "empty error": (b'{"type": "error"}', Rejected),
+    "code and message": (b'{"success": false, "code": 50000, "msg": "Boom"}', Rejected),
     "a timeout": (b'{"type": "error", "error": {"type": "timeout_error", "message": "Boom"}}', Unreachable),
 }
 
@@ -283,8 +283,8 @@ def test_error_inside_a_success_is_raised(ask, protocol, body, kind):
 
 
 @pytest.mark.for_each("protocol", WHOLE)
-def test_a_lost_answer_is_asked_for_again(ask, protocol):
-    """A request whose answer was lost is sent again, and counted as one without figures."""
+def test_lost_answer_is_retried(ask, protocol):
+    """A request whose answer was lost is sent again, and counted as unreported."""
     with FaultServer(http(WHOLE[protocol])) as good, FaultServer(ending="reset") as bad:
         assert asked(ask, good, protocol=protocol).text == "Hello"
         with pytest.raises(Unreachable) as caught:

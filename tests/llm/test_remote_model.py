@@ -1,4 +1,4 @@
-"""What becomes of what real servers send? Replayed as bytes over a real connection, in every way of asking."""
+"""Tests for the responses of real servers, replayed over a real connection in every way to request one."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def connect(server, **options):
 
 
 def whole(**message):
-    """A whole chat answer with this message; `finish_reason`, `usage` and other fields go where they belong."""
+    """Return a complete chat answer with this message, `finish_reason`, `usage` and other fields."""
     outside = {name: message.pop(name) for name in ("usage", "x_groq", "model") if name in message}
     inside = {name: message.pop(name) for name in ("finish_reason", "choice_usage") if name in message}
     if "choice_usage" in inside:
@@ -35,19 +35,19 @@ def whole(**message):
 
 
 def chunk(finish_reason=None, /, **delta):
-    """One chunk of a streamed chat answer."""
+    """Return a chunk of a streamed chat answer."""
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
 
 def piece(index=None, call_id=None, name=None, arguments=None, **extra):
-    """One piece of a tool call."""
+    """Return a piece of a tool call."""
     function = {key: value for key, value in {"name": name, "arguments": arguments}.items() if value is not None}
     fields = {key: value for key, value in {"index": index, "id": call_id}.items() if value is not None}
     return {**fields, "function": function, **extra}
 
 
 def calls_of(*pieces):
-    """The chunks of a streamed answer whose tool calls arrive in these pieces, one a chunk."""
+    """Return the chunks of a streamed answer with these pieces of tool calls, one per chunk."""
     return [*(chunk(tool_calls=[part]) for part in pieces), chunk("tool_calls"), "data: [DONE]\n\n"]
 
 
@@ -75,7 +75,7 @@ FILTERED = {"hate": {"filtered": True, "severity": "high"}}
 WHOLE = {
     "sound": (whole(content=None, audio=SOUND), {"text": "Hello", "extra": {"audio": SOUND}}),
     "no message, cut": ({"choices": [{"index": 0, "finish_reason": "length"}]}, {"text": "", "finish": "length"}),
-    "text and calls as choices of their own": (
+    "text and calls as separate choices": (
         {
             "choices": [
                 {"finish_reason": "tool_calls", "message": {"content": "Hello"}},
@@ -100,7 +100,7 @@ WHOLE = {
         },
         {"calls": [("a", "f", "")]},
     ),
-    "thoughts of Gemini": (whole(content="<thought>Hm</thought>Hello"), {"text": "Hello", "reasoning": "Hm"}),
+    "reasoning of Gemini": (whole(content="<thought>Hm</thought>Hello"), {"text": "Hello", "reasoning": "Hm"}),
     "content null": (whole(content=None, finish_reason="stop"), {"text": ""}),
     "content in parts": (
         whole(content=[{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]),
@@ -115,7 +115,7 @@ WHOLE = {
         whole(content="Hi", reasoning_text="Hm"),
         {"text": "Hi", "reasoning": "Hm", "extra": {"reasoning_text": "Hm"}},
     ),
-    "blocks of thoughts": (
+    "reasoning blocks": (
         whole(content="Hi", thinking_blocks=[{"type": "thinking", "thinking": "Hm"}]),
         {"text": "Hi", "reasoning": "Hm"},
     ),
@@ -135,7 +135,7 @@ WHOLE = {
         {"text": "Hi", "reasoning": "Hm"},
     ),
     "content a number": (whole(content=42), {"text": "42"}),
-    "content the object that was asked for": (
+    "content an object": (
         whole(content={"type": "note", "text": None, "to": "Zoë"}),
         {"text": '{"type": "note", "text": null, "to": "Zoë"}', "reasoning": ""},
     ),
@@ -169,8 +169,8 @@ WHOLE = {
     ),
     "id a number": (whole(tool_calls=[piece(call_id=7, name="f")]), {"calls": [("7", "f", "")]}),
     "calls null": (whole(content="Hello", tool_calls=None), {"text": "Hello", "calls": []}),
-    "calls of no shape": (whole(content="Hello", tool_calls=[None, "f", {}]), {"calls": [], "text": "Hello"}),
-    "function of no shape": (whole(tool_calls=[{"id": "a", "function": "f"}]), {"calls": [("a", "", "")]}),
+    "malformed calls": (whole(content="Hello", tool_calls=[None, "f", {}]), {"calls": [], "text": "Hello"}),
+    "malformed function": (whole(tool_calls=[{"id": "a", "function": "f"}]), {"calls": [("a", "", "")]}),
     "the old function call": (
         whole(content=None, function_call={"name": "f", "arguments": PARIS}),
         {"calls": [("call_1", "f", PARIS)]},
@@ -179,7 +179,7 @@ WHOLE = {
         whole(content="Hello", audio=None, annotations=[], refusal=None, mood="calm"),
         {"text": "Hello", "extra": {"mood": "calm"}},
     ),
-    "every field that there could be, empty": (
+    "every possible field, empty": (
         whole(
             content="",
             audio={"data": "", "expires_at": 0, "id": "", "transcript": ""},
@@ -210,19 +210,19 @@ WHOLE = {
     "usage missing": (whole(**HELLO), {"tokens": (0, 0), "unreported": 1}),
     "usage empty": (whole(**HELLO, usage={}), {"unreported": 1}),
     "usage null": (whole(**HELLO, usage=None), {"unreported": 1}),
-    "usage of no shape": (whole(**HELLO, usage=[7, 3]), {"unreported": 1}),
-    "usage without figures": (whole(**HELLO, usage={"prompt_tokens": None}), {"unreported": 1}),
-    "figures of no sense": (
+    "malformed usage": (whole(**HELLO, usage=[7, 3]), {"unreported": 1}),
+    "usage without counts": (whole(**HELLO, usage={"prompt_tokens": None}), {"unreported": 1}),
+    "invalid counts": (
         whole(**HELLO, usage={"prompt_tokens": "7", "completion_tokens": -3}),
         {"tokens": (7, 0), "unreported": 0},
     ),
     "counts of another protocol": (whole(**HELLO, usage={"input_tokens": 7, "output_tokens": 3}), {"tokens": (7, 3)}),
-    "a count too great": (whole(**HELLO, usage={"prompt_tokens": 10**400, "completion_tokens": 3}), {"tokens": (0, 3)}),
-    "numbers that are none": (
+    "count too large": (whole(**HELLO, usage={"prompt_tokens": 10**400, "completion_tokens": 3}), {"tokens": (0, 3)}),
+    "invalid numbers": (
         whole(**HELLO, usage={"prompt_tokens": float("nan")}, score=float("inf")),
         {"text": "Hello", "unreported": 1, "extra": {}},
     ),
-    "the least of several choices": (
+    "lowest of several choices": (
         {"choices": [{"index": 1, "message": {"content": "two"}}, {"index": 0, "message": {"content": "one"}}]},
         {"text": "one"},
     ),
@@ -239,11 +239,11 @@ WHOLE = {
         {"calls": [("a", "f", PARIS)], "finish": "tool_calls"},
     ),
     "thinking": (whole(content="Hello", thinking="Hm"), {"text": "Hello", "reasoning": "Hm"}),
-    "thoughts in the text": (
+    "reasoning in the text": (
         whole(content="<think>\nHm\n</think>\n\nHello <think>"),
         {"text": "Hello <think>", "reasoning": "Hm"},
     ),
-    "thoughts that were cut": (
+    "truncated reasoning": (
         whole(content="<think>Hm </thi", finish_reason="length"),
         {"text": "", "reasoning": "Hm </thi", "finish": "length"},
     ),
@@ -251,7 +251,7 @@ WHOLE = {
         whole(content="Hel", finish_reason="model_context_window_exceeded"),
         {"text": "Hel", "finish": "length"},
     ),
-    "half a character": (whole(content="\ud83d\ude00 \ud83d"), {"text": "😀 \ufffd"}),
+    "lone surrogate": (whole(content="\ud83d\ude00 \ud83d"), {"text": "😀 \ufffd"}),
     "line separators": (whole(content="a\u2028b\u2029c\u0085d"), {"text": "a\u2028b\u2029c\u0085d"}),
 }
 
@@ -328,7 +328,7 @@ STREAMED = {
         ],
         {"text": "Hello"},
     ),
-    "whole message with thoughts and a call at the end": (
+    "whole message with reasoning and a call at the end": (
         [
             chunk(content="<think>Hm</think>"),
             chunk(content="Hello"),
@@ -356,7 +356,7 @@ STREAMED = {
         ],
         {"text": "Hi", "reasoning": "Hm"},
     ),
-    "a verdict at the end that is blank otherwise": (
+    "filter result only at the end": (
         [
             chunk("stop", content="Hi") | {"model": "m-1"},
             {"model": "", "choices": [{"content_filter_offsets": {}}], "usage": None},
@@ -364,7 +364,7 @@ STREAMED = {
         ],
         {"text": "Hi", "model": "m-1", "tokens": (7, 3)},
     ),
-    "text and calls as choices of their own": (
+    "text and calls as separate choices": (
         [
             {
                 "choices": [
@@ -383,7 +383,7 @@ STREAMED = {
         ],
         {"text": "Hello", "extra": {"audio": SOUND}},
     ),
-    "calls that only their order tells apart": (
+    "calls distinguished only by order": (
         [
             chunk(tool_calls=[piece(None, "a", "f", ""), piece(None, "b", "g", "")]),
             chunk(tool_calls=[piece(arguments=PARIS), piece(arguments="{")]),
@@ -460,7 +460,7 @@ STREAMED = {
         ],
         {"text": "Hi", "reasoning": "Hm"},
     ),
-    "every field that there could be, empty": (
+    "every possible field, empty": (
         [
             chunk(
                 content="", audio={"id": "", "expires_at": 0}, refusal="", function_call={"name": "", "arguments": ""}
@@ -528,7 +528,7 @@ STREAMED = {
         calls_of(piece(0, None, "f", "{}"), piece(1, None, "g", "{}")),
         {"calls": [("call_1", "f", "{}"), ("call_2", "g", "{}")]},
     ),
-    "pieces of no shape": (
+    "malformed pieces": (
         [chunk(tool_calls=[None, "?"]), chunk(tool_calls="?"), chunk(content="Hi"), chunk("stop")],
         {"calls": [], "text": "Hi"},
     ),
@@ -554,7 +554,7 @@ STREAMED |= {
     "pings": (["event: ping\ndata: ping\n\n", chunk("stop", content="Hi")], {"text": "Hi"}),
     "no number": (['data: {"choices": [{"delta": {"content": "Hi"}, "logprobs": NaN}]}\n\n', END_LINE], {"text": "Hi"}),
     "thinking": ([chunk(thinking="H"), chunk(thinking="m"), chunk("stop", content="Hi")], {"reasoning": "Hm"}),
-    "thoughts in the text": (
+    "reasoning in the text": (
         [*(chunk(content=text) for text in ("<thi", "nk>", " H", "m ", "</th", "ink>", "\n\n", "Hi")), chunk("stop")],
         {"text": "Hi", "reasoning": "Hm"},
     ),
@@ -627,16 +627,16 @@ BYTES = {
 
 
 @pytest.mark.for_each(("body", "expected"), WHOLE.values(), ids=WHOLE)
-def test_whole_answers_of_every_shape_are_read(ask_whole, body, expected):
-    """A whole answer is read whatever shape its server gives it."""
+def test_complete_answers_of_every_shape_are_parsed(ask_whole, body, expected):
+    """A complete answer of every known shape is parsed."""
     with FakeServer(raw(json.dumps(body), content_type="application/json")) as server:
         found = facts(ask_whole(connect(server)))
     assert {name: found[name] for name in expected} == expected
 
 
 @pytest.mark.for_each(("chunks", "expected"), STREAMED.values(), ids=STREAMED)
-def test_streamed_answers_of_every_shape_are_read(ask_streamed, chunks, expected):
-    """A streamed answer is read whatever shape its server gives its chunks."""
+def test_streamed_answers_of_every_shape_are_parsed(ask_streamed, chunks, expected):
+    """A streamed answer of every known shape is parsed."""
     with FakeServer(raw(*chunks)) as server:
         found = facts(ask_streamed(connect(server)))
     assert {name: found[name] for name in expected} == expected
@@ -652,8 +652,8 @@ def test_streams_are_parsed_at_any_chunk_boundary(ask_streamed, data):
 
 
 @pytest.mark.parametrize("text", ["Xin chào 😀", "a\u2028b\u2029c\u0085d"])
-def test_characters_cut_in_two_are_put_together(ask_streamed, text):
-    """A character whose bytes arrive in two pieces is read as one, and no line separator of Unicode ends a line."""
+def test_split_characters_are_decoded(ask_streamed, text):
+    """A character whose bytes arrive in two pieces is decoded, and a Unicode line separator does not end a line."""
     data = f"data: {json.dumps(chunk('stop', content=text), ensure_ascii=False)}\n\n".encode()
     with FakeServer(raw(*(data[at : at + 1] for at in range(len(data))))) as server:
         assert ask_streamed(connect(server)).text == text
@@ -700,7 +700,7 @@ WHOLE_FAILURES = {
     "a number too long": ('{"choices": ' + "9" * 5_000 + "}", BadResponse, "has no choices"),
     "no choices": ('{"choices": []}', BadResponse, "no choices"),
     "choices null": ('{"choices": null}', BadResponse, "no choices"),
-    "choices of no shape": ('{"choices": ["Hello"]}', BadResponse, "no choices"),
+    "malformed choices": ('{"choices": ["Hello"]}', BadResponse, "no choices"),
     "no message": ('{"choices": [{"index": 0}]}', BadResponse, "no choices"),
     "error": ('{"error": {"message": "Boom", "code": "server_error"}}', Unreachable, "Boom"),
     "error as text": ('{"error": "Boom"}', Rejected, "Boom"),
@@ -757,7 +757,7 @@ STREAM_FAILURES = {
     "only an empty reason": ([chunk("", role="assistant")], BadResponse, "cut short"),
     "broken JSON": (["data: {broken\n\n"], BadResponse, "contains invalid JSON"),
     "nested too deep": ([f"data: {'[' * 100_000}\n\n"], BadResponse, "contains invalid JSON"),
-    "no object": (["data: 42\n\n"], BadResponse, "not a JSON object"),
+    "not an object": (["data: 42\n\n"], BadResponse, "not a JSON object"),
     "cut JSON": (['{"choices": [{"mess'], BadResponse, "invalid JSON"),
     "lines of JSON": (['{"message": {"content": "H"}}\n{"done": true}\n'], BadResponse, "invalid JSON"),
     "list": ([json.dumps([{"error": {"code": 503, "message": "Boom", "status": "UNAVAILABLE"}}])], Unreachable, "Boom"),
@@ -765,7 +765,7 @@ STREAM_FAILURES = {
     "error as text": ([chunk(content="H"), {"error": "Boom"}], Rejected, "Boom"),
     "error object": ([chunk(content="H"), {"object": "error", "message": "Boom", "code": 500}], Unreachable, "Boom"),
     "error detail": ([{"detail": "Boom"}], Rejected, "Boom"),
-    "error beside choices": (
+    "error next to choices": (
         [chunk(content="H"), {"error": {"code": 502, "message": "Boom"}, "choices": [{"finish_reason": "error"}]}],
         Unreachable,
         "Boom",
@@ -846,8 +846,8 @@ def test_aborted_answer_raises_bad_response(ask_whole, reason):
 
 
 @pytest.mark.for_each("reason", ["RECITATION", "PROHIBITED_CONTENT", "sensitive", "SPII"])
-def test_every_word_for_a_filter_is_known(ask_whole, reason):
-    """However a provider says that it withholds an answer, it is Rejected with one code."""
+def test_all_filter_reasons_are_known(ask_whole, reason):
+    """Every provider's finish reason for a filtered answer raises Rejected with one code."""
     body = json.dumps(whole(content=None, finish_reason=reason))
     with FakeServer(raw(body, content_type="application/json")) as server, pytest.raises(Rejected) as caught:
         ask_whole(connect(server))
@@ -855,8 +855,8 @@ def test_every_word_for_a_filter_is_known(ask_whole, reason):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
-def test_a_server_that_always_streams_is_understood(ask_whole, protocol):
-    """A server that streams its answer although it was asked for a whole one is understood."""
+def test_unrequested_stream_is_accepted(ask_whole, protocol):
+    """A server that streams an answer to a request without streaming is accepted."""
     chunks = [chunk(content="Hel"), chunk("stop", content="lo"), END_LINE]
     items = [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}]
     events = [{"type": "response.completed", "response": {"output": items}}]
@@ -889,8 +889,8 @@ def test_truncated_stream_raises_bad_response(ask_streamed, protocol):
 
 
 @pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
-def test_everything_that_a_model_can_say(ask, protocol):
-    """Text, reasoning, tool calls, usage and the end of an answer are the same in every protocol."""
+def test_responses_are_the_same_in_every_protocol(ask, protocol):
+    """Text, reasoning, tool calls, usage and finish reason are the same in every protocol."""
     usage = Usage(9, 4, 2, 1, requests=1)
     said = say("Let me see", call("f", city="Paris"), call("g"), reasoning="Hm", usage=usage, model="m-1")
     with FakeServer(said, say("Cut", finish_reason="length"), say("Free", usage=None)) as server:
@@ -898,13 +898,13 @@ def test_everything_that_a_model_can_say(ask, protocol):
         response, short, free = ask(llm), ask(llm), ask(llm)
     assert (response.text, response.message.reasoning, response.model) == ("Let me see", "Hm", "m-1")
     assert [(call.name, call.arguments) for call in response.tool_calls] == [("f", PARIS), ("g", "{}")]
-    assert (response.usage, response.finish_reason) == (usage.under(response.usage.tariff), "tool_calls")
+    assert (response.usage, response.finish_reason) == (usage.with_tariff(response.usage.tariff), "tool_calls")
     assert (short.finish_reason, free.usage.requests, free.usage.unreported) == ("length", 1, 1)
     assert response.raw["model"] == "m-1"
 
 
 def parts_of(request, protocol):
-    """The messages or items of a recorded request."""
+    """Return the messages or items of a recorded request."""
     return request.json["input" if protocol == "responses" else "messages"]
 
 
@@ -958,15 +958,15 @@ CALL_ITEM = {
 
 
 def reasoned(asked):
-    """A reasoning item and a tool call, whole or streamed as the request asks."""
+    """Return a reasoning item and a tool call, complete or streamed as requested."""
     data = {"id": "resp_1", "status": "completed", "output": [REASONING_ITEM, CALL_ITEM], "error": None}
     if "stream" not in asked.json:
         return raw(json.dumps(data), content_type="application/json")
     return raw({"type": "response.completed", "response": data})
 
 
-def test_reasoning_items_go_back_to_their_origin_only(ask):
-    """Reasoning items are sent back as they came, but to no other server, and not in another protocol."""
+def test_reasoning_items_are_sent_back_to_their_origin_only(ask):
+    """Reasoning items are sent back unchanged, but not to another server or in another protocol."""
     with FakeServer(reasoned, "Hi", "Hi") as server, FakeServer("Hi") as stranger:
         llm = connect(server, protocol="responses")
         history = [UserMessage("Hi"), ask(llm).message, ToolMessage("a", "f", "1")]
@@ -1004,7 +1004,7 @@ def test_request_contains_no_unset_settings(ask):
     assert ("stream" in chat) == ("stream_options" in chat) == ("stream" in responses)
 
 
-# The settings; for each refusal in turn its status, parameter and text; what is left of the settings in the end.
+# The settings; the status, parameter and text of each rejection in turn; the remaining settings.
 REFUSALS = {
     "max_tokens is renamed": (
         {"max_tokens": 5},
@@ -1047,7 +1047,7 @@ REFUSALS = {
 
 
 @pytest.mark.for_each(("settings", "refusals", "left"), REFUSALS.values(), ids=REFUSALS)
-def test_refused_parameter_is_adapted_and_remembered(ask, settings, refusals, left):
+def test_rejected_parameter_is_adapted_and_remembered(ask, settings, refusals, left):
     """An unsupported parameter is dropped or renamed, both in the retry and in later requests."""
     lines = [fail(status, text, parameter=parameter) for status, parameter, text in refusals]
     with FakeServer(*lines, "Hi", "Hi") as server:
@@ -1061,8 +1061,8 @@ def test_refused_parameter_is_adapted_and_remembered(ask, settings, refusals, le
     assert len(llm.describe().adjustments) == len(lines)
 
 
-def test_stream_options_are_left_out_when_refused(ask_streamed):
-    """A server that does not know how to report usage in a stream is asked without it."""
+def test_rejected_stream_options_are_dropped(ask_streamed):
+    """A server that rejects stream options is sent requests without them."""
     with FakeServer(fail(400, "Unrecognized request argument supplied: stream_options"), "Hi") as server:
         assert ask_streamed(connect(server)).text == "Hi"
         assert "stream_options" not in server.requests[1].json
@@ -1137,8 +1137,8 @@ def test_models_known_to_refuse_reasoning_with_tools(ask, model):
     assert [body.get("reasoning_effort") for body in bodies] == ["none", "none", None]
 
 
-def test_a_wrong_value_is_not_adapted_to(ask):
-    """A value that is wrong is the user's to mend: the refusal is raised and nothing is remembered."""
+def test_invalid_value_is_not_adapted(ask):
+    """An invalid value of the user is not adapted: the rejection is raised and not remembered."""
     texts = {
         "temperature": "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.",
         "reasoning_effort": "Unsupported value: 'reasoning_effort' cannot be 3. Supported values are: 'low'.",
@@ -1153,8 +1153,8 @@ def test_a_wrong_value_is_not_adapted_to(ask):
 
 
 @pytest.mark.parametrize("name", ["messages", "model", "max_tokens"])
-def test_what_makes_the_request_is_never_left_out(ask_whole, name):
-    """Messages, model and limits are not left out, whatever the server says: that would be another request."""
+def test_essential_fields_are_never_removed(ask_whole, name):
+    """Messages, model and limits are never removed, whatever the server responds."""
     line = fail(400, f"Unsupported parameter: '{name}' is not supported with this model.", parameter=name)
     with FakeServer(line) as server, pytest.raises(Rejected):
         ask_whole(connect(server), max_tokens=5)
@@ -1200,8 +1200,8 @@ def test_refusal_in_the_middle_of_a_stream_is_raised(ask_streamed):
         assert len(server.requests) == 1
 
 
-def test_a_refusal_inside_a_200_is_adapted_to(ask):
-    """A refusal that hides in a success is adapted to like any other."""
+def test_rejection_inside_a_success_is_adapted(ask):
+    """A rejection in a response with status 200 is adapted to like any other."""
     error = {"error": {"message": "unsupported parameter", "param": "seed", "code": 400}}
     whole_error, streamed_error = raw(json.dumps(error), content_type="application/json"), raw(error)
     with FakeServer(lambda asked: streamed_error if "stream" in asked.json else whole_error, "Hi") as server:
@@ -1218,8 +1218,8 @@ def strict_model(server, protocol):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_a_strict_schema_that_is_refused_is_sent_plainly(protocol):
-    """When the server refuses a schema in its strict form, the plain form is sent, and from then on."""
+def test_rejected_strict_schema_is_sent_without_strict(protocol):
+    """A schema whose strict form the server rejects is sent without it from then on."""
     request = Request([UserMessage("Hi")], tools=(STRICT,))
     refusal = fail(400, "Invalid schema for function 'f'", code="invalid_function_parameters", parameter="tools[0]")
     with FakeServer(refusal, "Hi", "Hi") as server:
@@ -1318,7 +1318,7 @@ def test_threads_share_adjustments():
 
 
 def test_encoding_is_linear_in_the_history():
-    """Four times the history costs about four times the work, not sixteen."""
+    """A history four times as long takes about four times the work."""
 
     def steps(count):
         history = [UserMessage("Hi"), AssistantMessage("Hello", extra={"mood": "calm"})] * (count // 2)
@@ -1342,8 +1342,8 @@ def test_encoding_is_linear_in_the_history():
 
 
 @pytest.mark.for_each("half", ["name", "id", "reasoning"])
-def test_half_a_character_does_not_spoil_the_conversation(ask, half):
-    """Half a character in whatever field of an answer is mended, so that the answer can be sent back."""
+def test_lone_surrogates_can_be_sent_back(ask, half):
+    """A lone surrogate in any field of an answer is replaced, so that the answer can be sent back."""
     fields = {"name": "f", "id": "1", "reasoning": "r", half: "so \ud83d"}
     function = {"name": fields["name"], "arguments": "{}"}
     calls = [{"index": 0, "id": fields["id"], "function": function, "own": [{"sign": fields["reasoning"]}]}]

@@ -1,4 +1,4 @@
-"""How is an answer brought to its end that its server has paused?"""
+"""Tests for the continuation of answers that the server has paused."""
 
 import json
 
@@ -17,19 +17,19 @@ CALL = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
 
 
 def text(said):
-    """A block of text."""
+    """Return a text block."""
     return {"type": "text", "text": said}
 
 
 def paused(*blocks, reason="pause_turn", **fields):
-    """An answer that its server has paused, or ended for another reason."""
+    """Return an answer that was paused or ended for another reason."""
     usage = {"input_tokens": 7, "output_tokens": 3}
     answer = {"type": "message", "model": "claude", "content": blocks, "stop_reason": reason, "usage": usage, **fields}
     return raw(json.dumps(answer), content_type="application/json")
 
 
 def streamed(*blocks, reason="pause_turn"):
-    """The same, piece by piece."""
+    """Return the answer as a stream."""
     begins = [{"type": "content_block_start", "index": at, "content_block": block} for at, block in enumerate(blocks)]
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
     end = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 3}}
@@ -37,17 +37,17 @@ def streamed(*blocks, reason="pause_turn"):
 
 
 def connect(server, **options):
-    """An LLM at the server, in the protocol whose servers pause."""
+    """Return an LLM for the server, in the protocol with pauses."""
     return LLM(protocol="messages", base_url=server.base_url, model="claude", max_retries=0, **options)
 
 
 def sent(server):
-    """The blocks of the turns that were sent, of each request."""
+    """Return the blocks of the turns in each request."""
     return [[turn["content"] for turn in request.json["messages"]] for request in server.requests]
 
 
-def test_a_paused_answer_is_gone_on_with(ask):
-    """What came is sent back as it came until the answer is over; it is one answer, of which all is counted."""
+def test_paused_answer_is_continued(ask):
+    """The parts of a paused answer are sent back unchanged and form one answer, whose usage is their sum."""
     parts = [
         [text("I look."), SEARCH],
         [FOUND, SEARCH | {"id": "two"}],
@@ -89,8 +89,8 @@ def test_number_of_pauses_is_limited(ask):
     assert {block["type"] for block in response.message.extra[BLOCKS]} == {"text"}
 
 
-def test_a_call_may_follow_a_pause():
-    """A tool of ours that is called after a pause is used, and its machine is named with the result."""
+def test_call_after_a_pause():
+    """A client tool called after a pause is run, and the container is sent with its result."""
 
     def f() -> int:
         """Give a number."""
@@ -104,8 +104,8 @@ def test_a_call_may_follow_a_pause():
     assert [len(turns) for turns in sent(server)] == [1, 2, 3]
 
 
-def test_a_text_that_was_paused_is_one():
-    """A pause within a text, or at its end, leaves no mark."""
+def test_paused_text_is_joined():
+    """A pause within or after a text does not change the text."""
     with FakeServer(paused(text("I look")), paused(text(" here."), reason="end_turn")) as server:
         told = [event.text for event in connect(server).stream("Hi") if isinstance(event, TextDelta)]
     assert "".join(told) == "I look here."

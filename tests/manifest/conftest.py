@@ -1,8 +1,8 @@
-"""Programs to derive manifests from, each a file in a separate folder."""
+"""Fixtures for manifests: programs, each a file in a separate folder."""
 
 import pytest
 
-from agentkit.cli.manifest import agent_in
+from agentkit.cli.manifest import load_agent
 from agentkit.manifest import manifest_of
 
 PRELUDE = '''
@@ -40,7 +40,7 @@ def short(output):
 
 @pytest.fixture
 def program(tmp_path):
-    """Write a program that begins with what most of them need; gives its path."""
+    """Write a program with common imports and return its path."""
     for name in ("data", "other"):
         (tmp_path / name).mkdir()
 
@@ -54,9 +54,9 @@ def program(tmp_path):
 
 @pytest.fixture
 def manifest(program):
-    """The manifest of a program."""
+    """Return the manifest of a program."""
 
     def derive(text):
-        return manifest_of(*agent_in(str(program(text))))
+        return manifest_of(*load_agent(str(program(text))))
 
     return derive

@@ -1,4 +1,4 @@
-"""Comparison of rules by meaning."""
+"""Tests for the comparison of rules by meaning."""
 
 import itertools
 
@@ -47,12 +47,12 @@ CALLS = st.dictionaries(st.sampled_from(["x", "y"]), VALUES, max_size=2)
 
 
 def rule(verdict, tool="t", **where):
-    """A rule as a manifest has it."""
+    """Return a rule in the format of a manifest."""
     return {"verdict": verdict, "tool": tool, "where": where}
 
 
 @given(RULES, RULES, st.lists(CALLS, min_size=20, max_size=20))
-def test_a_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
+def test_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
     """A rule that covers another matches every call that the other matches."""
     if covers(wide, narrow):
         for call in calls:
@@ -61,7 +61,7 @@ def test_a_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
 
 @given(st.lists(RULES, max_size=3), st.lists(RULES, max_size=3), st.lists(CALLS, min_size=20, max_size=20))
 def test_rules_without_a_widening_allow_no_call_more(before, after, calls):
-    """If no change is wider, no call is allowed that was asked about or denied before."""
+    """If no change is wider, no call is allowed that needed approval or was denied before."""
     if any(way is ChangeDirection.WIDER for way, _, _ in changed(before, after)):
         return
     strictness = ["allow", "ask", "deny"]
@@ -71,20 +71,20 @@ def test_rules_without_a_widening_allow_no_call_more(before, after, calls):
 
 
 def judged(rules, call):
-    """The verdict of a policy on a call that its level would ask about."""
+    """Return the verdict of a policy on a call whose level needs approval."""
     own = Decision("allow", "no-rule", "")
     return Policy(SafetyLevel.SAFE, [Rule(**each) for each in rules]).judge("t", SafetyLevel.SYSTEM, own, call).verdict
 
 
 @given(st.lists(RULES, max_size=3), CALLS)
-def test_the_order_of_rules_says_nothing(rules, call):
+def test_order_of_rules_has_no_effect(rules, call):
     """The strictest matching rule applies, whatever its position."""
     assert len({judged(order, call) for order in itertools.permutations(rules)}) == 1
     assert all(list(changed(rules, order)) == [] for order in itertools.permutations(rules))
 
 
 @given(st.lists(RULES, max_size=3), RULES)
-def test_a_rule_added_and_removed(rules, more):
+def test_rule_added_and_removed(rules, more):
     """Removing a rule reverses the direction of adding it."""
     there, back = (list(changed(*pair)) for pair in ((rules, [*rules, more]), ([*rules, more], rules)))
     assert [way for way, _, _ in there] == [
@@ -124,6 +124,6 @@ def test_a_rule_added_and_removed(rules, more):
         (rule("ask", to={"said": False}), rule("ask", to={"said": False}, cc={"equals": 1}), True),
     ],
 )
-def test_which_rule_covers_which(wide, narrow, is_covered):
+def test_rules_that_cover_another(wide, narrow, is_covered):
     """A rule covers another that matches fewer of the same calls and is not stricter; unsure cases are not covered."""
     assert covers(wide, narrow) is is_covered

@@ -1,4 +1,4 @@
-"""Code in manifests: names and hashes that are the same on every machine."""
+"""Tests for code in manifests: names and hashes that are the same on every machine."""
 
 import functools
 import runpy
@@ -12,7 +12,7 @@ from agentkit.safety.terminal_approver import TerminalApprover
 
 @pytest.fixture
 def named(tmp_path):
-    """The object named `it` in a program."""
+    """Return the object named `it` in a program."""
 
     def run(text):
         path = tmp_path / "bot.py"
@@ -36,7 +36,7 @@ def named(tmp_path):
         ("def it(x, path='a'): return x", "def it(x, path='a'): return x # b"),
     ],
 )
-def test_the_same_code(named, one, other):
+def test_formatting_does_not_change_the_hash(named, one, other):
     """Comments, empty lines and position do not change the hash of code."""
     assert code_of(named(one)) == code_of(named(other))
 
@@ -66,8 +66,8 @@ def test_the_same_code(named, one, other):
         ),
     ],
 )
-def test_other_code(named, one, other):
-    """Another text, another number or function that it is bound to, make it other code."""
+def test_changed_code_changes_the_hash(named, one, other):
+    """Another text, or another number or function bound to the code, changes the hash."""
     assert code_of(named(one)) != code_of(named(other))
 
 
@@ -79,7 +79,7 @@ def test_bound_values_are_not_listed(named, text):
     assert "keys" not in code_of(named(made.format(text)))
 
 
-def test_code_without_a_text():
+def test_code_without_a_file_is_listed_by_name():
     """Code without a file, and agentkit's code, is listed by name."""
     assert code_of(print).startswith("builtins.print sha256:")
     assert code_of(int).startswith("builtins.int sha256:")
@@ -96,7 +96,7 @@ def test_code_without_a_text():
         "class it:\n    pass\nit.__qualname__ = 'nowhere.it'",
     ],
 )
-def test_code_that_calls_itself_ours(named, text):
+def test_code_that_claims_to_be_agentkit(named, text):
     """Code that only claims to be agentkit's is listed with its hash."""
     thing = named(text)
     for module in ("agentkit.safety.terminal_approver", "agentkit.nowhere"):
@@ -167,8 +167,8 @@ READS = "def it(x): return x < {0}\n{0} = "
         ("def f(y):\n return lambda x: y\nit = f([1])", "def f(y):\n return lambda x: y\nit = f([2])"),
     ],
 )
-def test_what_code_reads_belongs_to_it(named, one, other):
-    """Plain values of its module and around it, and functions of the module that it calls, make it other code."""
+def test_values_read_by_code_are_part_of_the_hash(named, one, other):
+    """Values of its module and closure, and functions that it calls, are part of the code hash."""
     assert code_of(named(one)) == code_of(named(one))
     assert code_of(named(one)) != code_of(named(other))
 
@@ -193,8 +193,8 @@ def test_irrelevant_values_do_not_change_the_code(named, one, other):
     assert code_of(named(one)) == code_of(named(other.replace("{cwd}", str(Path.cwd()))))
 
 
-def test_code_that_reads_more_than_anybody_looks_at(named):
-    """Functions that call each other, and a huge table, are looked at up to a bound."""
+def test_hashed_values_are_bounded(named):
+    """Mutually recursive functions and a huge table are hashed up to a limit."""
     chain = "\n".join(f"def f{n}(x): return f{n + 1}(x)" for n in range(300))
     text = f"{chain}\nTABLE = {{n: [n] * 10 for n in range(50_000)}}\ndef it(x): return f0(TABLE)"
     assert code_of(named(text)) == code_of(named(text))

@@ -1,4 +1,4 @@
-"""Differences between manifests of changed programs."""
+"""Tests for the differences between manifests of changed programs."""
 
 import tomllib
 from pathlib import Path
@@ -26,16 +26,16 @@ UNREADABLE = (
     "5 and 10",
     "deny note",
 )
-"""What is said of changes that must be looked at whichever way they go."""
+"""The words for changes that need a review in both directions."""
 
 
 def of_way(found, way):
-    """The differences of this way."""
+    """Return the differences in this direction."""
     return [each for each in found if each.way == way]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["name"])
-def test_a_change_is_classified_and_located(change, manifest):
+def test_change_is_classified_and_located(change, manifest):
     """A change is wider if the agent may do more, is reported at its line, and is reversed when it is undone."""
     before, after = manifest(change["before"]), manifest(change["after"])
     found, undone = differences(before, after), differences(after, before)
@@ -48,7 +48,7 @@ def test_a_change_is_classified_and_located(change, manifest):
 
 
 def assert_classified(change, before, after, found):
-    """A change is wider, narrower or neutral, as its row says."""
+    """Assert that a change is wider, narrower or neutral, as stated in its row."""
     ways = {each.way for each in found}
     if not change["way"]:
         assert (found, str(before)) == ((), str(after))
@@ -72,7 +72,7 @@ def assert_located(before, after, found):
 
 
 def assert_parsed_back(derived):
-    """A manifest that was written and parsed is unchanged."""
+    """Assert that a manifest is unchanged after it was written and parsed."""
     read = Manifest.parse(str(derived))
     assert (read.facts, read.lines, str(read)) == (derived.facts, derived.lines, str(derived))
     assert differences(derived, read) == ()

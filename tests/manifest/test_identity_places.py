@@ -1,4 +1,4 @@
-"""Locations in manifests, the same on every machine."""
+"""Tests for locations in manifests, which are the same on every machine."""
 
 import shlex
 import sys
@@ -70,7 +70,7 @@ def test_sessions(tmp_path):
 
 @pytest.fixture
 def of_model(monkeypatch):
-    """The facts of a model: host, name, provider and the variable of its key."""
+    """Return the facts of a model: host, name, provider and the variable of its key."""
     for variable in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(variable, TOLD_KEY)
 
@@ -115,7 +115,7 @@ def test_models(of_model, options, told):
     assert of_model(**options) == told
 
 
-def test_an_azure_that_the_environment_completes(of_model, monkeypatch):
+def test_azure_that_the_environment_completes(of_model, monkeypatch):
     """If the environment provides the endpoint, the manifest says so."""
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://our.openai.azure.com")
     assert of_model(provider="azure", model="gpt") == ("environment", "AZURE_OPENAI_API_KEY", "gpt", "azure")
@@ -149,7 +149,7 @@ def test_fallbacks_of_a_name(monkeypatch):
     assert dict(model_facts(LLM()))["host"] == "environment"
 
 
-def test_a_fallback_of_another_class():
+def test_fallback_of_another_class():
     """Clients of other classes are named at any position; settings that may be tools are listed for all."""
     fallback = ScriptedLLM("Yes.").with_settings(tools=[])
     told = dict(model_facts(LLM(model="ollama:qwen3", fallback=fallback, price=Price(1, 2))))

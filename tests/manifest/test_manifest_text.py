@@ -1,4 +1,4 @@
-"""Parsing of manifests."""
+"""Tests for the parsing of manifests."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from agentkit.manifest import Manifest, differences, manifest_of
 PLAIN = str(manifest_of(Agent("bot")))
 
 
-def said(text):
+def error_of(text):
     """Return the error message for an invalid manifest."""
     with pytest.raises(ConfigError) as caught:
         Manifest.parse(text, "m.json")
@@ -40,7 +40,7 @@ def test_any_name_survives_a_round_trip(name, text):
 
 
 def test_other_layouts():
-    """Blanks, other line ends and an open end do not count, as long as each fact has its line."""
+    """Blanks, other line endings and a missing final newline are accepted if each fact has a separate line."""
     otherwise = PLAIN.replace("\n  ", "\r\n\t").replace(": ", ":").rstrip()
     assert Manifest.parse(otherwise).facts == Manifest.parse(PLAIN).facts
 
@@ -86,10 +86,10 @@ def test_other_layouts():
         ),
     ],
 )
-def test_what_is_no_manifest(old, new, words):
+def test_invalid_manifest_raises_an_error(old, new, words):
     """An invalid manifest raises an error that names the fault and the command that writes a new one."""
     assert old in PLAIN
-    found = said(PLAIN.replace(old, new, 1))
+    found = error_of(PLAIN.replace(old, new, 1))
     assert words in found
     assert "agentkit manifest FILE --write MANIFEST" in found
 
@@ -113,17 +113,17 @@ def test_what_is_no_manifest(old, new, words):
 def test_invalid_rule_is_rejected(rule):
     """An invalid rule in a manifest raises an error."""
     line = f'  "agents/bot/rules/001": {json.dumps(rule)},\n  "agents/bot/secrets"'
-    assert "is a rule: verdict, tool, where" in said(PLAIN.replace('  "agents/bot/secrets"', line))
+    assert "is a rule: verdict, tool, where" in error_of(PLAIN.replace('  "agents/bot/secrets"', line))
 
 
-def test_a_file_that_is_too_long():
+def test_oversized_file_is_rejected():
     """A file longer than any manifest is not read."""
-    assert "is too long for a manifest" in said(" " * (Manifest.MOST_BYTES + 1))
+    assert "is too long for a manifest" in error_of(" " * (Manifest.MAX_BYTES + 1))
 
 
 @given(st.integers(0, len(PLAIN)), st.integers(0, 40), st.text(max_size=5))
-def test_whatever_was_edited_is_read_or_refused(start, count, text):
-    """A file that was changed anywhere is a manifest still, or is refused in words; nothing else can happen."""
+def test_edited_manifest_is_parsed_or_rejected(start, count, text):
+    """A manifest with any edit is parsed or raises an error with a message."""
     with contextlib.suppress(ConfigError):
         read = Manifest.parse(PLAIN[:start] + text + PLAIN[start + count :])
         assert Manifest.parse(str(read)).facts == read.facts

@@ -1,4 +1,4 @@
-"""Order of the values of facts."""
+"""Tests for the order of the values of facts."""
 
 import pytest
 from hypothesis import given
@@ -38,13 +38,13 @@ def test_ordered_values_are_wider_one_way_only(order, values):
 
 @given(FOLDERS, FOLDERS)
 def test_folders_are_never_narrower_both_ways(one, two):
-    """A folder lies in another, or the other in it, or neither; then it is another place, both ways."""
+    """A folder is inside another, contains it, or is a different place in both directions."""
     if one != two:
         assert (schema.containing(one, two), schema.containing(two, one)) != (NARROWER, NARROWER)
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
-def test_adding_and_taking_away(one, two):
+def test_additions_and_removals(one, two):
     """Added permissions are wider, and removed restrictions are wider."""
     if set(one) < set(two):
         assert (schema.more(one, two), schema.more(two, one)) == (WIDER, NARROWER)
@@ -76,7 +76,7 @@ def test_adding_and_taking_away(one, two):
         ("data", None, NARROWER),
     ],
 )
-def test_where_a_folder_lies(before, after, way):
+def test_subfolders_are_narrower(before, after, way):
     """A subfolder is narrower; a parent, sibling or unknown folder is wider."""
     assert schema.containing(before, after) == way
 
@@ -93,8 +93,8 @@ def test_where_a_folder_lies(before, after, way):
         (["localhost:80"], ["localhost:81"], WIDER),
     ],
 )
-def test_which_hosts_are_reached(before, after, way):
-    """Fewer hosts, or a network within another, are narrower; any host that was not reached before is wider."""
+def test_fewer_hosts_are_narrower(before, after, way):
+    """Fewer hosts, or a network within another, are narrower; any additional host is wider."""
     assert schema.reaching(before, after) == way
 
 

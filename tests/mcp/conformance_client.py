@@ -1,4 +1,4 @@
-"""The client that the official conformance suite tests: each scenario connects, lists the tools and calls them."""
+"""A client for the official conformance suite: each scenario connects, lists the tools and calls them."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def main(url):
 
 
 def call(server, name):
-    """Call a tool; a person logs in again when it needs a wider scope, but only once."""
+    """Call a tool; log in again, at most once, if it needs a wider scope."""
     try:
         server.call(name, **ARGUMENTS.get(name, {}))
     except LoginNeeded:
@@ -39,7 +39,7 @@ def call(server, name):
 
 
 def terms(scenario, given, url, folder):
-    """The login of a scenario; None without one."""
+    """Return the login of a scenario; None without one."""
     if not scenario.startswith("auth/"):
         return None
     client, secret = given.get("client_id"), given.get("client_secret")
@@ -51,18 +51,18 @@ def terms(scenario, given, url, folder):
     if client is not None:
         return Login(opened, client_id=client, client_secret=secret, issuer=issuer(url), folder=folder)
     if scenario == "auth/2025-03-26-oauth-metadata-backcompat":
-        return Login(opened, issuer=f"{origin(url)}/oauth", folder=folder)  # its metadata is not where it belongs
+        return Login(opened, issuer=f"{origin(url)}/oauth", folder=folder)  # the metadata is at another path
     return Login(opened, client_metadata_url=CLIENT_METADATA, folder=folder)
 
 
 def origin(url):
-    """Scheme, host and port of an address."""
+    """Return the scheme, host and port of a URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def exchanged(given, audience, resource):
-    """The assertion that an identity provider gives for the token of a person (RFC 8693)."""
+    """Return the assertion that an identity provider issues for a person's token (RFC 8693)."""
     data = {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
         "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
@@ -76,7 +76,7 @@ def exchanged(given, audience, resource):
 
 
 def issuer(url):
-    """The authorization server, which a developer knows and the suite only publishes."""
+    """Return the authorization server, which the suite publishes."""
     answer = httpx2.get(f"{origin(url)}/.well-known/oauth-protected-resource{urlsplit(url).path}")
     return answer.json()["authorization_servers"][0]
 

@@ -1,11 +1,11 @@
-"""The server that the official conformance suite tests, with the tools, resources and prompts that it names."""
+"""A server for the official conformance suite, with the tools, resources and prompts that it names."""
 
 import asyncio
 import sys
 from base64 import b64encode
 
 from agentkit import File, Image, Tool
-from agentkit.http_security import listening, origin_of
+from agentkit.http_security import open_listener, origin_of
 from agentkit.mcp import ToolServer, calling_client
 from agentkit.mcp.sdk.server import PATH, MCPAuth, over_http
 
@@ -151,7 +151,7 @@ def template(number: str) -> dict:
 
 
 def watched() -> str:
-    """A text that others watch."""
+    """A text with subscribers."""
     return "Nothing has changed."
 
 
@@ -195,9 +195,9 @@ PROMPTS = [test_simple_prompt, test_prompt_with_arguments, EMBEDDING, test_promp
 
 
 class OpenGate(MCPAuth):
-    """Checks host and origin, but no token: the suite sends none."""
+    """A gate that checks host and origin, but no token, because the suite sends none."""
 
-    def lets_in(self, _headers):
+    def is_authorized(self, _headers):
         """Accept any headers."""
         return True
 
@@ -205,7 +205,7 @@ class OpenGate(MCPAuth):
 async def main():
     """Serve on a free port, and print the address."""
     served = ToolServer(TOOLS, name="conformance", safety="system", resources=RESOURCES, prompts=PROMPTS)
-    with listening("127.0.0.1", 0) as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         sys.stdout.write(f"{origin_of(listener)}{PATH}\n")
         sys.stdout.flush()
         await over_http(served.protocol_server(), listener, OpenGate())

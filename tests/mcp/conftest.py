@@ -1,4 +1,4 @@
-"""Servers to talk to: a plain program, and one made of the protocol's own package."""
+"""Fixtures with MCP servers: a plain program, and one made with the MCP package."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 20
 
 @pytest.fixture
 def words(tmp_path):
-    """The command of the plain server, as words."""
+    """The command of the plain server, as a list."""
     return [sys.executable, "-S", PLAIN, str(tmp_path)]
 
 
@@ -28,7 +28,7 @@ def plain(words):
 
 
 @pytest.fixture
-def heard(tmp_path):
+def messages(tmp_path):
     """Return a function that waits for these lines and returns all lines the plain server has received."""
 
     def until(*lines):
@@ -44,7 +44,7 @@ def heard(tmp_path):
 
 @pytest.fixture
 def offer(tmp_path):
-    """Have the plain server offer these tools from now on, each a name and a description."""
+    """Return a function that changes the tools of the plain server, each a name and a description."""
 
     def write(**described):
         offered = [
@@ -57,7 +57,7 @@ def offer(tmp_path):
 
 @pytest.fixture
 def foreign():
-    """A server of the protocol's own package, in this process."""
+    """A server made with the MCP package, in this process."""
     server = ForeignServer("foreign")
 
     @server.tool()
@@ -70,13 +70,13 @@ def foreign():
 
 @pytest.fixture
 def eventually():
-    """Wait for the first value of a function that is true."""
+    """Wait for the first true value of a function."""
     return awaited
 
 
 @pytest.fixture
 def is_alive():
-    """Ask whether a process of some id is at work."""
+    """Return whether the process with this id is running."""
 
     def ask(process):
         try:
@@ -88,9 +88,9 @@ def is_alive():
 
 
 @pytest.fixture
-def process_of(heard):
-    """The id of the process that the plain server was when it was started last."""
-    return lambda: int([line for line in heard("tools/list") if line.startswith("started")][-1].split()[1])
+def process_of(messages):
+    """Return the id of the latest process of the plain server."""
+    return lambda: int([line for line in messages("tools/list") if line.startswith("started")][-1].split()[1])
 
 
 def awaited(found):

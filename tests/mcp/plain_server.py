@@ -1,6 +1,7 @@
-"""An MCP server in plain Python, over stdin and stdout, that can also misbehave. Its first argument is its folder.
+"""An MCP server in plain Python, over stdin and stdout, that can also misbehave.
 
-It offers what `tools.json` in the folder says, or else the tools below, and logs what it hears to `heard`.
+Its first argument is its folder. It offers the tools in `tools.json` in the folder, or else the tools below, and logs
+received messages to `heard`.
 """
 
 import json
@@ -28,7 +29,7 @@ def tools():
 
 
 def send(**message):
-    """One line to the client."""
+    """Send one line to the client."""
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Servers that want a login, made of the protocol's own package, on ports of this machine."""
+"""Servers that require a login, made with the MCP package, on ports of this machine."""
 
 import contextlib
 import secrets
@@ -18,9 +18,9 @@ from starlette.applications import Starlette
 
 
 class Authority:
-    """Gives tokens to whoever opens the page, and remembers what was asked of it.
+    """An authorization server that issues a token to every visitor and records its requests.
 
-    `seconds` is how long a token holds, also when it is not told. A refresh token holds once.
+    A token is valid for `seconds`, even if the response does not state it. A refresh token is valid once.
     """
 
     def __init__(self, *, seconds=3600):
@@ -34,11 +34,11 @@ class Authority:
         return self.clients.get(client_id)
 
     async def register_client(self, client_info):
-        """Remember a client."""
+        """Store a client."""
         self.clients[client_info.client_id] = client_info
 
     async def authorize(self, client, params):
-        """Where the browser is led, as if the person had agreed."""
+        """Return the redirect of the browser, as if the person had agreed."""
         if self.refuses:
             said = {"error": "access_denied", "error_description": "Not today.", "state": params.state}
             return construct_redirect_uri(str(params.redirect_uri), **said)
@@ -60,7 +60,7 @@ class Authority:
         return self.codes.get(code)
 
     async def exchange_authorization_code(self, client, code):
-        """A token for a code."""
+        """Return a token for a code."""
         del self.codes[code.code]
         return self.given(client.client_id, code.scopes, code.resource)
 
@@ -69,7 +69,7 @@ class Authority:
         return self.refreshers.get(token)
 
     async def exchange_refresh_token(self, client, token, scopes):
-        """A token for a refresh token."""
+        """Return a token for a refresh token."""
         self.refreshed += 1
         del self.refreshers[token.token]
         return self.given(client.client_id, scopes, token.resource)
@@ -123,14 +123,14 @@ def protected(authority, url, issuer=None):
 
     @server.tool()
     def tell() -> str:
-        """Tell what it was shown."""
+        """Return the tokens of the authority."""
         return f"It was shown {', '.join(authority.tokens)}."
 
     return server.streamable_http_app()
 
 
 class Verifier:
-    """Believes in the tokens of an authority elsewhere."""
+    """A verifier that accepts the tokens of another authority."""
 
     def __init__(self, authority):
         self._authority = authority
@@ -141,7 +141,7 @@ class Verifier:
 
 
 def giving(authority, issuer):
-    """The application of an authorization server that is nothing else."""
+    """Return the application of a separate authorization server."""
     options = ClientRegistrationOptions(enabled=True, valid_scopes=["read", "write"])
     named = AuthSettings(issuer_url=issuer, resource_server_url=None).issuer_url
     return Starlette(routes=create_auth_routes(authority, named, client_registration_options=options))
@@ -149,14 +149,14 @@ def giving(authority, issuer):
 
 @contextlib.contextmanager
 def listening():
-    """A socket on this machine, and the origin that it is reached by."""
+    """Return a socket on this machine, and its origin."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextlib.contextmanager
 def running(listener, application):
-    """Serve the application as long as the block lasts; gives the requests that came, as method and path."""
+    """Serve the application within the block; yield the requests as method and path."""
     came = []
 
     async def noting(scope, receive, send):
@@ -181,8 +181,8 @@ def browse(address):
     httpx2.get(address, follow_redirects=True, timeout=20)
 
 
-def led_to(address):
-    """Where a browser is led that opens the address, without going there."""
+def redirect_of(address):
+    """Return the redirect of a URL without following it."""
     return httpx2.get(address, timeout=20).headers["location"]
 
 

@@ -1,4 +1,4 @@
-"""Is the one answer taken that is waited for, and no other?"""
+"""Tests for the callback server of a login, which accepts one answer."""
 
 import asyncio
 import socket
@@ -7,13 +7,13 @@ import httpx2
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, refusal_reason
+from agentkit.mcp.callback_server import CallbackServer, authorization_code, parse_redirect, refusal_reason
 
 STATE = "state-4711"
 
 
-def landed(*targets, headers=()):
-    """Send these requests in order; returns their pages and the accepted answer."""
+def send_callbacks(*targets, headers=()):
+    """Send these requests in order; return their pages and the accepted answer."""
 
     async def call():
         async with CallbackServer() as landing:
@@ -28,7 +28,7 @@ def landed(*targets, headers=()):
 
 def test_callback_page():
     """The final page says that the login is done and does not contain the code."""
-    [page], answer = landed(f"/callback?code=tulip&state={STATE}&iss=https%3A%2F%2Fa.example")
+    [page], answer = send_callbacks(f"/callback?code=tulip&state={STATE}&iss=https%3A%2F%2Fa.example")
     assert answer == {"code": "tulip", "state": STATE, "iss": "https://a.example"}
     assert (page.status_code, "close this page" in page.text) == (200, True)
     assert "tulip" not in page.text
@@ -40,7 +40,7 @@ def test_requests_without_the_state_are_rejected():
     """Requests without the state get a 404, and only the first valid answer is accepted."""
     good = f"/callback?code=tulip&state={STATE}"
     strange = ["/", "/callback", "/callback?code=a", "/callback?code=a&state=b", f"/callback?state={STATE}"]
-    pages, answer = landed(*strange, good, f"/callback?code=rose&state={STATE}")
+    pages, answer = send_callbacks(*strange, good, f"/callback?code=rose&state={STATE}")
     assert [page.status_code for page in pages] == [404] * 5 + [200, 404]
     assert answer["code"] == "tulip"
 
@@ -48,7 +48,7 @@ def test_requests_without_the_state_are_rejected():
 def test_foreign_host_header_is_rejected():
     """A request with a foreign Host header is rejected."""
     with pytest.raises(TimeoutError):
-        landed(f"/callback?code=tulip&state={STATE}", headers={"Host": "evil.example"}.items())
+        send_callbacks(f"/callback?code=tulip&state={STATE}", headers={"Host": "evil.example"}.items())
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_many_idle_connections():
     assert (status, let_go, answer["code"]) == (200, {b""}, "tulip")
 
 
-def test_the_port_is_closed():
+def test_port_is_closed_after_a_login():
     """The port is closed after a login."""
 
     async def call():
@@ -128,14 +128,14 @@ def test_the_port_is_closed():
         ("tulip", None),
     ],
 )
-def test_answers_in_addresses(address, answer):
-    """An address answers a login when it bears its state once, and a code or an error once."""
-    assert answer_in(address, STATE) == answer
+def test_valid_answers(address, answer):
+    """An address is an answer if it has its state once, and a code or an error once."""
+    assert parse_redirect(address, STATE) == answer
 
 
 def test_callback_without_expected_state():
     """A callback is not accepted before a state is expected."""
-    assert answer_in("?code=a&state=", "") is None
+    assert parse_redirect("?code=a&state=", "") is None
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_refusal_reason(said, text):
 def test_refusal_with_a_code():
     """A refusal raises an error even if it contains a code."""
     with pytest.raises(ToolError, match="was refused: no"):
-        code_of({"error": "no", "code": "tulip"})
-    assert code_of({"code": "tulip"}) == "tulip"
+        authorization_code({"error": "no", "code": "tulip"})
+    assert authorization_code({"code": "tulip"}) == "tulip"

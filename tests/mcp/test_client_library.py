@@ -1,4 +1,4 @@
-"""Is what a server offers to read, and its prompts, had as its tools are: in time, in our words, and judged?"""
+"""Tests for the resources and prompts of a server, and the tools that read them."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from agentkit.testing import ScriptedLLM, call
 
 
 def named(server, name):
-    """One tool of a server."""
+    """Return a tool of a server by its name."""
     return server.tools.find(name)
 
 
@@ -48,8 +48,8 @@ def test_prompts_of_a_server(library):
             server.prompt("review")
 
 
-def test_reading_is_awaited(library):
-    """The same is awaited where a program awaits."""
+def test_async_reading(library):
+    """Resources and prompts can be read asynchronously."""
 
     async def together():
         return await asyncio.gather(
@@ -61,23 +61,23 @@ def test_reading_is_awaited(library):
         assert tuple(asyncio.run(together())) == blocking
 
 
-def test_nothing_to_read(plain):
-    """A server without resources and prompts is not asked for them."""
+def test_server_without_resources_and_prompts(plain):
+    """A server without resources and prompts receives no requests for them."""
     assert (plain.resources(), plain.prompts()) == ((), ())
 
 
-def test_reading_times_out(words, heard):
+def test_reading_times_out(words, messages):
     """Reading that exceeds the timeout is cancelled, and the server stays usable."""
     with MCPServer(words, timeout_seconds=0.3) as server:
         _ = server.tools  # connecting has a longer time limit than reading
         with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
             server.read("wait://")
-        heard("notifications/cancelled")
+        messages("notifications/cancelled")
         assert server.read("a://") == "a://"
 
 
 def test_reading_after_a_crash(plain):
-    """A server that dies while it is read fails that, and is started again for the next."""
+    """A server crash fails the reading, and the next one restarts the server."""
     with pytest.raises(ToolError, match=r"ended before it answered. It wrote: I fall"):
         plain.read("crash://")
     assert plain.read("a://") == "a://"
@@ -92,8 +92,8 @@ def test_reading_after_a_crash(plain):
         ("system", {Label.UNTRUSTED, Label.PRIVATE}, True),
     ],
 )
-def test_a_model_reads(library, level, labels, egress):
-    """A model reads by two tools where it may, judged and labelled as the server's own."""
+def test_model_reads_resources(library, level, labels, egress):
+    """A model reads resources with two tools, with the policy and labels of the server's tools."""
     with MCPServer(library, level=level, resources=True) as server:
         assert server.tools.names == ("list_resources", "read_resource")
         read = named(server, "read_resource")
@@ -137,7 +137,7 @@ def test_resource_tool_names(foreign, library):
 
     with MCPServer(foreign, "sums", resources=True) as server:
         assert server.tools.names == ("add", "read_resource", "list_resources", "sums_read_resource")
-        assert server.again("read_resource")() == "mine"
+        assert server.tool_named("read_resource")() == "mine"
     one, two = MCPServer(library, "one", resources=True), MCPServer(library, "two", resources=True)
     with one, two:
         tools = connect(one, two)
@@ -149,8 +149,8 @@ def test_resource_tool_names(foreign, library):
 READING = (("list", "s"), ("read", ""))
 
 
-def test_a_copy_reads(words):
-    """A reading tool can be sent to another process."""
+def test_reading_tool_can_be_pickled(words):
+    """A reading tool can be pickled and used in another process."""
     with MCPServer(words, resources=True) as server:
         copy = pickle.loads(pickle.dumps(named(server, "read_resource")))
         assert copy(uri="a://") == "a://"

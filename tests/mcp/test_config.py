@@ -1,4 +1,4 @@
-"""Are the servers of a file reached as it says, and is what nobody understands refused?"""
+"""Tests for configuration files of MCP servers."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ PLAIN = str(Path(__file__).parents[0] / "plain_server.py")
 
 @pytest.fixture
 def file(tmp_path):
-    """Write a file that lists these servers; gives its path."""
+    """Write a configuration file with these servers; return its path."""
 
     def write(**servers):
         path = tmp_path / "mcp.json"
@@ -25,12 +25,12 @@ def file(tmp_path):
 
 
 def targets(path, **options):
-    """How the servers of a file are reached."""
+    """Return the targets of the servers in a file."""
     return {name: server.target for name, server in read_servers(path, **options).servers.items()}
 
 
 def test_commands(file, tmp_path):
-    """A command is started with its words, its folder, and no variables but harmless ones and those it is given."""
+    """A command is started with its arguments, its folder, and only harmless or listed variables."""
     (tmp_path / ".env").write_text("CITY=Hue\nKEY=rose\n")
     said = {"command": "uvx", "args": ["mcp-server-time", "a b"], "env": {"KEY": "tulip", "PORT": 80}}
     more = {"cwd": "${workspaceFolder}", "envFile": "${workspaceFolder}/.env", "type": "stdio"}
@@ -43,7 +43,7 @@ def test_commands(file, tmp_path):
 
 @pytest.mark.parametrize("entry", [{"url": "U"}, {"serverUrl": "U"}, {"httpUrl": "U"}, {"type": "http", "url": "U"}])
 def test_addresses(file, entry):
-    """A URL is sent the headers that the file says."""
+    """A URL is requested with the headers in the file."""
     url = "https://mcp.example.com/mcp"
     said = {key: url if value == "U" else value for key, value in entry.items()}
     found = targets(file(far={**said, "headers": {"X-Key": "${KEY:-tulip}"}}))["far"]
@@ -132,8 +132,8 @@ def test_invalid_entries(file, entry, told):
         ("http://${BELL_PLACE}/mcp", False),
     ],
 )
-def test_a_secret_in_an_address(file, monkeypatch, url, is_refused):
-    """A file can have no secret of ours sent where others read it, also not as part of an address."""
+def test_secret_in_a_url(file, monkeypatch, url, is_refused):
+    """A file cannot send a secret to a readable place, also not as part of a URL."""
     monkeypatch.setenv("BELL_TOKEN", "tulip-4711-rose")
     monkeypatch.setenv("BELL_PLACE", "bells.a.com")
     path = file(odd={"url": url})

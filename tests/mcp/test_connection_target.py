@@ -1,4 +1,4 @@
-"""Is the server that was meant told from what a developer writes?"""
+"""Tests for the target of a server: commands, URLs, objects, tokens and variables."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from agentkit.mcp.connection_target import advice, short_name, target_of, variab
     ],
 )
 def test_commands(server, words, name):
-    """A command is given as a string or a list, and the server's name is derived from it."""
+    """A command is a string or a list, and the name of the server is derived from it."""
     target = target_of(server)
     assert (target.words, target.name) == (words, name)
 
@@ -35,13 +35,13 @@ def test_commands(server, words, name):
     ],
 )
 def test_addresses(url, name):
-    """A URL is an address, and named after its domain."""
+    """A URL is a target, and the name of the server is derived from its domain."""
     target = target_of(url)
     assert (target.url, target.identity, target.name, target.words) == (url, url, name, ())
 
 
 def test_objects():
-    """Anything else is a server in this process, and known by its name."""
+    """Another object is an in-process server, with its own name."""
 
     class Own:
         name = "My Own Server"
@@ -51,8 +51,8 @@ def test_objects():
     assert target_of(3).identity == "in-process: int"
 
 
-def test_a_token_is_shown_to_its_server_only():
-    """A token goes into the header of a URL's requests, and no repr shows it."""
+def test_token_is_sent_only_to_its_server():
+    """A token is sent in a header of the URL's requests, and is in no repr."""
     target = target_of("https://example.com/mcp", token="tulip-tulip-tulip")
     assert target.headers == {"authorization": "Bearer tulip-tulip-tulip"}
     assert "tulip" not in repr(target)
@@ -66,8 +66,8 @@ def test_headers_are_not_in_the_repr():
     assert "tulip" not in repr(target)
 
 
-def test_a_name_can_be_given():
-    """A name of one's own takes the place of the one that is made up."""
+def test_explicit_name():
+    """An explicit name overrides the derived one."""
     assert target_of("uvx mcp-server-time", "clock").name == "clock"
     assert target_of("https://example.com", "clock").name == "clock"
     assert target_of(object(), "clock").name == "clock"
@@ -100,7 +100,7 @@ def test_a_name_can_be_given():
         ("uvx a", {"name": "two words"}, "1 to 24 letters"),
     ],
 )
-def test_what_is_no_server(server, options, told):
+def test_invalid_server_is_rejected(server, options, told):
     """An invalid server or an option that would expose a secret raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
         target_of(server, options.pop("name", None), **options)
@@ -135,7 +135,7 @@ MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
     ],
 )
 def test_advice(server, failure, told):
-    """The advice for an unreachable server says what was probably meant."""
+    """The advice for an unreachable server names the probable mistake."""
     assert told in advice(target_of(server), failure)
 
 
@@ -154,22 +154,22 @@ def test_no_advice_for_unknown_causes(server, failure):
     assert advice(target_of(server), failure) == ""
 
 
-def test_the_environment_of_a_server():
-    """A server knows a few harmless variables and those that were named for it, and no key of ours."""
+def test_environment_of_a_server():
+    """A server receives a few harmless variables and the listed ones, and no API key."""
     host = {"PATH": "/bin", "LC_ALL": "C", "OPENAI_API_KEY": "secret", "CITY": "Hanoi"}
     assert variables((), host) == {"PATH": "/bin", "LC_ALL": "C"}
     assert variables(["CITY"], host) == {"PATH": "/bin", "LC_ALL": "C", "CITY": "Hanoi"}
     assert variables({"PATH": "/own"}, host) == {"PATH": "/own", "LC_ALL": "C"}
 
 
-def test_variables_that_cannot_be_given():
-    """A variable that is not set, and a text where a list is meant, are refused."""
+def test_invalid_variables_are_rejected():
+    """Unset variables, and a string instead of a list, are rejected."""
     with pytest.raises(ConfigError, match="'TOWN', but it is not set"):
         variables(["TOWN"], {})
     with pytest.raises(ConfigError, match="list of names"):
         variables("CITY", {"CITY": "Hanoi"})
 
 
-def test_names_fall_back():
-    """Where no word says anything, a server is called mcp."""
+def test_default_name():
+    """A server without a usable word in its command is named mcp."""
     assert short_name(["mcp-server", "--"]) == "mcp"

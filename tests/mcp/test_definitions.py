@@ -1,4 +1,4 @@
-"""Are tools of servers named so that nobody mistakes them, and told apart when they change?"""
+"""Tests for tool definitions of servers: names, hashes and changes."""
 
 import pytest
 
@@ -16,17 +16,17 @@ ADD = Definition("add", "Adds.", {"type": "object"}, {"readOnlyHint": True})
         Definition("sum", "Adds.", {"type": "object"}, {"readOnlyHint": True}),
     ],
 )
-def test_the_hash_is_of_all_there_is(other):
+def test_hash_covers_the_whole_definition(other):
     """The hash of a definition changes with its name, text, schema and hints."""
     assert other.digest != ADD.digest
     assert Definition.from_dict(ADD.to_dict()) == ADD
 
 
-def test_hints_in_words():
+def test_hints_are_described():
     """A tool's hints are described in words, and missing hints are omitted."""
     hints = {"readOnlyHint": False, "destructiveHint": True, "title": "Sum"}
-    assert Definition("a", "", {}, hints).said_of_itself() == "changes things, may destroy"
-    assert Definition("a", "", {}).said_of_itself() == ""
+    assert Definition("a", "", {}, hints).hints_text() == "changes things, may destroy"
+    assert Definition("a", "", {}).hints_text() == ""
 
 
 def test_changes_are_reported():
@@ -83,8 +83,8 @@ def test_look_alike_names_of_servers_clash(servers, found):
 
 
 @pytest.mark.parametrize("name", ["hand_off_to_boss", "Hand-off_to", "hand_off_to_b0ss", "handOffToBoss"])
-def test_no_tool_passes_for_a_handoff(name):
-    """A tool of a server carries its name where it would look like one that passes the conversation on."""
+def test_handoff_names_are_prefixed(name):
+    """A tool whose name looks like a handoff is prefixed with the name of its server."""
     assert local_names([name], "disk")[name].startswith("disk_")
 
 

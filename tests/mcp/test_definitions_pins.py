@@ -1,4 +1,4 @@
-"""Is what was accepted of a server kept, by its hash, where only its owner reads it?"""
+"""Tests for the pins file, which stores the accepted definitions of a server."""
 
 import json
 import stat
@@ -13,7 +13,7 @@ ADD = Definition("add", "Adds.", {"type": "object"}, {})
 
 @pytest.fixture
 def pins(tmp_path):
-    """The file about a server."""
+    """The pins file of a server."""
     return Pins(tmp_path / "mcp", "uvx some-server")
 
 
@@ -24,8 +24,8 @@ def test_pins_round_trip(pins):
     assert pins.read() == {"add": ADD}
 
 
-def test_each_server_has_its_own_file(pins, tmp_path):
-    """Each server has its own pins file that only the owner can read."""
+def test_each_server_has_a_separate_file(pins, tmp_path):
+    """Each server has a separate pins file that only the owner can read."""
     pins.write({})
     assert Pins(tmp_path / "mcp", "uvx other-server").path != pins.path
     assert stat.S_IMODE(pins.path.stat().st_mode) == 0o600
@@ -40,16 +40,16 @@ def test_no_secret_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"tools": [{}]}', '{"version": 2, "tools": []}', "[" * 100_000])
-def test_a_file_that_is_not_ours(pins, text):
-    """A file that cannot be read as ours is not believed, and the server not either."""
+def test_invalid_file_is_rejected(pins, text):
+    """A file that cannot be parsed is rejected, and so is its server."""
     pins.write({})
     pins.path.write_text(text)
     with pytest.raises(ConfigError, match="are invalid; check the file"):
         pins.read()
 
 
-def test_a_definition_that_was_tampered_with(pins):
-    """A definition whose hash does not fit is not believed."""
+def test_modified_definition_is_rejected(pins):
+    """A definition that does not match its hash is rejected."""
     pins.write({"add": ADD})
     data = json.loads(pins.path.read_text("utf-8"))
     data["tools"][0]["definition"]["description"] = "Adds, and sends it away."
@@ -58,7 +58,7 @@ def test_a_definition_that_was_tampered_with(pins):
         pins.read()
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
+def test_unwritable_folder_raises_an_error(tmp_path):
     """Pins that cannot be stored raise a ConfigError."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be stored"):

@@ -1,4 +1,4 @@
-"""Is a login kept for its owner and its server, and for nobody else?"""
+"""Tests for stored logins: their files, permissions and locks."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def test_login_round_trip(tmp_path):
 
 
 def test_forgetting(tmp_path):
-    """A login is forgotten once."""
+    """Forgetting a login removes it, and forgetting it again does nothing."""
     kept = StoredLogin(URL, tmp_path)
     kept.write({})
     assert (kept.forget(), kept.forget(), kept.read()) == (True, False, None)
@@ -45,7 +45,7 @@ def test_file_readable_by_others(tmp_path, mode):
 def test_file_of_another_user(tmp_path):
     """A login file that belongs to another user raises a ConfigError."""
     if os.geteuid() != 0:
-        pytest.skip("Only the superuser can give a file away.")
+        pytest.skip("Only root can change the owner of a file.")
     kept = StoredLogin(URL, tmp_path)
     kept.write({})
     os.chown(kept.path, 12_345, 12_345)
@@ -53,7 +53,7 @@ def test_file_of_another_user(tmp_path):
         kept.read()
 
 
-def test_what_is_no_file(tmp_path):
+def test_path_that_is_not_a_regular_file(tmp_path):
     """A pipe or a file that is too long raises a ConfigError without blocking."""
     kept = StoredLogin(URL, tmp_path)
     os.mkfifo(kept.path, 0o600)
@@ -73,7 +73,7 @@ def test_invalid_lock_file(tmp_path, made):
     {"link": lambda: lock.symlink_to(other), "pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir}[made]()
 
     async def renew():
-        async with StoredLogin(URL, tmp_path).alone():
+        async with StoredLogin(URL, tmp_path).locked():
             return True
 
     with pytest.raises(ConfigError, match="cannot be renewed"):
@@ -81,8 +81,8 @@ def test_invalid_lock_file(tmp_path, made):
     assert other.read_text() == "tulip"
 
 
-def test_a_link(tmp_path):
-    """Nor is a link followed, by which a file of another process could be had in its place."""
+def test_link_is_not_followed(tmp_path):
+    """A link in place of a login file is not followed."""
     kept, other = StoredLogin(URL, tmp_path), StoredLogin(URL, tmp_path / "other")
     other.write({})
     kept.path.symlink_to(other.path)
@@ -91,7 +91,7 @@ def test_a_link(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "tulip", "[]", "{}", '{"version": 2}', "[" * 200_000, '"\\ud800'])
-def test_a_file_that_is_not_ours(tmp_path, text):
+def test_file_with_unexpected_content(tmp_path, text):
     """A login file with unexpected content raises an error that does not quote it."""
     kept = StoredLogin(URL, tmp_path)
     kept.path.write_text(text)
@@ -101,19 +101,19 @@ def test_a_file_that_is_not_ours(tmp_path, text):
     assert "tulip" not in str(caught.value)
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
+def test_unwritable_folder_raises_an_error(tmp_path):
     """A login that cannot be stored raises a ConfigError."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be stored in"):
         StoredLogin(URL, tmp_path / "file").write({})
 
 
-def test_one_at_a_time(tmp_path):
+def test_renewal_waits_for_another_one(tmp_path):
     """A renewal waits for another one in progress."""
     order = []
 
     async def renew(name):
-        async with StoredLogin(URL, tmp_path).alone():
+        async with StoredLogin(URL, tmp_path).locked():
             order.append(name)
             await asyncio.sleep(0.1)
             order.append(name)
@@ -130,7 +130,7 @@ def test_lock_wait_is_limited(tmp_path):
     """A renewal that has waited too long proceeds without the lock."""
 
     async def both():
-        async with StoredLogin(URL, tmp_path).alone(), StoredLogin(URL, tmp_path).alone(most_waits=2):
+        async with StoredLogin(URL, tmp_path).locked(), StoredLogin(URL, tmp_path).locked(most_waits=2):
             return True
 
     assert asyncio.run(both())

@@ -1,4 +1,4 @@
-"""Does a login stay with hosts that it may reach?"""
+"""Tests for the hosts that a login may connect to."""
 
 import pytest
 
@@ -24,7 +24,7 @@ WEB, OFFICE, HERE = "https://mcp.example.com/mcp", "https://mcp.corp:9443/mcp", 
 )
 def test_allowed_hosts(server, hosts, url):
     """Public hosts, the server's host and configured hosts are allowed, and localhost for a local server."""
-    assert str(AllowedHosts(server, hosts).admitted(url)) == url
+    assert str(AllowedHosts(server, hosts).parse_allowed(url)) == url
 
 
 @pytest.mark.for_each(
@@ -43,21 +43,21 @@ def test_allowed_hosts(server, hosts, url):
         (HERE, (), "http://login.example.org/token", "unencrypted"),
     ],
 )
-def test_hosts_that_must_not(server, hosts, url, told):
-    """Whatever else a server names is refused before it is called."""
+def test_other_hosts_are_rejected(server, hosts, url, told):
+    """Other hosts named by a server are rejected before they are connected to."""
     with pytest.raises(ToolError, match=told):
-        AllowedHosts(server, hosts).admitted(url)
+        AllowedHosts(server, hosts).parse_allowed(url)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "64:ff9b::a00:1"])
-def test_names_that_lead_inside(address):
-    """A name of the public web that leads to an address within is refused as well."""
+def test_names_with_an_internal_address_are_rejected(address):
+    """A public name that resolves to an internal address is rejected."""
     reach = AllowedHosts(WEB)
     with pytest.raises(ToolError, match=r"login\.example\.org leads to"):
-        reach.check(reach.admitted("https://login.example.org/token"), address)
+        reach.check(reach.parse_allowed("https://login.example.org/token"), address)
 
 
-def test_names_that_lead_outside():
-    """A name that leads to a public address may be called there."""
+def test_names_with_a_public_address_are_allowed():
+    """A name that resolves to a public address is allowed."""
     reach = AllowedHosts(WEB)
-    reach.check(reach.admitted("https://login.example.org/token"), "93.184.216.34")
+    reach.check(reach.parse_allowed("https://login.example.org/token"), "93.184.216.34")

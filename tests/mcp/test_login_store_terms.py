@@ -1,4 +1,4 @@
-"""Are the terms of a login understood, and refused where they would give a secret away?"""
+"""Tests for the settings of a login, which are rejected if they would expose a secret."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def test_login_settings():
         (URL, {"headers": {"Authorization": "Basic dHVsaXA="}}),
     ],
 )
-def test_where_no_login_is_looked_for(server, options):
-    """Where something else is shown, or anybody between could read it, no login is shown unasked."""
+def test_cases_without_a_login(server, options):
+    """No login is attempted with other credentials or over an unencrypted connection."""
     assert with_login(target_of(server, "a", **options), None).login is None
 
 

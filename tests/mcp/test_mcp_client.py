@@ -1,4 +1,4 @@
-"""Are the tools of a server used like our own: judged, bounded, named, connected again, and let go?"""
+"""Tests for MCPServer: tools, levels, names, limits, processes, and changed servers."""
 
 import asyncio
 import gc
@@ -17,18 +17,18 @@ from agentkit import Agent, Policy, SafetyLevel, core_tools
 from agentkit.decisions import Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError, ToolTimeout
 from agentkit.mcp import MCPServer, connect
-from agentkit.mcp.client import CHANGED, GONE, _notify
+from agentkit.mcp.client import CHANGED, REMOVED, _notify
 from agentkit.safety.approval import Approval
 from agentkit.testing import ScriptedLLM, call
 
 
 def named(server, name):
-    """One tool of a server."""
+    """Return a tool of a server by its name."""
     return server.tools.find(name)
 
 
 def test_tools_of_a_command(plain):
-    """The tools of a server are tools: described, checked, called, and their results are untrusted text."""
+    """The tools of a server are described, validated and called, and their results are untrusted text."""
     echo = named(plain, "echo")
     assert (echo.description, echo.parameters["required"]) == ("Repeats a text.", ["text"])
     assert echo(text="hello") == "hello"
@@ -45,8 +45,8 @@ def test_bad_arguments_do_not_reach_the_server(plain):
     assert named(plain, "echo").invoke({}).status == "failed"
 
 
-def test_awaiting(plain):
-    """The same tools are awaited where a program awaits, also several at the same time."""
+def test_async_calls(plain):
+    """The tools can be called asynchronously and concurrently."""
 
     async def together():
         echo = named(plain, "echo")
@@ -70,15 +70,15 @@ def test_agent_uses_a_server(plain):
     assert asked == ["echo"]
 
 
-def test_nobody_to_ask(plain):
+def test_calls_without_an_approver_are_denied(plain):
     """Without a level and an approver, calls to a server are denied."""
     agent = Agent("helper", [plain], llm=ScriptedLLM(call("echo", text="hello"), "I may not."))
     result = agent.run("What does it say?")
     assert [each.result.status for each in result.tool_calls] == ["denied"]
 
 
-def test_an_agent_awaits(foreign):
-    """An agent that awaits uses a server's tools, too."""
+def test_async_run_uses_a_server(foreign):
+    """An async run uses the tools of a server."""
     server = MCPServer(foreign, level="safe")
     agent = Agent("helper", [server], llm=ScriptedLLM(call("add", first=1, second=2), "Three."))
     result = asyncio.run(agent.arun("1 + 2?"))
@@ -99,7 +99,7 @@ def test_levels_are_set_by_the_program(foreign, words):
         assert named(server, "add").level is SafetyLevel.NETWORK
 
 
-def test_a_level_for_no_tool(foreign):
+def test_level_for_an_unknown_tool(foreign):
     """A level for a tool that the server does not have raises an error that lists its tools."""
     with (
         MCPServer(foreign, level={"sum": "safe"}) as server,
@@ -116,8 +116,8 @@ def test_untrusted_label_cannot_be_removed(foreign):
         assert named(server, "add").labels == {Label.UNTRUSTED}
 
 
-def test_names_of_ours_are_prefixed(plain, words):
-    """A tool that would pass for one of ours carries its server's name; the others do when that is wanted."""
+def test_names_of_shipped_tools_are_prefixed(plain, words):
+    """A tool with the name of a shipped tool is prefixed with its server's name; others are if requested."""
     assert "plain_calculator" in plain.tools.names
     assert "calculator" in (core_tools + plain).names
     assert (plain + core_tools).names[0] == "echo"
@@ -132,7 +132,7 @@ def test_taken_names_are_prefixed(foreign):
     """A tool whose name is taken gets its server's prefix and keeps it from then on."""
     with MCPServer(foreign, "sums") as server:
         assert server.tools.names == ("add",)
-        assert server.beside(["add"]).names == ("sums_add",)
+        assert server.with_distinct_names(["add"]).names == ("sums_add",)
         assert server.tools.names == ("sums_add",)
 
 
@@ -146,7 +146,7 @@ def test_target_is_known_without_a_connection(words, foreign, tmp_path):
 
 
 def test_several_servers(words, foreign):
-    """Several servers are connected at the same time, and tools that two of them have carry their names."""
+    """Several servers can be connected, and tools that two of them have are prefixed with their names."""
     one, two = MCPServer(words, "one", level="safe"), MCPServer(words, "two")
     tools = connect(one, two, foreign)
     assert tools.names[:2] == ("one_echo", "one_environment")
@@ -169,16 +169,16 @@ def test_unreachable_server(tmp_path):
             connect(MCPServer(server, connect_seconds=30))
 
 
-def test_a_server_that_does_not_begin():
-    """A server that says nothing is given up when its time is over, and ended."""
+def test_unresponsive_server_is_terminated():
+    """A server that does not respond is terminated after the timeout."""
     server = MCPServer([sys.executable, "-c", "import time; time.sleep(1000)"], connect_seconds=0.5)
     with pytest.raises(ConfigError, match=r"not ready within 0\.5 seconds"):
         _ = server.tools
     server.close()
 
 
-def test_no_secret_reaches_a_server(words, monkeypatch):
-    """A server knows nothing of our environment but harmless variables and those that are named for it."""
+def test_environment_of_a_server(words, monkeypatch):
+    """A server receives only harmless variables and those listed for it."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-4711")
     monkeypatch.setenv("CITY", "Hanoi")
     with MCPServer(words, environment=["CITY"]) as server:
@@ -188,8 +188,8 @@ def test_no_secret_reaches_a_server(words, monkeypatch):
     assert {*known} <= {"CITY", "HOME", "LANG", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER", "PWD"}
 
 
-def test_the_folder_of_a_server(words, tmp_path):
-    """A command works in the folder that it is given."""
+def test_folder_of_a_server(words, tmp_path):
+    """A command runs in the given folder."""
     (tmp_path / "inner").mkdir()
     with MCPServer(words, folder=tmp_path / "inner") as server:
         assert server.call("folder") == str(tmp_path / "inner")
@@ -202,27 +202,27 @@ def test_results_are_bounded(words):
     assert (len(result.content) <= 200, result.status) == (True, "truncated")
 
 
-def test_call_times_out(words, heard):
-    """A call that exceeds the timeout fails, and the server is told to cancel it."""
+def test_call_times_out(words, messages):
+    """A call that exceeds the timeout fails, and a cancellation is sent to the server."""
     with MCPServer(words, timeout_seconds=0.3) as server:
         with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
             named(server, "wait")()
-        heard("notifications/cancelled")
+        messages("notifications/cancelled")
         assert named(server, "wait").invoke().status == "timed_out"
         assert server.call("echo", text="still here") == "still here"
 
 
-def test_a_call_that_is_cancelled(plain, heard):
-    """When a caller does not wait any more, neither does the server."""
+def test_cancelled_call(plain, messages):
+    """Cancelling a call cancels it at the server."""
 
     async def give_up():
         task = asyncio.create_task(named(plain, "wait").ainvoke())
-        await asyncio.to_thread(heard, "tools/call")
+        await asyncio.to_thread(messages, "tools/call")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(give_up())
-    heard("notifications/cancelled")
+    messages("notifications/cancelled")
 
 
 def test_crashed_server_is_restarted(plain, process_of, is_alive):
@@ -244,8 +244,8 @@ def awaited_again(server):
         return server.call("echo", text="again")
 
 
-def test_a_server_that_comes_back_otherwise(plain, offer):
-    """A tool that is another when its server was started again is not called as it was judged before."""
+def test_tool_changed_at_a_restart_is_judged_again(plain, offer):
+    """A tool that changed at a restart of its server is not called with the earlier decision."""
     echo = named(plain, "echo")
     with pytest.raises(ToolError, match="ended before"):
         plain.call("crash")
@@ -253,7 +253,7 @@ def test_a_server_that_comes_back_otherwise(plain, offer):
     result = echo.invoke({"text": "hello"})
     assert "Call it again" in result.error
     assert echo.judge({"text": "hello"}).rule == CHANGED
-    assert echo.invoke({"text": "hello"}).content == "hello"  # whoever calls directly has said yes
+    assert echo.invoke({"text": "hello"}).content == "hello"  # a direct call counts as approval
 
 
 def test_oversized_message_stops_the_server(plain):
@@ -264,7 +264,7 @@ def test_oversized_message_stops_the_server(plain):
 
 
 def test_closing_ends_the_process(plain, words, process_of, is_alive, eventually):
-    """Closing ends a server's process with all it started; using it again starts another one."""
+    """Closing ends a server's process and its children; using it again starts another one."""
     child = int(plain.call("spawn"))
     process = process_of()
     plain.close()
@@ -272,7 +272,7 @@ def test_closing_ends_the_process(plain, words, process_of, is_alive, eventually
     assert plain.call("echo", text="again") == "again"
 
 
-def test_a_stubborn_server_ends(words, process_of, is_alive, eventually):
+def test_server_that_ignores_its_termination_is_killed(words, process_of, is_alive, eventually):
     """A server that does not stop on request is killed."""
     server = MCPServer([*words, "stubborn"])
     assert len(server) == 10
@@ -301,7 +301,7 @@ def test_server_collected_in_its_own_thread_is_stopped(words, process_of, is_ali
     server._link._work.submit(collecting())
     gc.disable()
     try:
-        server.cycle = server  # only a collection finds out that nobody holds it
+        server.cycle = server  # only the garbage collector finds that it is unreferenced
         del server
         eventually(lambda: not thread.is_alive())
     finally:
@@ -325,8 +325,8 @@ if sys.argv[1] == "killed":
 
 
 @pytest.mark.parametrize("end", ["over", "killed"])
-def test_the_program_ends(words, end, process_of, is_alive, eventually):
-    """No server outlives the program that started it, whether it ends or is killed by SIGKILL."""
+def test_servers_end_with_the_program(words, end, process_of, is_alive, eventually):
+    """No server outlives its program, even if the program is killed by SIGKILL."""
     program = subprocess.run([sys.executable, "-c", PROGRAM, end, *words, "stubborn"], timeout=60, check=False)
     assert program.returncode == (-signal.SIGKILL if end == "killed" else 0)
     process = process_of()
@@ -334,7 +334,7 @@ def test_the_program_ends(words, end, process_of, is_alive, eventually):
 
 
 def test_forked_child_has_its_own_connection(plain):
-    """A forked child uses its own connection and leaves its parent's intact."""
+    """A forked child uses a separate connection and leaves its parent's intact."""
     assert plain.call("echo", text="parent") == "parent"
     reading, writing = os.pipe()
     child = os.fork()
@@ -350,8 +350,8 @@ def test_forked_child_has_its_own_connection(plain):
     assert plain.call("echo", text="parent") == "parent"
 
 
-def test_a_copy_has_its_own(plain):
-    """A server and its tools can be sent to another process, where they have a connection of their own."""
+def test_pickled_server_has_a_separate_connection(plain):
+    """A server and its tools can be pickled, and use a separate connection in the other process."""
     copy = pickle.loads(pickle.dumps(named(plain, "echo")))
     assert copy(text="hello") == "hello"
     copy.server.close()
@@ -368,10 +368,10 @@ def test_progress_is_reported(foreign):
             await context.report_progress(number + 1, to, f"at {number + 1}")
         return "done"
 
-    heard = []
-    with MCPServer(foreign, on_progress=lambda *what: heard.append(what)) as server:
+    messages = []
+    with MCPServer(foreign, on_progress=lambda *what: messages.append(what)) as server:
         assert server.call("count", to=2) == "done"
-    assert heard == [("count", 1.0, 2.0, "at 1"), ("count", 2.0, 2.0, "at 2")]
+    assert messages == [("count", 1.0, 2.0, "at 1"), ("count", 2.0, 2.0, "at 2")]
 
 
 def test_changed_server(words, offer):
@@ -398,8 +398,8 @@ def test_changed_server(words, offer):
         assert server.changes == ()
 
 
-def test_a_change_is_asked_about_in_a_run(words, offer):
-    """In a run an approver is asked about a changed tool, although its level is allowed."""
+def test_changed_tool_needs_approval_in_a_run(words, offer):
+    """In a run, the approver is asked about a changed tool, even if its level is allowed."""
     offer(look="Looks.")
     MCPServer(words).tools.find("look")
     offer(look="Looks elsewhere.")
@@ -417,20 +417,20 @@ def test_a_change_is_asked_about_in_a_run(words, offer):
     assert asked == [CHANGED]
 
 
-def test_a_change_while_connected(plain, eventually):
-    """A server that changes its tools while it is used is asked about from then on."""
+def test_change_while_connected(plain, eventually):
+    """After a server changes its tools during its use, they need approval."""
     echo, spawn = named(plain, "echo"), named(plain, "spawn")
     plain.call("renew")
     eventually(lambda: echo.judge({"text": ""}).rule == CHANGED)
     assert echo.description == "Repeats a text."
-    assert (spawn.judge({}).verdict, spawn.judge({}).rule) == (Verdict.DENY, GONE)
+    assert (spawn.judge({}).verdict, spawn.judge({}).rule) == (Verdict.DENY, REMOVED)
     with pytest.raises(Blocked, match="no longer offers spawn"):
         spawn()
     assert Policy(level="system").judge("echo", echo.level, echo.judge({"text": ""})).verdict is Verdict.ASK
 
 
-def test_a_change_of_the_newer_protocol(foreign, tmp_path, eventually):
-    """A server of the newer protocol says so, too, when its tools change."""
+def test_change_in_the_newer_protocol(foreign, tmp_path, eventually):
+    """A server of the newer protocol also reports changed tools."""
     from mcp.server.mcpserver import Context
 
     def more() -> str:
@@ -465,8 +465,8 @@ def test_custom_pins_folder(foreign, tmp_path):
         assert server.changes == ()
 
 
-def test_a_server_names_itself(plain):
-    """A server is shown by its name."""
+def test_repr_of_a_server(plain):
+    """The repr of a server contains its name."""
     assert repr(plain) == "MCPServer('plain')"
 
 
@@ -482,8 +482,8 @@ def test_failing_tool(foreign):
         server.call("fail")
 
 
-def test_the_published_time_server():
-    """A published server, made by others, is talked to over stdin and stdout."""
+def test_published_time_server():
+    """A published server from another project is used over stdin and stdout."""
     with MCPServer([sys.executable, "-m", "mcp_server_time"], level="safe") as server:
         assert server.name == "time"
         assert server.tools.names == ("get_current_time", "convert_time")
@@ -493,12 +493,12 @@ def test_the_published_time_server():
         assert named(server, "get_current_time").invoke({"timezone": "Nowhere/Else"}).status == "failed"
 
 
-def test_a_tool_that_is_not_there(foreign):
-    """A tool is found by the server's own name for it, if it has it."""
+def test_unknown_tool(foreign):
+    """A tool can be requested by the server's own name; an unknown name raises an error."""
     with MCPServer(foreign) as server:
-        assert server.again("add").name == "add"
+        assert server.tool_named("add").name == "add"
         with pytest.raises(ConfigError, match="has no tool 'sum'"):
-            server.again("sum")
+            server.tool_named("sum")
 
 
 def test_notification_without_a_listener():
@@ -518,7 +518,7 @@ def test_converted_names_are_prefixed(tmp_path):
         server.close()
 
 
-def test_a_tool_that_cannot_be_used(words, tmp_path):
+def test_unusable_tool_is_listed_with_the_reason(words, tmp_path):
     """A tool with an invalid schema is listed as unusable with the reason; the others are used."""
     odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a": {"type": "file"}}}}
     good = {"name": "echo", "inputSchema": {"type": "object"}}
@@ -529,7 +529,7 @@ def test_a_tool_that_cannot_be_used(words, tmp_path):
         assert "'file' is not a valid type of 'a'" in server.unusable["odd"]
         assert server.call("odd", text="unjudged") == "unjudged"
         with pytest.raises(ConfigError, match="'file' is not a valid type"):
-            server.again("odd")
+            server.tool_named("odd")
 
 
 OBJECT = {"type": "object"}
@@ -565,14 +565,14 @@ def test_one_invalid_tool_does_not_hide_the_others(words, tmp_path, odd, reason)
         assert server.tools.names == ("echo",)
         assert reason in server.unusable["odd"]
         with pytest.raises(ConfigError, match="Tool 'odd'"):
-            server.again("odd")
+            server.tool_named("odd")
         assert server.tools.find("echo")(text="hello") == "hello"
 
 
 @pytest.mark.parametrize(
     ("odd", "name"), [({"name": 5}, "tool number 2"), ({"name": ""}, "tool number 2"), (7, "tool number 2")]
 )
-def test_an_invalid_tool_without_a_name_is_counted(words, tmp_path, odd, name):
+def test_invalid_tool_without_a_name_is_listed_by_position(words, tmp_path, odd, name):
     """A tool without a valid name is named by its place in the listing."""
     tools = [{"name": "echo", "inputSchema": OBJECT}, {**odd, "inputSchema": OBJECT} if isinstance(odd, dict) else odd]
     (tmp_path / "tools.json").write_text(json.dumps(tools))
@@ -582,7 +582,7 @@ def test_an_invalid_tool_without_a_name_is_counted(words, tmp_path, odd, name):
 
 
 def test_both_names_of_a_tool_select_it(words, tmp_path):
-    """A level and a selection accept the server's own name of a tool and the name that models use."""
+    """A level and a selection accept the server's own name of a tool and its converted name."""
     tools = [{"name": name, "inputSchema": OBJECT} for name in ("notes.find", "read_file", "a/b")]
     (tmp_path / "tools.json").write_text(json.dumps(tools))
     levels = {"notes.find": "safe", "disk_read_file": "network", "a_b": "safe"}

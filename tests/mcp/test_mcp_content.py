@@ -1,4 +1,4 @@
-"""Do the contents that servers offer come as texts and pictures, in words that nobody mistakes?"""
+"""Tests for the contents of resources and prompts."""
 
 import base64
 import json
@@ -7,24 +7,24 @@ from types import SimpleNamespace
 import pytest
 
 from agentkit.content import File, Image
-from agentkit.mcp.content import Resource, contents_of, listing, prompt_of, written
+from agentkit.mcp.content import Resource, argument_texts, format_resources, prompt_answer, resource_answer
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
 PICTURE = Image(f"data:image/png;base64,{PNG}")
 
 
 def text(said, uri="notes://a"):
-    """A content that is a text."""
+    """Return a text content."""
     return SimpleNamespace(uri=uri, text=said, mime_type="text/plain")
 
 
 def blob(data, media_type=None, uri="notes://b"):
-    """A content that is binary."""
+    """Return a binary content."""
     return SimpleNamespace(uri=uri, blob=data, mime_type=media_type)
 
 
 def message(role, said):
-    """A message of a prompt."""
+    """Return a message of a prompt."""
     block = SimpleNamespace(type="text", text=said) if isinstance(said, str) else said
     return SimpleNamespace(role=role, content=block)
 
@@ -54,7 +54,7 @@ UNHEARD = SimpleNamespace(type="audio", mime_type="audio/midi", data="TVRoZA==")
 )
 def test_contents_of_a_resource(contents, value):
     """Text, images and PDFs of a resource are returned; other data is named, and several parts have their URI."""
-    assert contents_of(contents) == value
+    assert resource_answer(contents) == value
 
 
 @pytest.mark.for_each(
@@ -75,12 +75,12 @@ def test_contents_of_a_resource(contents, value):
 )
 def test_messages_of_a_prompt(messages, value):
     """A prompt is a string or a list of parts, with roles only if it has model messages."""
-    assert prompt_of(messages) == value
+    assert prompt_answer(messages) == value
 
 
 def test_listing():
     """Resources and templates are listed as one JSON object per line."""
-    lines = listing(
+    lines = format_resources(
         [
             Resource("notes://a", "a", "The first.", "text/plain"),
             Resource("notes://{name}", "any", is_template=True),
@@ -90,11 +90,11 @@ def test_listing():
         {"uri": "notes://a", "name": "a", "description": "The first.", "media_type": "text/plain"},
         {"uri_template": "notes://{name}", "name": "any"},
     ]
-    assert listing([]) == "The server has no resources."
+    assert format_resources([]) == "The server has no resources."
 
 
 def test_arguments_of_a_prompt():
     """Prompt arguments that are not strings are encoded as JSON, or raise a TypeError."""
-    assert written({"city": "Huế", "days": 3, "is_dry": True}) == {"city": "Huế", "days": "3", "is_dry": "true"}
+    assert argument_texts({"city": "Huế", "days": 3, "is_dry": True}) == {"city": "Huế", "days": "3", "is_dry": "true"}
     with pytest.raises(TypeError, match="not JSON serializable"):
-        written({"city": object()})
+        argument_texts({"city": object()})

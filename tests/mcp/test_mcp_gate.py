@@ -1,9 +1,9 @@
-"""Is nobody let in but who shows the token and calls the server by its name?"""
+"""Tests for the gate of a tool server: its token and its host names."""
 
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.mcp.sdk.server import MCPAuth, check_reach
+from agentkit.mcp.sdk.server import MCPAuth, check_public_address
 
 TOKEN = "tulip-tulip-tulip-4711"
 
@@ -21,23 +21,23 @@ TOKEN = "tulip-tulip-tulip-4711"
         ([(b"cookie", b"Bearer " + TOKEN.encode())], False),
     ],
 )
-def test_the_token(headers, is_in):
-    """The token is shown once, in the header for it."""
-    assert MCPAuth(TOKEN).lets_in(headers) is is_in
+def test_token_header(headers, is_in):
+    """The token must be sent once, in its header."""
+    assert MCPAuth(TOKEN).is_authorized(headers) is is_in
 
 
 def test_names_of_the_server():
-    """A server is called by this machine's names and those that are added, with any port."""
+    """A server accepts the names of this machine and additional ones, with any port."""
     assert {"localhost", "127.0.0.1:*", "tools.example.com:*"} <= {*MCPAuth(hosts=["Tools.example.com"]).hosts}
     with pytest.raises(ConfigError, match="without scheme"):
         MCPAuth(hosts=["https://tools.example.com"])
 
 
-def test_the_reach_of_an_address():
-    """An address that other machines reach wants a token that somebody has chosen."""
+def test_public_address_requires_a_token():
+    """A public address requires a token chosen by the user."""
     for host in ("127.0.0.1", "::1", "localhost"):
-        check_reach(host, None)
-    check_reach("0.0.0.0", TOKEN)
+        check_public_address(host, None)
+    check_public_address("0.0.0.0", TOKEN)
     for host in ("0.0.0.0", "::", "192.0.2.1", "box.example.com"):
         with pytest.raises(ConfigError, match="can be reached by other machines"):
-            check_reach(host, None)
+            check_public_address(host, None)

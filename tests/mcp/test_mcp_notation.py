@@ -1,4 +1,4 @@
-"""Is a file of servers read as the programs that write it read it?"""
+"""Tests for the notation of configuration files, as written by other programs."""
 
 from pathlib import Path
 
@@ -69,8 +69,8 @@ def test_invalid_lists(text, told):
 )
 def test_placeholders(text, filled):
     """Placeholders for variables and folders are replaced once, with an optional default."""
-    assert ConfigVariables(HERE, {"KEY": "tulip", "OTHER": "${KEY}"}).filled(text) == filled
-    assert ConfigVariables(HERE, {"OTHER": "${KEY}"}).filled("${OTHER}") == "${KEY}"
+    assert ConfigVariables(HERE, {"KEY": "tulip", "OTHER": "${KEY}"}).substitute(text) == filled
+    assert ConfigVariables(HERE, {"OTHER": "${KEY}"}).substitute("${OTHER}") == "${KEY}"
 
 
 @pytest.mark.parametrize(
@@ -86,16 +86,16 @@ def test_placeholders(text, filled):
 def test_unknown_placeholders(text, told):
     """An unset or unknown placeholder raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
-        ConfigVariables(HERE, {}).filled([text])
+        ConfigVariables(HERE, {}).substitute([text])
 
 
 def test_folders_of_other_files():
-    """A file that lies in no folder of an editor's has its own folder as the workspace."""
-    assert ConfigVariables(Path("/work/project/mcp.json"), {}).filled("${workspaceFolder}") == "/work/project"
+    """A file outside of an editor's folder uses its own folder as the workspace."""
+    assert ConfigVariables(Path("/work/project/mcp.json"), {}).substitute("${workspaceFolder}") == "/work/project"
 
 
-def test_settings():
-    """A file of variables has one a line, with quotation marks and remarks."""
+def test_variables_file():
+    """A file of variables has one per line, with quotation marks and comments."""
     text = "# ours\n\nA=1\nexport B = 'two words'\nC=\"\nD=a=b\nE=\n"
     assert settings(text) == {"A": "1", "B": "two words", "C": '"', "D": "a=b", "E": ""}
     with pytest.raises(ConfigError, match="line 2 of its envFile"):

@@ -1,4 +1,4 @@
-"""The reference servers of the protocol: everything, filesystem, memory, git, fetch and time."""
+"""Tests with the reference servers of the protocol: everything, filesystem, memory, git, fetch and time."""
 
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 20
 
 @pytest.fixture(scope="module")
 def programs(request):
-    """The commands of the servers that npm installs, by name; they are installed once, in the cache of pytest."""
+    """The commands of the servers installed by npm, by name; they are installed once, in pytest's cache."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed.")
     folder = request.config.cache.mkdir("mcp-reference-servers")
@@ -38,21 +38,21 @@ def programs(request):
 @pytest.fixture(scope="module")
 def everything(programs):
     """The server that uses every feature of the protocol."""
-    heard = []
+    reports = []
     with MCPServer(
-        programs["server-everything"], level="safe", on_progress=lambda *about: heard.append(about)
+        programs["server-everything"], level="safe", on_progress=lambda *about: reports.append(about)
     ) as server:
-        server.heard = heard
+        server.reports = reports
         yield server
 
 
 def ran(server, *script, approve=None, limits=None):
-    """The result of a run in which a scripted model calls the server's tools."""
+    """Return the result of a run in which a scripted model calls the server's tools."""
     return Agent("tester", tools=[server], approve=approve, llm=ScriptedLLM(*script)).run("Go.", limits=limits)
 
 
-def test_a_person_answers_the_server(everything):
-    """The approver of the run gets the server's form, and its values are the answer; without one it is declined."""
+def test_approver_answers_the_server(everything):
+    """The approver of the run fills in the server's form; without an approver it is declined."""
     asked = []
 
     def approve(request):
@@ -72,8 +72,8 @@ def test_a_person_answers_the_server(everything):
     assert "declined" in done.tool_calls[0].result.content
 
 
-def test_the_model_answers_the_server_at_the_cost_of_the_run(everything):
-    """Sampling is approved, answered by the model of the run, and counted by its budget."""
+def test_model_answers_the_server(everything):
+    """Sampling needs approval, is answered by the model of the run, and counts towards its budget."""
     sampling = call("trigger-sampling-request", prompt="Say hello.", maxTokens=20)
     done = ran(everything, sampling, "Hello from the model.", "Done.", approve=lambda _: True)
     assert "Hello from the model." in done.tool_calls[0].result.content
@@ -92,8 +92,8 @@ def test_the_model_answers_the_server_at_the_cost_of_the_run(everything):
     assert done.tool_calls[0].result.usage.requests == 1
 
 
-def test_a_tool_is_called_as_a_task(everything):
-    """A tool that can only be called as a task is called as one; a question within it reaches the approver."""
+def test_tool_called_as_a_task(everything):
+    """A tool that requires a task is called as one, and its request reaches the approver."""
     asked = []
     query = call("simulate-research-query", topic="python", ambiguous=True)
     done = ran(everything, query, "Done.", approve=lambda each: asked.append(each) or {"interpretation": "technical"})
@@ -106,7 +106,7 @@ def test_a_tool_is_called_as_a_task(everything):
 def test_progress_and_contents(everything):
     """Progress is reported, and images, resources and prompts can be read."""
     everything.call("trigger-long-running-operation", duration=0.2, steps=2)
-    assert [(done, total) for tool, done, total, _ in everything.heard if tool.startswith("trigger-long")] == [
+    assert [(done, total) for tool, done, total, _ in everything.reports if tool.startswith("trigger-long")] == [
         (1, 2),
         (2, 2),
     ]
@@ -115,7 +115,7 @@ def test_progress_and_contents(everything):
     assert "Paris" in everything.prompt("args-prompt", city="Paris")
 
 
-def test_a_changed_resource(everything):
+def test_changed_resource_is_reported(everything):
     """A subscription calls back when the server reports a change of the resource."""
     uri, changed = "demo://resource/dynamic/text/1", threading.Event()
     everything.subscribe(uri, lambda _: changed.set())
@@ -126,7 +126,7 @@ def test_a_changed_resource(everything):
 
 
 def test_filesystem(programs, tmp_path):
-    """Files are written and read in the folder of the server, and nowhere else."""
+    """Files are read and written in the folder of the server only."""
     with MCPServer([*programs["server-filesystem"], str(tmp_path)], level="safe") as server:
         server.call("write_file", path=str(tmp_path / "a.txt"), content="Hello.")
         assert (tmp_path / "a.txt").read_text() == "Hello."

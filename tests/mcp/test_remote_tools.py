@@ -1,4 +1,4 @@
-"""Is a tool of a server told to a model in bounds, with nothing hidden in its texts?"""
+"""Tests for the description of remote tools: limits and hidden characters."""
 
 import json
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ HIDDEN = "Fine.\U000e0052\U000e0045 \u202eback \x1b[2J \u200b"
 BOUNDS = Bounds(SafetyLevel.SAFE, 1_000, frozenset())
 
 
-def told(description, schema):
+def remote_tool(description, schema):
     """Return the tool for a server's description and schema."""
     return RemoteTool(SimpleNamespace(name="far"), "book", "book", Definition("book", description, schema), BOUNDS)
 
@@ -27,7 +27,7 @@ def test_invisible_characters_are_escaped():
         "properties": {"description": city, "cities": {"type": "array", "items": city}},
         "$defs": {"x": {"anyOf": [city]}},
     }
-    tool = told(HIDDEN, schema)
+    tool = remote_tool(HIDDEN, schema)
     said = json.dumps([tool.description, tool.parameters], ensure_ascii=False)
     assert not any(letter in said for letter in "\U000e0052\u202e\x1b\u200b")
     assert "\\u{202e}back" in tool.description
@@ -36,7 +36,7 @@ def test_invisible_characters_are_escaped():
 def test_schema_values_are_unchanged():
     """Values that the server compares, such as those of an enum, are not changed."""
     schema = {"type": "object", "properties": {"a": {"enum": ["\u200b", "b"], "pattern": "\u200b", "const": HIDDEN}}}
-    assert told("", schema).parameters["properties"]["a"]["enum"] == ["\u200b", "b"]
+    assert remote_tool("", schema).parameters["properties"]["a"]["enum"] == ["\u200b", "b"]
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_schema_values_are_unchanged():
 def test_invalid_schema(schema, reason):
     """A schema that is too long or not valid JSON Schema raises a ConfigError."""
     with pytest.raises(ConfigError, match=reason):
-        told("", schema)
+        remote_tool("", schema)

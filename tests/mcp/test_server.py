@@ -1,4 +1,4 @@
-"""Can clients that others made use our tools, and is each of their calls judged as ever?"""
+"""Tests for ToolServer with clients of the mcp package: decisions, approvals, resources, and HTTP."""
 
 import asyncio
 import http.client
@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from agentkit import Agent, Policy, Rule, SafetyLevel, Tool, core_tools, tool, web_tools
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import ConfigError, ToolError
-from agentkit.http_security import listening, origin_of
+from agentkit.http_security import open_listener, origin_of
 from agentkit.mcp import Address, MCPServer, ToolServer, calling_client, serve
 from agentkit.mcp.sdk.server import PATH, MCPAuth, RecentEvents
 from agentkit.mcp.sdk.server import over_http as sdk_over_http
@@ -55,7 +55,7 @@ def asked(server, name, arguments=None, mode="auto", **options):
 
 
 def text(result):
-    """The text of a result."""
+    """Return the text of a result."""
     return "".join(block.text for block in result.content)
 
 
@@ -103,8 +103,8 @@ def test_refused_calls(name, arguments, told, tmp_path):
     assert result.meta["agentkit/decision"]["verdict"] in ("deny", "ask")
 
 
-def test_an_unknown_tool_is_a_protocol_error():
-    """A call of a tool that is not offered is refused as invalid parameters, with the closest name."""
+def test_unknown_tool_is_a_protocol_error():
+    """Calling a tool that is not offered is an invalid-parameters error that suggests the closest name."""
 
     async def refused():
         async with Client(ToolServer([core_tools]).protocol_server()) as client:
@@ -117,8 +117,8 @@ def test_an_unknown_tool_is_a_protocol_error():
     assert asyncio.run(refused()) == types.INVALID_PARAMS
 
 
-def test_a_policy_judges():
-    """A policy of one's own judges the calls, its rules included."""
+def test_custom_policy_applies():
+    """A custom policy and its rules apply to the calls."""
     policy = Policy(SafetyLevel.SYSTEM, [Rule("deny", "strike", {"what": {"equals": "him"}})])
     server = ToolServer([strike], policy=policy)
     assert asked(server, "strike", {"what": "him"}).is_error
@@ -126,12 +126,12 @@ def test_a_policy_judges():
 
 
 async def approve_later(request):
-    """An approver that awaits."""
+    """An async approver."""
     return Approval.LATER
 
 
 def raises(request):
-    """An approver that fails."""
+    """An approver that raises an error."""
     raise ValueError("broken")
 
 
@@ -164,8 +164,8 @@ def test_approver_decides(approve, told):
         ("cancel", None, "The user of the client refused it."),
     ],
 )
-def test_the_person_at_the_client_is_asked(mode, action, content, told):
-    """The person at the client is asked, in either protocol, when the program says so and the client can."""
+def test_user_of_the_client_is_asked(mode, action, content, told):
+    """With `approve="client"`, the client's user is asked, in either protocol, if the client supports it."""
     questions = []
 
     async def answer(context, params):
@@ -180,8 +180,8 @@ def test_the_person_at_the_client_is_asked(mode, action, content, told):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_client_that_cannot_ask(mode):
-    """A client that cannot ask anybody gets no."""
+def test_client_without_elicitation(mode):
+    """A call is denied if the client cannot ask its user."""
     assert "There is no approver." in text(
         asked(ToolServer([strike], approve="client"), "strike", {"what": "him"}, mode)
     )
@@ -214,8 +214,8 @@ def test_flow_rule_applies_to_clients():
     assert result.is_error
 
 
-def test_labels_are_kept_after_many_calls():
-    """The labels of what a client has read are kept after any number of calls."""
+def test_labels_persist_after_many_calls():
+    """The labels of data read by a client persist after any number of calls."""
 
     async def ask():
         server = ToolServer([read_all, core_tools, web_tools])
@@ -258,13 +258,13 @@ def test_invalid_approver():
 @pytest.mark.parametrize("mode", MODES)
 def test_progress(mode):
     """A client with a progress callback is notified that its call is running."""
-    heard = []
+    messages = []
 
     async def ask():
         is_told = asyncio.Event()
 
         async def on_progress(*told):
-            heard.append(told)
+            messages.append(told)
             is_told.set()
 
         @tool
@@ -276,12 +276,12 @@ def test_progress(mode):
             await client.call_tool("slow", {}, progress_callback=on_progress)
 
     asyncio.run(ask())
-    assert heard[0] == (0.0, None, "slow is running")
+    assert messages[0] == (0.0, None, "slow is running")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_cancellation(mode):
-    """A call that its client gives up is stopped."""
+    """A call cancelled by its client is stopped."""
 
     async def ask():
         begun, stopped = asyncio.Event(), asyncio.Event()
@@ -310,7 +310,7 @@ SERVE = "from agentkit import core_tools; from agentkit.mcp import serve; serve(
 
 
 def test_over_stdio():
-    """The package's own client uses our tools over stdin and stdout, and so does our own."""
+    """The mcp package's client and agentkit's client use the tools over stdin and stdout."""
 
     async def ask():
         parameters = StdioServerParameters(command=sys.executable, args=["-c", SERVE])
@@ -331,15 +331,15 @@ serve(core_tools, http=Address(port=0, token=sys.argv[1], when_ready=lambda *rea
 """
 
 
-def test_the_input_ends():
-    """A server over stdio ends when its input does."""
+def test_end_of_input_ends_the_server():
+    """A server over stdio ends when its input ends."""
     done = subprocess.run([sys.executable, "-c", SERVE], input=b"", capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @contextmanager
 def over_http():
-    """The URL of our tools, served over HTTP by a process."""
+    """The URL of the tools, served over HTTP by a process."""
     process = subprocess.Popen([sys.executable, "-c", HTTP, TOKEN], stdout=subprocess.PIPE, text=True)
     with process:
         try:
@@ -350,7 +350,7 @@ def over_http():
 
 
 def posted(url, padding=0, **headers):
-    """The status of a request with these headers, and this many further bytes."""
+    """Return the status of a request with these headers and this many additional bytes."""
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + " " * padding
@@ -379,7 +379,7 @@ def test_over_http():
             _ = MCPServer(url, token="wrong-wrong-wrong-4711").tools
 
 
-def test_a_server_that_was_restarted():
+def test_restarted_server_is_reconnected():
     """A server behind a URL that was restarted is found again."""
     with over_http() as url:
         server = MCPServer(url, token=TOKEN)
@@ -389,7 +389,7 @@ def test_a_server_that_was_restarted():
     with subprocess.Popen([sys.executable, "-c", again, TOKEN], stdout=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
         result = server.tools.find(server.tools.names[0]).invoke()
-        if result.error:  # what was not told apart from a refusal is tried once more, by whoever called
+        if result.error:  # a failure that looks like a rejection is retried by the caller
             result = server.tools.find(server.tools.names[0]).invoke()
         assert result.ok
         server.close()
@@ -414,7 +414,7 @@ def test_invalid_addresses():
     ],
 )
 def test_served_agents_are_bound_by_the_server(policy, made, rules):
-    """Calls of an agent that is served as a tool are also judged by the server's policy."""
+    """Calls of a served agent are also judged by the server's policy."""
     found, questions = [], []
 
     def strike(what: str) -> None:
@@ -440,7 +440,7 @@ def judged_as_safe(_arguments):
 
 
 def test_served_agents_inherit_client_labels():
-    """An agent that is served as a tool inherits the labels of what the client has read."""
+    """A served agent inherits the labels of the data that the client has read."""
     sent = []
 
     def post(to: str) -> None:
@@ -478,7 +478,7 @@ def test_approver_cannot_modify_the_call():
 
 
 def with_client(server, question, mode="auto", **options):
-    """The answer of the package's own client to a question about a server."""
+    """Return the answer of the mcp package's client to a request."""
 
     async def ask():
         async with Client(server.protocol_server(), mode=mode, **options) as client:
@@ -499,7 +499,7 @@ def note(name: Literal["apple", "pear"]):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_resources(mode):
-    """Functions are read as resources, by URI or template; an unknown URI is an error that names the closest one."""
+    """Functions are resources with a URI or template; an unknown URI is an error that suggests the closest one."""
     server = ToolServer([], resources={"notes://rules": rules, "notes://by-name/{name}": note})
 
     async def read(client):
@@ -526,14 +526,14 @@ def test_resources(mode):
     assert code == types.INVALID_PARAMS
 
 
-def test_placeholders_are_arguments():
-    """A template whose placeholders are not the arguments of its function is refused."""
+def test_placeholders_must_match_the_parameters():
+    """A template whose placeholders differ from the parameters of its function is rejected."""
     with pytest.raises(ConfigError, match="must be the arguments of its function: name"):
         ToolServer([], resources={"notes://{title}": note})
 
 
 def test_files_and_sessions(tmp_path):
-    """The files of the workspace are resources under the policy of the server, secret ones are not; so are sessions."""
+    """Files of the workspace, except secret ones, and sessions are resources under the server's policy."""
     (tmp_path / "a.txt").write_text("Hello.")
     (tmp_path / ".env").write_text("KEY=secret")
     place = tmp_path / "sessions.db"
@@ -575,7 +575,7 @@ def review(code: str, tone: Literal["kind", "strict"] = "kind"):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_prompts(mode):
-    """Functions and agents are prompts with arguments; choices are completed, and other values refused."""
+    """Functions and agents are prompts with arguments; choices are completed, and other values are rejected."""
     server = ToolServer([], prompts=[review, Agent("poet", instruction="Answer in verse.", llm=ScriptedLLM())])
 
     async def read(client):
@@ -612,9 +612,9 @@ async def talk():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_tool_talks_to_its_client(mode):
-    """A tool asks the person and the model at the client, reports progress, and sends the log messages it wants."""
-    logged, heard = [], []
+def test_tool_sends_requests_to_its_client(mode):
+    """A tool can send requests to the client's user and model, report progress, and send log messages."""
+    logged, messages = [], []
 
     async def answer(context, params):
         return types.ElicitResult(action="accept", content={"name": "Ann"})
@@ -627,7 +627,7 @@ def test_a_tool_talks_to_its_client(mode):
         logged.append((params.level, params.data))
 
     async def progress(done, total, message):
-        heard.append((done, total, message))
+        messages.append((done, total, message))
 
     async def ask(client):
         if mode == "legacy":
@@ -639,11 +639,11 @@ def test_a_tool_talks_to_its_client(mode):
     result = with_client(ToolServer([talk]), ask, mode, log_level="warning", **options)
     assert text(result) == "{'name': 'Ann'} I read Say hello."
     assert {*logged} == {("error", "loud")}
-    assert (1, 2, "half") in heard
+    assert (1, 2, "half") in messages
 
 
-def test_a_client_that_has_neither_person_nor_model():
-    """Without these capabilities the person has not answered, and the model is refused."""
+def test_client_without_capabilities():
+    """Without these capabilities, a request to the user has no answer, and one to the model is rejected."""
     assert "The client provides no model" in text(asked(ToolServer([talk]), "talk"))
     with pytest.raises(ToolError, match="No MCP client"):
         asyncio.run(talk())
@@ -663,19 +663,19 @@ def test_resource_subscription(mode):
         params = types.SubscribeRequestParams(uri="notes://now")
         await client.session.send_request(types.SubscribeRequest(params=params), types.EmptyResult)
         texts.append("two")
-        uri = await asyncio.wait_for(heard.get(), 20)
+        uri = await asyncio.wait_for(messages.get(), 20)
         params = types.UnsubscribeRequestParams(uri="notes://now")
         await client.session.send_request(types.UnsubscribeRequest(params=params), types.EmptyResult)
         texts.append("three")
         await asyncio.sleep(1.5)
-        assert heard.empty()
+        assert messages.empty()
         return uri
 
-    heard = asyncio.Queue()
+    messages = asyncio.Queue()
 
     async def told(message):
         if isinstance(message, types.ResourceUpdatedNotification):
-            heard.put_nowait(message.params.uri)
+            messages.put_nowait(message.params.uri)
 
     assert with_client(server, watch, mode, message_handler=told) == "notes://now"
 
@@ -687,12 +687,12 @@ async def slow():
     return "It is done."
 
 
-def test_a_response_is_resumed():
-    """A client whose response was ended gets the rest when it connects again; ids of other streams get nothing."""
+def test_response_is_resumed():
+    """A reconnected client gets the rest of its response; ids of other streams give nothing."""
 
     async def ask():
         gate = MCPAuth(TOKEN)
-        with listening("127.0.0.1", 0) as listener:
+        with open_listener("127.0.0.1", 0) as listener:
             serving = asyncio.create_task(sdk_over_http(ToolServer([slow]).protocol_server(), listener, gate))
             http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"})
             transport = streamable_http_client(f"{origin_of(listener)}{PATH}", http_client=http)

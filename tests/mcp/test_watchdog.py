@@ -1,4 +1,4 @@
-"""Does a server's process end with whoever started it, by whatever death, and with all that it started?"""
+"""Tests for the watchdog, which ends a server's process with its parent."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def keep():
 
 
 def test_bytes_are_passed_through(keep):
-    """Input and output are passed through, and the exit code is the server's."""
+    """Input and output are passed through, and the exit code is that of the server."""
     keeper = keep("bash", "-c", "cat; echo trouble >&2; exit 7")
     out, err = keeper.communicate(b"one\ntwo\n")
     assert (out, err, keeper.returncode) == (b"one\ntwo\n", b"trouble\n", 7)
@@ -74,8 +74,8 @@ def test_background_process_is_ended(keep, is_alive, eventually):
     eventually(lambda: not is_alive(child))
 
 
-def test_a_killed_parent_takes_its_server_along(keep, is_alive, eventually, tmp_path):
-    """When a program is killed by SIGKILL, its server ends with all it started, also one that ignores its input."""
+def test_server_ends_with_its_killed_parent(keep, is_alive, eventually, tmp_path):
+    """If a program is killed by SIGKILL, its server ends with its children, even if it ignores its input."""
     script = f"echo $$ > {tmp_path}/pid; setsid sleep 1000 & trap '' TERM; while :; do sleep 1; done"
     parent = subprocess.Popen(
         [
@@ -102,8 +102,8 @@ def test_oversized_message_ends_the_server(keep):
     assert keeper.returncode == TOO_LONG
 
 
-def test_many_short_messages(keep):
-    """Many messages together may be as long as they like."""
+def test_total_length_of_messages_is_unlimited(keep):
+    """Many short messages may have any total length."""
     keeper = keep("bash", "-c", "for i in {1..20}; do head -c 50000 /dev/zero; echo; done")
     out, _ = keeper.communicate()
     assert (len(out), keeper.returncode) == (20 * 50_001, 0)

@@ -14,7 +14,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def required_distributions():
-    """The names of the packages that agentkit itself runs on, extras included."""
+    """Return the names of the packages that agentkit depends on, including extras."""
     extras = SETTINGS["project"]["optional-dependencies"]
     lines = SETTINGS["project"]["dependencies"] + [
         line for name, lines in extras.items() if name not in {"dev", "docs"} for line in lines
@@ -23,14 +23,14 @@ def required_distributions():
 
 
 def protected_modules():
-    """The third-party modules whose importers are named by a contract."""
+    """Return the third-party modules whose importers are named by a contract."""
     contracts = SETTINGS["tool"]["importlinter"]["contracts"]
     return {
         module for contract in contracts if contract["type"] == "protected" for module in contract["protected_modules"]
     }
 
 
-def test_every_dependency_has_its_importers_named():
+def test_every_dependency_has_an_import_contract():
     """Import contracts name the only importers of each third-party package."""
     providers = packages_distributions()
     covered = {name.replace("_", "-").lower() for module in protected_modules() for name in providers[module]}

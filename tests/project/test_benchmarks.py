@@ -1,4 +1,4 @@
-"""Each benchmark run once against a local server; no test depends on timing."""
+"""Each benchmark is run once against a local server; no test depends on timing."""
 
 import json
 import subprocess
@@ -12,10 +12,10 @@ import pytest
 
 from benchmarks import own
 from benchmarks.catalog import LIBRARIES, SCENARIOS
-from benchmarks.comparing import Bench, why_not
+from benchmarks.comparing import Bench, invalid_reason
 from benchmarks.figures import Spread, ratios, shown
 from benchmarks.processes import Server
-from benchmarks.reporting import BEGIN, END, markdown, merge, place
+from benchmarks.reporting import BEGIN, END, markdown, merge, replace_tables
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def floors(*names):
     return [library for library in FLOORS if library.name in names]
 
 
-def test_the_command_writes_figures_and_tables(tmp_path):
+def test_command_writes_figures_and_tables(tmp_path):
     """`python -m benchmarks --quick` writes the figures as JSON and Markdown."""
     figures, page = tmp_path / "figures.json", tmp_path / "page.md"
     page.write_text(f"# A page\n\n{BEGIN}\nold figures\n{END}\n\nThe rest.\n", "utf-8")
@@ -74,13 +74,13 @@ def test_deltas_are_counted(bench):
     assert [outcome.refusal for outcome in outcomes] == ["", ""]
 
 
-def test_a_missing_feature_is_listed(bench):
+def test_missing_feature_is_listed(bench):
     """A library without a feature is listed with the reason."""
     (outcome,) = bench.compare(NAMED["concurrent"], floors("http.client"))
-    assert (outcome.rounds, outcome.refusal) == ([], "http.client blocks")
+    assert (outcome.rounds, outcome.refusal) == ([], "http.client is synchronous")
 
 
-def test_a_missing_tool_result_is_rejected(bench):
+def test_missing_tool_result_is_rejected(bench):
     """The server rejects and records a request without the results of its tool calls."""
     parts = urlsplit(bench.server.url("turns-2.width-2"))
     bench.server.tally()
@@ -99,26 +99,26 @@ def test_a_missing_tool_result_is_rejected(bench):
     connection.close()
 
 
-def test_a_library_that_did_less_has_no_figure():
+def test_library_that_did_less_has_no_figure():
     """A library that sent fewer requests or messages than the scenario needs has no figure."""
-    told, scenario = {"values": [200]}, NAMED["concurrent"]
-    assert why_not(told, {"refusals": [], "requests": 600, "most_messages": 5}, scenario, 1) == ""
-    assert "3 requests instead of 600" in why_not(
-        told, {"refusals": [], "requests": 3, "most_messages": 5}, scenario, 1
+    result, scenario = {"values": [200]}, NAMED["concurrent"]
+    assert invalid_reason(result, {"refusals": [], "requests": 600, "most_messages": 5}, scenario, 1) == ""
+    assert "3 requests instead of 600" in invalid_reason(
+        result, {"refusals": [], "requests": 3, "most_messages": 5}, scenario, 1
     )
-    assert "refused: why" in why_not(told, {"refusals": ["why"], "most_messages": 5}, scenario, 1)
+    assert "refused: why" in invalid_reason(result, {"refusals": ["why"], "most_messages": 5}, scenario, 1)
     few = {"refusals": [], "requests": 1, "most_messages": 7}
-    assert "sent 7 messages" in why_not({"values": ["hi"]}, few, NAMED["history"], 1)
+    assert "sent 7 messages" in invalid_reason({"values": ["hi"]}, few, NAMED["history"], 1)
     wrong = {"refusals": [], "requests": 1, "most_messages": 2}
-    assert "gave 3 instead of 2000" in why_not({"values": [3]}, wrong, NAMED["stream"], 1)
+    assert "gave 3 instead of 2000" in invalid_reason({"values": [3]}, wrong, NAMED["stream"], 1)
 
 
 def test_mcp_is_compared_with_its_own_client():
     """MCP calls are measured with the client of the `mcp` package and with agentkit."""
     *_, theirs, ours = own.tables("mcp", Namespace(quick=True))
-    assert theirs.startswith("| the mcp package's `Client` | ")
+    assert theirs.startswith("| `Client` of the mcp package | ")
     assert theirs.endswith(" | 1.00 |")
-    assert ours.startswith("| agentkit, awaited | ")
+    assert ours.startswith("| agentkit, async | ")
 
 
 def test_ratios_are_of_the_same_round():
@@ -156,7 +156,7 @@ def test_tables_name_where_a_peer_is_better(tmp_path):
     own, peer = {**spread, "value": [2e6] * 3, "ratio": [0.7] * 3}, {**spread, "value": [1e6] * 3, "ratio": [0.3] * 3}
     chat = {"agentkit": own, "agno": peer, "langchain": {"refusal": "it failed"}}
     page = tmp_path / "page.md"
-    place(page, markdown({"scenarios": {"chat": chat}}))
+    replace_tables(page, markdown({"scenarios": {"chat": chat}}))
     text = page.read_text("utf-8")
     assert "- one chat, warm: agno (1.00 ms); agentkit 2.00 ms." in text
     assert "- langchain, one chat, warm: it failed." in text

@@ -34,28 +34,28 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def name_of(path: Path) -> str:
-    """The path below the project's root, as a test id."""
+    """Return the path below the project's root, as a test id."""
     return path.relative_to(ROOT).as_posix()
 
 
 @cache
 def parse(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
+    """Return the syntax tree of a file."""
     return ast.parse(path.read_text("utf-8"))
 
 
 def nodes(path: Path, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-    """The syntax nodes of these kinds in a file."""
+    """Return the syntax nodes of these types in a file."""
     return (node for node in ast.walk(parse(path)) if isinstance(node, kinds))
 
 
 def lines_of(node: ast.stmt) -> int:
-    """The number of lines of a statement."""
+    """Return the number of lines of a statement."""
     return node.end_lineno - node.lineno + 1
 
 
 def lines_without_docstring(function: Function) -> int:
-    """The number of lines of a function without its docstring and those of functions defined in it."""
+    """Return the number of lines of a function without its docstring and nested functions."""
     within = [node for node in ast.walk(function) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     documented = [node.body[0] for node in within if ast.get_docstring(node, clean=False)]
     return lines_of(function) - sum(map(lines_of, documented))
@@ -63,19 +63,19 @@ def lines_without_docstring(function: Function) -> int:
 
 @cache
 def comments(path: Path) -> dict[str, str]:
-    """The comments of a file by file name and line."""
+    """Return the comments of a file by file name and line."""
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
     return {f"{name_of(path)}:{token.start[0]}": token.string for token in tokens if token.type == tokenize.COMMENT}
 
 
 def comments_that_match(pattern: re.Pattern[str]) -> dict[str, str]:
-    """The comments of the project that match a pattern, by file name and line."""
+    """Return the comments of the project that match a pattern, by file name and line."""
     paths = [path for path in PYTHON_FILES if pattern.search(path.read_text("utf-8"))]
     return {place: text for path in paths for place, text in comments(path).items() if pattern.search(text)}
 
 
 def is_constructor(function: Function, owner: ast.ClassDef | None) -> bool:
-    """Whether a function is a constructor or a command, which takes settings."""
+    """Return whether a function is a constructor or a command, which takes settings."""
     decorators = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
     if owner is None:
         return bool(re.search(r"\.(command|group)\b", decorators))
@@ -83,7 +83,7 @@ def is_constructor(function: Function, owner: ast.ClassDef | None) -> bool:
 
 
 def counted_arguments(function: Function, owner: ast.ClassDef | None) -> int:
-    """The number of arguments; the keyword-only ones of a constructor do not count."""
+    """Return the number of arguments, without the keyword-only ones of a constructor."""
     is_static = any(ast.unparse(decorator) == "staticmethod" for decorator in function.decorator_list)
     implicit = owner is not None and not is_static
     positional = len(function.args.posonlyargs) + len(function.args.args) - implicit
@@ -91,7 +91,7 @@ def counted_arguments(function: Function, owner: ast.ClassDef | None) -> int:
 
 
 def functions(path: Path) -> Iterator[tuple[Function, ast.ClassDef | None]]:
-    """Each function of a file, and the class whose method it is."""
+    """Yield each function of a file, and the class of a method."""
     owners = {id(child): owner for owner in nodes(path, ast.ClassDef) for child in owner.body}
     for node in nodes(path, ast.FunctionDef, ast.AsyncFunctionDef):
         yield node, owners.get(id(node))
@@ -172,7 +172,7 @@ def test_uncovered_lines_are_few_and_explained():
     assert {place: text for place, text in excused.items() if not EXPLAINED_UNCOVERED.search(text)} == {}
 
 
-def test_the_linter_keeps_the_budgets():
+def test_linter_keeps_the_budgets():
     """The linter is configured with the limits: complexity 8, six positional arguments, lines of 120."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]
     lint = settings["lint"]

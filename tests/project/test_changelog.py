@@ -17,7 +17,7 @@ VERSION = re.compile(r"^## \[(?P<version>[^\]]+)\](?: - (?P<date>\d{4}-\d{2}-\d{
 
 
 def versions():
-    """The versions of the changelog, newest first, with their dates."""
+    """Return the versions of the changelog, newest first, with their dates."""
     return [(match["version"], match["date"]) for match in VERSION.finditer(CHANGELOG)]
 
 
@@ -45,7 +45,7 @@ def test_no_heading_is_empty():
     assert all(re.match(r"\s*- \S", body) for body in bodies)
 
 
-def test_the_released_version_is_the_package_version():
+def test_released_version_is_the_package_version():
     """The newest released section, if any, has the version of the package."""
     package_version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert agentkit.__version__ == package_version

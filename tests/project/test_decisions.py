@@ -1,4 +1,4 @@
-"""Decision records are few, short and listed, and every dependency is explained."""
+"""Rules about decision records and dependencies: few, short, listed and explained."""
 
 import re
 import tomllib
@@ -17,13 +17,13 @@ REQUESTED = {"openai", "httpx", "duckduckgo-search", "wikipedia", "restrictedpyt
 
 
 def dependencies():
-    """The names of the packages that agentkit depends on, extras included."""
+    """Return the names of the packages that agentkit depends on, including extras."""
     extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
     return {re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"] + extras} - {PROJECT["name"]}
 
 
 def rows(text):
-    """The cells of each row of a page's tables."""
+    """Return the cells of each row of a page's tables."""
     return [row.strip("| ").split(" | ") for row in text.splitlines() if row.startswith("|")]
 
 

@@ -1,4 +1,4 @@
-"""The default models are not about to be shut down."""
+"""The default models are supported by the installed packages, which announce no shutdown."""
 
 import ast
 import importlib.util
@@ -25,7 +25,7 @@ Models: TypeAlias = Literal["old", "older", "current", "alias"]
 
 
 def retiring_models(source):
-    """The models whose shutdown a package announces, in the string after its list of models."""
+    """Return the models whose shutdown a package announces, in the string after its list of models."""
     strings = [node.value.value for node in ast.parse(source).body if isinstance(node, ast.Expr)]
     entries = [" ".join(entry.split()) for text in strings for entry in re.split(r"^- ", text, flags=re.MULTILINE)]
     retiring = [entry for entry in entries if any(phrase in entry for phrase in RETIRING)]

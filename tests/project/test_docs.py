@@ -57,7 +57,7 @@ class Block:
 
 
 def pieces_of(text):
-    """Groups of comments and fenced blocks that are separated only by blank space."""
+    """Return groups of comments and fenced blocks that are separated only by blank space."""
     end, group = 0, []
     for match in PIECE.finditer(text):
         if text[end : match.start()].strip():
@@ -69,13 +69,13 @@ def pieces_of(text):
 
 
 def notes_of(comments):
-    """The comments above a block, by the word before their colon."""
+    """Return the comments above a block, by the word before their colon."""
     parts = (comment.strip().partition(":") for comment in comments)
     return {key.strip(): value.strip() for key, _, value in parts}
 
 
 def blocks_of(page, text):
-    """The runnable blocks of a page, in order."""
+    """Return the runnable blocks of a page, in order."""
     for group in pieces_of(text):
         comments = []
         for match, following in pairwise([*group, None]):
@@ -92,7 +92,7 @@ def blocks_of(page, text):
 
 
 def turn_of(said):
-    """A turn of the model as the fake server serves it."""
+    """Return a turn of the model as the fake server serves it."""
     if isinstance(said, str):
         return say(said)
     if isinstance(said, list):
@@ -101,7 +101,7 @@ def turn_of(said):
 
 
 def environment_of(folder, server):
-    """The environment of a block: a new user's, with the address of the model."""
+    """Return the environment of a block: that of a new user, with the URL of the model."""
     passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     model = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key"} if server else {}
@@ -169,9 +169,9 @@ with record("recorded.cassette"):
     runpy.run_path("program", run_name="__main__")
 """
 BY_ITSELF = re.compile(r"\b(record|replay|FakeServer|ScriptedLLM|\w+Executor|Client|spawn_agent_process)\(")
-"""What brings its own recording, its own model, or processes that a recording does not hear."""
+"""Code with a separate recording, a separate model, or processes that are not recorded."""
 LOCAL = re.compile(r"\bapprove=|\.changes|\.undo\(|\.write_text\(|workspace=")
-"""What prints where people and tools are asked, or shows files: in a replay neither is."""
+"""Code whose output depends on approvals, tools or files, which are missing in a replay."""
 ASKING = [block for block in BLOCKS if block.turns and block.language == "python" and not BY_ITSELF.search(block.code)]
 
 
@@ -196,7 +196,7 @@ def test_block_replays(block, tmp_path):
 
 
 def test_code_blocks_are_recognised():
-    """Code blocks begin at the margin and are marked python or sh, so that none is skipped by its spelling."""
+    """Code blocks start at the margin and are marked python or sh, so that none is skipped because of its spelling."""
     texts = {page.name: page.read_text("utf-8") for page in PAGES}
     indented = {name: re.findall(r"^[ \t>]+(?:```|~~~).*$", text, re.MULTILINE) for name, text in texts.items()}
     assert {name: found for name, found in indented.items() if found} == {}
@@ -205,7 +205,7 @@ def test_code_blocks_are_recognised():
 
 
 def reasons_of(text):
-    """The reasons of the runnable blocks that are not run."""
+    """Return the reasons of the blocks that are not run."""
     for group in pieces_of(text):
         comments = []
         for match in group:
@@ -224,7 +224,7 @@ def test_skipped_blocks_state_a_reason():
 
 
 def command_lines():
-    """Every line of an sh block that calls agentkit, with its page."""
+    """Return every line of an sh block that calls agentkit, with its page."""
     for page in PAGES:
         for match in PIECE.finditer(page.read_text("utf-8")):
             if match["language"] == "sh":
@@ -261,7 +261,7 @@ def test_links_lead_to_files():
 
 
 def anchors(page):
-    """The anchors of a page's headings, as GitHub and Sphinx name them."""
+    """Return the anchors of a page's headings, as GitHub and Sphinx name them."""
     headings = re.findall(
         r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL), re.MULTILINE
     )

@@ -17,7 +17,7 @@ BRANCH = re.compile(r"^(?P<indent>(?:│   |    )*)(?:├── |└── )(?P<
 
 
 def drawn_tree():
-    """The documented tree: each exception's parent, and its builtin base."""
+    """Return the documented tree: each exception's parent, and its builtin base."""
     path, drawing = ["AgentKitError"], {}
     for match in filter(None, map(BRANCH.match, errors.__doc__.splitlines())):
         depth = len(match["indent"]) // 4 + 1
@@ -27,7 +27,7 @@ def drawn_tree():
 
 
 def real_tree():
-    """The class tree: each exception's parent, and its builtin base."""
+    """Return the class tree: each exception's parent, and its builtin base."""
     classes = [
         value
         for value in vars(errors).values()
@@ -39,7 +39,7 @@ def real_tree():
 
 
 def public_exceptions(path):
-    """The public classes of a module whose bases are exceptions."""
+    """Return the public exceptions of a module."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             names = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
@@ -48,7 +48,7 @@ def public_exceptions(path):
 
 
 def is_exception(name):
-    """Whether the name is that of a builtin exception or of one of ours."""
+    """Return whether the name is that of a builtin exception or of an agentkit exception."""
     value = getattr(errors, name, getattr(builtins, name, None))
     return inspect.isclass(value) and issubclass(value, BaseException)
 
@@ -58,7 +58,7 @@ def test_drawing_is_the_class_tree():
     assert drawn_tree() == real_tree()
 
 
-def test_the_error_tree_has_every_branch():
+def test_error_tree_has_every_branch():
     """The error tree has five branches."""
     branches = [name for name, (parent, _) in drawn_tree().items() if parent == "AgentKitError"]
     assert branches == ["ConfigError", "ModelError", "ToolError", "RunError", "SessionError"]
@@ -66,7 +66,7 @@ def test_the_error_tree_has_every_branch():
 
 # Exempt: `agentkit.testing` raises AssertionErrors for pytest, the guard raises to untrusted code in a child process,
 # and errors of typed answers and of the server's requests are handled in their folders.
-def test_exceptions_live_in_one_module():
+def test_exceptions_are_defined_in_one_module():
     """Every public exception is defined in `agentkit.errors`."""
     paths = [
         path

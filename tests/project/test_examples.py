@@ -30,7 +30,7 @@ SECONDS = 120
 
 
 def environment_of(folder, base_url, **more):
-    """The environment of a program: a new user's, with the address of the model."""
+    """Return the environment of a program: that of a new user, with the URL of the model."""
     passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     model = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "a-key"} if base_url else {}
     own = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "PYTHONIOENCODING": "utf-8"}
@@ -108,7 +108,7 @@ def test_without_a_key_a_program_says_what_to_do(name, run, here):
     ["batch.py", "clean_csv.py", "extract_rows.py", "review_team.py", "summarise_folder.py"],
     ids=lambda name: name[:-3],
 )
-def test_a_missing_file_is_reported(name, run):
+def test_missing_file_is_reported(name, run):
     """A missing file is reported without a traceback before a model is called."""
     with FakeServer() as server:
         code, _, told = run(name, "nowhere", server=server)
@@ -117,7 +117,7 @@ def test_a_missing_file_is_reported(name, run):
 
 
 def sent(request):
-    """The messages of a request, as text."""
+    """Return the messages of a request, as text."""
     return json.dumps(request.json, ensure_ascii=False)
 
 
@@ -255,7 +255,7 @@ def test_clean_csv_code_cannot_read_files(run, tmp_path):
 
 
 def read_until(stream, ending):
-    """The output of a program up to its next question."""
+    """Return the output of a program up to its next question."""
     text = ""
     while not text.endswith(ending) and (letter := stream.read(1)):
         text += letter
@@ -308,7 +308,7 @@ def test_coding_without_a_person_changes_nothing(run, here):
 
 
 def answer_of(*rows):
-    """A model's answer that is a list of expenses."""
+    """Return a model's answer with a list of expenses."""
     names = ("day", "what", "amount", "currency")
     return json.dumps({"result": [dict(zip(names, row, strict=True)) for row in rows]})
 
@@ -350,7 +350,7 @@ def test_review_team_combines_three_reviews(run, tmp_path):
 
     def answer(request):
         said = request.json["messages"]
-        if "Let all reviewers" in said[0]["content"]:
+        if "Call all reviewers" in said[0]["content"]:
             calls = [call(name, request="Review sums.py.") for name in workers]
             return calls if len(said) == 2 else "# Review\nLine 2 subtracts."
         return "Line 2 is wrong." if said[-1]["role"] == "tool" else call("read_file", path="sums.py")
@@ -475,7 +475,7 @@ def test_service_separates_conversations_across_restarts(start):
 
 
 def test_service_serves_two_users_at_the_same_time(start):
-    """A thousand requests of two concurrent users are kept separate, and memory does not grow."""
+    """A thousand requests of two concurrent users are answered separately, and memory does not grow."""
     turns, conversations, sizes = 10, 50, []
 
     def user(word, ask):

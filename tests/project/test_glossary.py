@@ -17,12 +17,12 @@ WORDS = [word.strip() for row in ROWS for word in row[0].split(",")]
 
 
 def plain(name):
-    """A name without capitals, blanks and underscores, so that `tool call` is `ToolCall` and `tool_call`."""
+    """Return a name in lower case without blanks and underscores: `tool call` matches `ToolCall` and `tool_call`."""
     return re.sub(r"[ _]", "", name).lower()
 
 
 def names_in_code():
-    """The names of all modules, classes, functions and arguments of the package."""
+    """Return the names of all modules, classes, functions and arguments of the package."""
     for path in (ROOT / "agentkit").rglob("*.py"):
         yield path.stem
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -31,8 +31,8 @@ def names_in_code():
                 yield name
 
 
-def test_words_of_the_glossary_are_those_of_the_code():
-    """Each word of the glossary is a name in the code."""
+def test_terms_of_the_glossary_are_names_in_the_code():
+    """Each term of the glossary is a name in the code."""
     names = set(map(plain, names_in_code()))
     assert [word for word in WORDS if not {plain(word), f"{plain(word)}s"} & names] == []
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.rule
 
 ROOT = Path(__file__).parents[2]
 INIT = ast.parse((ROOT / "agentkit" / "__init__.py").read_text("utf-8"))
-HOMES = {name: f"agentkit.{home}" for name, home in agentkit._HOMES.items()}
+HOMES = {name: f"agentkit.{home}" for name, home in agentkit._MODULES.items()}
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in (ROOT / "agentkit").rglob("*.py")
@@ -30,7 +30,7 @@ COMMAND_LINE = tuple(module for module in MODULES if module.startswith("agentkit
 
 @cache
 def named_by(module):
-    """The modules that a module imports at its top, directly and indirectly, without type-checking imports."""
+    """Return the modules that a module imports directly and indirectly, without type-checking imports."""
     path = ROOT / module.replace(".", "/")
     path = package if (package := path / "__init__.py").is_file() else path.with_suffix(".py")
     body = ast.parse(path.read_text("utf-8")).body
@@ -40,7 +40,7 @@ def named_by(module):
 
 
 def needs(module, package):
-    """Whether a module cannot be imported without a package."""
+    """Return whether a module cannot be imported without a package."""
     return any(name.partition(".")[0] == package for name in named_by(module))
 
 
@@ -79,24 +79,24 @@ print(json.dumps(sorted(loaded)))
 
 
 def modules_loaded_by(statement, isolation="-IS"):
-    """The modules that a statement loads in a new interpreter that sees only the standard library and agentkit.
+    """Return the modules that a statement loads in a new interpreter with only the standard library and agentkit.
 
-    Warnings are errors, and the statement itself may print nothing on either stream.
+    Warnings are errors, and the statement must not print anything.
     """
     return json.loads(output_of(IMPORT_AND_LIST.format(statement=statement), isolation))
 
 
 @cache
 def loaded_by_each(modules, isolation="-IS"):
-    """The modules that each module loads first in one such interpreter, or its error.
+    """Return the modules that each module loads first in one such interpreter, or its error.
 
-    Which comes first does not matter: no two of them import each other, as the contracts on cycles say.
+    The order does not matter, as the contracts forbid import cycles.
     """
     return json.loads(output_of(IMPORT_EACH_AND_LIST, isolation, *modules))
 
 
 def output_of(program, isolation, *arguments):
-    """The output of a program in such an interpreter."""
+    """Return the output of a program in such an interpreter."""
     command = [sys.executable, isolation, "-W", "error", "-c", program, str(ROOT), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -105,7 +105,7 @@ def output_of(program, isolation, *arguments):
 
 
 def imports_for_type_checkers():
-    """The names that `agentkit/__init__.py` imports for type checkers only, with their modules."""
+    """Return the names that `agentkit/__init__.py` imports for type checkers only, with their modules."""
     blocks = [node for node in INIT.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: node.module for node in imports for alias in node.names}
@@ -124,7 +124,7 @@ def test_import_loads_only_the_version():
     assert loaded == ["agentkit._version"]
 
 
-def test_an_agent_without_tools_imports_no_tools():
+def test_agent_without_tools_imports_no_tools():
     """An agent without tools does not import the built-in tools, the sandbox or the batch module."""
     loaded = modules_loaded_by("from agentkit import Agent, LLM, core_tools")
     organs = Counter(".".join(name.split(".")[:3]) for name in loaded)
@@ -133,7 +133,7 @@ def test_an_agent_without_tools_imports_no_tools():
     assert not any(name.startswith("agentkit.sandbox") for name in loaded)
 
 
-def test_the_command_line_loads_commands_lazily():
+def test_command_line_loads_commands_lazily():
     """The command is selected before an agent, model, tool or suite is imported."""
     parts = {name.split(".")[1] for name in modules_loaded_by("import agentkit.cli.main", "-I") if "agentkit." in name}
     assert parts == {"_dataclass", "_version", "cli", "errors", "settings", "text_encoding"}
@@ -154,14 +154,14 @@ def test_command_line_needs_only_click():
 
 
 @pytest.mark.parametrize("module", CONNECTION)
-def test_the_connection_needs_only_the_http_library(module):
+def test_connection_needs_only_the_http_library(module):
     """A connection module, loaded with the first request, imports the HTTP library and no other package."""
     packages = {name.partition(".")[0] for name in loaded_by_each(("httpx2", *CONNECTION), isolation="-I")[module]}
     assert packages <= sys.stdlib_module_names | {"agentkit"}
 
 
 @pytest.mark.parametrize("module", PROTOCOL)
-def test_the_protocol_needs_only_its_package(module):
+def test_protocol_needs_only_its_package(module):
     """The modules for remote MCP servers need only the mcp package."""
     loaded = loaded_by_each(("mcp.client", *PROTOCOL), isolation="-I")
     packages = {name.partition(".")[0] for name in loaded[module]}
@@ -240,7 +240,7 @@ def test_package_is_typed():
     assert (ROOT / "agentkit" / "py.typed").is_file()
 
 
-def test_an_offline_calculation_imports_few_modules(tmp_path):
+def test_offline_calculation_imports_few_modules(tmp_path):
     """`agentkit 2+2` with the offline model imports no shell parser, HTTP, recorder or engine modules."""
     statement = f"""
 import contextlib, io, os

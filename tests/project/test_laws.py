@@ -19,7 +19,7 @@ GLOBAL_TARGETS = ("os.environ", "sys.stdout", "sys.stderr", "sys.stdin", "sys.pa
 ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "print(")
 READS_THE_ENVIRONMENT = {"settings.py"}
-# A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
+# A worker, or a command that replaces its process, owns the process: nothing else is affected by its changes.
 OWN_PROCESS = {
     "cli/approvals.py",
     "cli/chat/repl.py",
@@ -32,12 +32,12 @@ OWN_PROCESS = {
     "sandbox/guard/__init__.py",
     "sandbox/guard/replacements.py",
 }
-# An approver that a developer puts there to ask a person at the terminal.
+# An approver that a developer adds to ask a person at the terminal.
 ASKS = {"safety/terminal_approver.py"}
-# A console is given by whoever wants to see runs there; its default is the standard error.
+# A console writes to the stream given by the developer, or to standard error.
 TELLS = {"tracing/console.py"}
-# What untrusted code imports is one of a fixed table of names of the standard library.
-# What the isolated worker runs is named by its host: `run_module("agentkit.documents.worker", …)`.
+# Untrusted code can import only a fixed list of standard library modules.
+# The module that the isolated worker runs is named by its host: `run_module("agentkit.documents.worker", …)`.
 IMPORTS_BY_TABLE = {
     "cli/main.py",
     "sandbox/guard/attributes.py",
@@ -48,7 +48,7 @@ IMPORTS_BY_TABLE = {
 
 
 def name_of(path):
-    """The path below the package, as a test id."""
+    """Return the path below the package, as a test id."""
     return path.relative_to(PACKAGE).as_posix()
 
 
@@ -57,29 +57,29 @@ MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 @cache
 def nodes(source):
-    """The calls, attributes and subscripts of a module."""
+    """Return the calls, attributes and subscripts of a module."""
     return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript)]
 
 
 @cache
 def text_of(node):
-    """The text of an expression; of a call without its arguments."""
+    """Return the source of an expression; for a call, without its arguments."""
     return f"{ast.unparse(node.func)}(" if isinstance(node, ast.Call) else ast.unparse(node)
 
 
 def expressions(source, kind):
-    """The text of each expression of this kind in a module, with its line."""
+    """Return the source and line of each expression of this kind in a module."""
     return [(text_of(node), node.lineno) for node in nodes(source) if isinstance(node, kind)]
 
 
 def global_calls(source):
-    """The calls that change state of the whole process."""
+    """Return the calls that change global state."""
     called = expressions(source, ast.Call)
     return [(text, line) for text, line in called if text.partition("(")[0] in GLOBAL_CALLS]
 
 
 def global_assignments(source):
-    """The assignments, deletions and updates of state of the whole process."""
+    """Return the assignments, deletions and updates of global state."""
     targets = [node for node in nodes(source) if not isinstance(node, ast.Call)]
     updates = {f"os.environ.{verb}" for verb in ("update", "pop", "setdefault", "clear", "popitem")}
     return [
@@ -91,25 +91,25 @@ def global_assignments(source):
 
 
 def environment_reads(source):
-    """The places that read the environment of the process."""
+    """Return the places that read the environment."""
     return [(text, line) for text, line in expressions(source, ast.Attribute) if text in ENVIRONMENT]
 
 
 def stream_uses(source):
-    """The places that print or use the standard streams."""
+    """Return the places that print or use the standard streams."""
     used = expressions(source, ast.Attribute | ast.Call)
     return [(text, line) for text, line in used if text.startswith(STREAMS)]
 
 
 def dynamic_imports(source):
-    """The imports whose module name is a value, which import-linter cannot see."""
+    """Return the imports whose module name is a value, which import-linter cannot see."""
     called = expressions(source, ast.Call)
     names = {"import_module", "importlib.import_module", "__import__"}
     return [(text, line) for text, line in called if text.partition("(")[0] in names]
 
 
 def import_time_calls(source):
-    """The bare calls that a module makes while it is imported."""
+    """Return the bare calls of a module at import time."""
     body = ast.parse(source).body
     return [
         (ast.unparse(node), node.lineno)
@@ -136,7 +136,7 @@ def test_only_settings_read_the_environment():
     assert {name: each for name, each in found.items() if each} == {}
 
 
-def test_the_library_never_prints():
+def test_library_never_prints():
     """Only the command line, terminal approvers and consoles write to the terminal."""
     found = {
         name: stream_uses(MODULES[name].read_text("utf-8"))
@@ -168,7 +168,7 @@ def test_lines_are_split_by_one_function():
     assert {name: each for name, each in found.items() if each} == {}
 
 
-# The command line puts its group of commands together where it is defined.
+# The command line adds its commands to their group where it is defined.
 def test_importing_does_nothing():
     """Importing a module calls no function for its side effects."""
     found = {

@@ -1,4 +1,4 @@
-"""The leaderboard benchmark scores like the leaderboard, on separate halves of the questions."""
+"""The leaderboard benchmark scores as the leaderboard does, on separate halves of the questions."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ WANTED = [("area", {"base": [10], "unit": ["cm", ""]})]
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with twenty questions of one category, in the leaderboard's own form."""
+    """A folder with twenty questions of one category, in the leaderboard's format."""
     function = {
         "name": "geo.area",
         "description": "The area.",
@@ -33,7 +33,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_halves_are_disjoint(folder):
+def test_halves_are_disjoint(folder):
     """The halves of the questions are reproducible and disjoint, and a smaller sample is a prefix."""
     halves = [
         [question["id"] for question in sampled(folder, "simple_python", half, 99)]
@@ -43,7 +43,7 @@ def test_the_halves_are_disjoint(folder):
     assert [question["id"] for question in sampled(folder, "simple_python", "held-out", 3)] == halves[1][:3]
 
 
-def test_a_question_comes_with_its_tools_and_wanted_calls(folder):
+def test_question_has_its_tools_and_expected_calls(folder):
     """Dots in names become underscores, and Python types become JSON types."""
     question = sampled(folder, "simple_python", "held-out", 1)[0]
     (spec,) = question["tools"]
@@ -80,7 +80,7 @@ def test_schemas_are_read_to_any_depth():
         ([], False),
     ],
 )
-def test_calls_fit_when_each_argument_is_possible(calls, expected):
+def test_calls_match_accepted_arguments(calls, expected):
     """Each expected call is made once with accepted values, and optional arguments may be omitted."""
     assert fits(WANTED, calls) is expected
 
@@ -106,17 +106,17 @@ def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
 @pytest.mark.for_each(
     ("wanted", "calls", "suggested", "expected"),
     [
-        (WANTED, [("area", {"base": 10})], [], "right"),
+        (WANTED, [("area", {"base": 10})], [], "correct"),
         (WANTED, [("area", {"base": 9})], [], "wrong"),
-        (WANTED, [], [("area", {"base": 10})], "asked rightly"),
-        (WANTED, [], [("area", {"base": 9})], "asked back"),
+        (WANTED, [], [("area", {"base": 10})], "correct if confirmed"),
+        (WANTED, [], [("area", {"base": 9})], "unconfirmed"),
         (WANTED, [], [], "declined"),
-        ([], [], [], "right"),
-        ([], [], [("area", {"base": 9})], "asked back"),
+        ([], [], [], "correct"),
+        ([], [], [("area", {"base": 9})], "unconfirmed"),
         ([], [("area", {"base": 9})], [], "wrong"),
     ],
 )
-def test_a_verdict_compares_calls(wanted, calls, suggested, expected):
+def test_verdict_compares_calls(wanted, calls, suggested, expected):
     """Only a call can be wrong, and if no call is expected, making no call is right."""
     assert verdict(wanted, calls, suggested) == expected
 

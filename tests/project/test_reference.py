@@ -15,14 +15,14 @@ EXCERPTS = {
     "command-line.md": ["## agentkit tools run", "`--limit NAME=NUMBER`", "| 130 |"],
     "environment.md": ["`AGENTKIT_MODEL`", "`GROQ_API_KEY`", "`OLLAMA_BASE_URL`"],
     "errors.md": ["├── ModelError", "| `RateLimited` |", "`retry_after_seconds`"],
-    "events.md": ["### ToolCallStarted", "| `decision` | `Decision` | must be given |"],
+    "events.md": ["### ToolCallStarted", "| `decision` | `Decision` | required |"],
     "tools.md": ["## run_python", "10 s and 512 MB", '"expression": {', "| level | SYSTEM |"],
 }
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The text of each page, as the script writes it."""
+    """Return the text of each page, as the script writes it."""
     folder = tmp_path_factory.mktemp("reference")
     command = [sys.executable, str(ROOT / "docs" / "site" / "reference"), "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)

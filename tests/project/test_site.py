@@ -43,7 +43,7 @@ def build(source, site):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site, built strictly: a warning is a failure."""
+    """The site, built with warnings as errors."""
     subprocess.run([sys.executable, str(ROOT / "docs" / "site" / "reference")], timeout=300, check=True)
     folder = tmp_path_factory.mktemp("site") / "html"
     done = build(ROOT, folder)
@@ -53,7 +53,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(site):
-    """Every page of the site, read."""
+    """Return every page of the site, parsed."""
     return {path: Links(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
 
 

@@ -17,18 +17,18 @@ MOCKING = {"unittest.mock", "mock", "pytest_mock"}
 
 
 def name_of(path):
-    """The path below the project's root, as a test id."""
+    """Return the path below the project's root, as a test id."""
     return path.relative_to(ROOT).as_posix()
 
 
 @cache
 def parse(path):
-    """The syntax tree of a file."""
+    """Return the syntax tree of a file."""
     return ast.parse(path.read_text("utf-8"))
 
 
 def find_tests(path):
-    """The test functions of a file."""
+    """Yield the test functions of a file."""
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node
@@ -45,14 +45,14 @@ def imported_modules(tree):
 
 
 def is_patch(node):
-    """Whether a syntax node replaces a part of the program: `monkeypatch.setattr` and its like, or a `mocker`."""
+    """Return whether a syntax node patches the program: `monkeypatch.setattr` and the like, or a `mocker`."""
     if isinstance(node, ast.Attribute):
         return node.attr in PATCHING and ast.unparse(node.value) == "monkeypatch"
     return isinstance(node, ast.arg) and node.arg == "mocker"
 
 
 def patches(tree):
-    """The lines on which a file replaces a part of the program."""
+    """Return the lines on which a file patches the program."""
     return [node.lineno for node in ast.walk(tree) if is_patch(node)]
 
 
@@ -83,7 +83,7 @@ def test_nothing_is_patched():
 
 
 def is_mirror(folder):
-    """Whether a folder of tests mirrors a folder of the package, or covers all of it."""
+    """Return whether a folder of tests mirrors a folder of the package, or covers all of it."""
     mirrored = folder.relative_to(ROOT / "tests")
     return mirrored.parts[:1] in {("project",), ("damaged",)} or (ROOT / "agentkit" / mirrored).is_dir()
 

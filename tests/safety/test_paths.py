@@ -1,4 +1,4 @@
-"""Kinds of secret and protected paths, by their names."""
+"""Tests for the kinds of secret and protected paths."""
 
 from pathlib import Path
 
@@ -52,12 +52,12 @@ def test_copies_and_variants_of_secrets_are_secret(path):
     ],
 )
 def test_copies_of_ordinary_files_are_not_secret(path):
-    """A copy of a template or a text is not secret."""
+    """A copy of a template or a text file is not secret."""
     assert paths.secret(path) is None
 
 
 def test_long_names_are_judged_quickly():
-    """The length of a path does not hold anything up."""
+    """Long paths are judged quickly."""
     for path in (
         "/" * 20_000,
         "a/" * 5_000,
@@ -109,7 +109,7 @@ def test_ordinary_names_are_not_secret(path):
     ],
 )
 def test_files_that_run_code_later_are_protected(path):
-    """What git, shells, editors, build servers or Python run by themselves is not written unasked."""
+    """Files that git, shells, editors, build servers or Python run automatically need approval to be written."""
     assert paths.protected(path)
 
 
@@ -117,8 +117,8 @@ LOCKED = (Path(__file__).parent / "locked_paths.txt").read_text("utf-8").splitli
 
 
 @pytest.mark.for_each("path", [*LOCKED, *(f"a/b/c/d/{path}" for path in LOCKED[:3])])
-def test_settings_that_programs_run_are_locked(path):
-    """Start-up files, and settings of editors, agents, build servers and tools, are read-only and asked about."""
+def test_settings_of_programs_are_locked(path):
+    """Start-up files and settings of editors, agents and build tools are read-only and need approval."""
     assert paths.locked(path)
     assert paths.protected(path)
     parts = Path(path).parts
@@ -129,7 +129,7 @@ def test_settings_that_programs_run_are_locked(path):
 @pytest.mark.parametrize(
     "path", ["a.env ", ".env .", "app/.env. .", ".ssh /id", "server.key ", ".bashrc.", ".vscode /x"]
 )
-def test_spaces_and_dots_at_the_end_of_a_name_hide_nothing(path):
+def test_trailing_spaces_and_dots_are_ignored(path):
     """A name that ends in spaces or dots is treated as the name without them."""
     assert paths.secret(path) or paths.protected(path)
     folder, _, name = path.rpartition("/")
@@ -147,7 +147,7 @@ def test_spaces_and_dots_at_the_end_of_a_name_hide_nothing(path):
     ],
 )
 def test_names_like_settings_are_not_locked(path):
-    """Names that only resemble those of settings are ordinary."""
+    """Names that only resemble those of settings are not locked."""
     assert not paths.locked(path)
     assert paths.protected(path) is None
 
@@ -157,7 +157,7 @@ def test_names_like_settings_are_not_locked(path):
     [".gitignore", ".gitattributes", ".github/CODEOWNERS", "Makefile", "src/config", "src/head.py", "HEADER", "ahead"],
 )
 def test_other_files_are_not_protected(path):
-    """Files that only people run or read may be written."""
+    """Files that only people run or read can be written."""
     assert paths.protected(path) is None
 
 
@@ -181,7 +181,7 @@ def test_path_is_resolved_from_a_folder(path, resolved):
     assert paths.resolve(path, "/w", "/home/me") == resolved
 
 
-def test_a_home_that_is_not_given_is_not_guessed():
+def test_missing_home_folder_is_not_guessed():
     """Without a home folder, ~ is not resolved."""
     assert paths.resolve("~/x", "/w") is None
 
@@ -198,8 +198,8 @@ def test_inside_compares_whole_parts(path, root, is_inside):
     assert paths.inside(path, root) is is_inside
 
 
-def test_samples_of_the_table_are_in_the_table():
-    """The samples on which patterns of the shell are tried are secret or protected by the table itself."""
+def test_samples_match_the_table():
+    """The samples for testing shell patterns are secret or protected according to the table."""
     below = [f"/home/user/{name}" for name in paths.SECRETS_OF_HOMES]
     assert [each for each in (*paths.SECRETS_OF_THE_SYSTEM, *below) if not paths.secret(each)] == []
     assert [each for each in paths.SECRETS_OF_FOLDERS if not paths.hidden(each)] == []
@@ -222,15 +222,15 @@ def test_samples_of_the_table_are_in_the_table():
         *("\u200b.env", ".env.local~", ".huggingface/token", "run/secrets/x", ".config/git/config", "agentkit.toml"),
     ],
 )
-def test_the_quick_search_misses_nothing(path):
-    """Names that are hidden or locked are among the candidates of their folder."""
+def test_quick_search_finds_all_candidates(path):
+    """All hidden or locked names are among the candidates of their folder."""
     assert paths.hidden(path) or paths.locked(path)
     for above in ("", "a", "a/b/c/d"):
         folder, _, name = f"{above}/{path}".strip("/").rpartition("/")
         assert name in paths.candidates(folder, ["ordinary", name, "main.py"])
 
 
-def test_ordinary_names_of_repositories_and_packages_are_not_locked_or_hidden():
+def test_branches_and_packages_are_not_locked_or_hidden():
     """Branches can have any name, and packages contain certificates and settings."""
     assert not paths.locked(".git/refs/heads/config")
     assert not paths.locked(".git/modules/x/refs/heads/hooks")
@@ -240,8 +240,8 @@ def test_ordinary_names_of_repositories_and_packages_are_not_locked_or_hidden():
     assert paths.locked("site-packages/x.pth", packaged=True)
 
 
-def test_the_threat_model_states_the_table_of_paths():
-    """The page has one row for each kind of path, and the code treats its examples as the row says."""
+def test_threat_model_matches_the_table_of_paths():
+    """The page has one row for each kind of path, and the code classifies its examples as stated."""
     page = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text("utf-8")
     section = page.partition("## Secret and protected paths")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"][

@@ -1,4 +1,4 @@
-"""Decisions of a policy."""
+"""Tests for the decisions of a policy."""
 
 import pytest
 
@@ -14,7 +14,7 @@ OWN = {verdict: Decision(verdict, "own", f"The tool's judge says {verdict}.") fo
 @pytest.mark.for_each("highest", SafetyLevel)
 @pytest.mark.for_each("level", SafetyLevel)
 def test_calls_above_the_level_need_approval(level, highest):
-    """A tool up to the agent's level runs unasked; above it somebody must be asked."""
+    """A tool up to the agent's level is allowed; above it the call needs approval."""
     decision = Policy(highest).judge("erase", level, OWN[Verdict.ALLOW])
     assert decision.verdict == ("allow" if level <= highest else "ask")
 
@@ -30,17 +30,17 @@ def test_strictest_verdict_applies(own, level):
 
 
 def test_judge_of_the_tool_explains_an_objection():
-    """Where both say ask, the tool's own judge, which has seen the arguments, gives the reason."""
+    """If level and judge both need approval, the judge of the tool gives the reason."""
     assert Policy().judge("erase", SafetyLevel.SYSTEM, OWN[Verdict.ASK]).rule == "own"
 
 
 def test_judge_of_the_tool_explains_an_allowance():
-    """Where both say allow, the tool's own judge gives the reason, if it has one."""
+    """If level and judge both allow a call, the judge gives the reason, if it has one."""
     assert Policy().judge("fetch", SafetyLevel.NETWORK, OWN[Verdict.ALLOW]).rule == "own"
 
 
 def test_level_explains_the_allowance_of_a_tool_without_a_judge():
-    """Where the tool has no judge, the reason is that the agent may use tools of this level."""
+    """Without a judge, the reason is that the agent may use tools of this level."""
     decision = Policy().judge("fetch", SafetyLevel.NETWORK, Decision(Verdict.ALLOW, "no-rule", "It has no judge."))
     assert (decision.rule, decision.reason) == ("safety-level", "fetch is NETWORK, which is allowed for this agent.")
 
@@ -72,19 +72,19 @@ RULES = [
         ("boss", Verdict.DENY, "deny", "own"),
     ],
 )
-def test_rules_come_before_the_level(to, own, verdict, rule):
-    """The strictest rule that fits binds: it tightens anything and loosens an ask, and never a denial of the tool."""
+def test_rules_override_the_level(to, own, verdict, rule):
+    """The strictest matching rule applies: it can tighten any verdict and loosen an ask, but not a tool's denial."""
     decision = Policy(rules=RULES).judge("send", SafetyLevel.SYSTEM, OWN[own], {"to": to})
     assert (decision.verdict, decision.rule) == (verdict, rule)
 
 
-def test_rules_are_about_their_own_tool():
+def test_rules_apply_to_their_own_tool():
     """A call without a matching rule is judged by its level and tool."""
     assert Policy(rules=RULES).judge("sender", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], {"to": "bob"}).verdict == "ask"
 
 
-def test_evidence_of_the_judge_is_preserved():
-    """Whether a call could carry data out is the tool's knowledge, whatever rule decides."""
+def test_egress_of_the_judge_is_preserved():
+    """The judge's statement about egress is preserved, whatever rule decides."""
     own = Decision(Verdict.ALLOW, "own", "It is fine.", egress=True)
     assert Policy(rules=RULES).judge("send", SafetyLevel.NETWORK, own, {"to": "bob"}).egress
 
@@ -112,7 +112,7 @@ def test_level_may_be_named():
         ("mail", SafetyLevel.SYSTEM, "own", "mail can change this machine or data elsewhere, so it needs approval."),
     ],
 )
-def test_the_reason_names_the_effect_of_the_call(tool, level, rule, reason):
+def test_reason_names_the_effect_of_the_call(tool, level, rule, reason):
     """A call above the agent's level needs approval because of its effect; the remedy names the level."""
     decision = Policy(SafetyLevel.SAFE).judge(tool, level, Decision(Verdict.ALLOW, rule, "It may."))
     assert (decision.rule, decision.reason) == ("safety-level", reason)
@@ -120,13 +120,13 @@ def test_the_reason_names_the_effect_of_the_call(tool, level, rule, reason):
 
 
 def test_default_level_is_network():
-    """By default an agent may read from the network and change nothing on this machine."""
+    """The default level allows reading from the network, and no changes on this machine."""
     assert Policy().level is SafetyLevel.NETWORK
 
 
 @pytest.mark.parametrize(("verdict", "decided"), [("deny", "deny"), ("ask", "ask"), ("allow", "allow")])
-def test_rules_see_through_spellings(verdict, decided):
-    """A rule is about a file however its path is spelled."""
+def test_rules_apply_to_every_spelling(verdict, decided):
+    """A rule applies to a file in every spelling of its path."""
     policy = Policy("SYSTEM", [Rule(verdict, "read_file", {"path": "notes.txt"}, name="notes")])
     raw, canonical = {"path": "./sub/../notes.txt"}, {"path": "notes.txt"}
     decision = policy.judge("read_file", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], raw, canonical)
@@ -164,8 +164,8 @@ def test_said_rule_clears_egress(rules, said, verdict, egress):
     assert (decision.verdict, decision.egress) == (verdict, egress)
 
 
-def test_policy_is_about_words_only_with_said_rules():
-    """A policy is about words only if one of its rules uses `said`."""
+def test_user_text_is_needed_only_for_said_rules():
+    """A policy uses the user's text only if one of its rules has `said`."""
     assert [Policy(rules=rules).is_about_words for rules in ([], [Rule("ask", "send")], [TO_BOB])] == [
         False,
         False,

@@ -1,4 +1,4 @@
-"""Matching of rules, and their decisions."""
+"""Tests for the matching of rules, and their decisions."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -69,8 +69,8 @@ DOES_NOT_FIT = [
 
 
 @pytest.mark.for_each(("where", "arguments"), FITS)
-def test_rule_fits_when_every_test_holds(where, arguments):
-    """A rule is about the calls of its tool whose arguments pass all of its tests."""
+def test_rule_matches_if_every_test_holds(where, arguments):
+    """A rule matches calls of its tool whose arguments pass all of its tests."""
     rule = Rule("deny", "send", where)
     assert rule.fits("send", arguments)
     assert not rule.fits("sender", arguments)
@@ -78,8 +78,8 @@ def test_rule_fits_when_every_test_holds(where, arguments):
 
 
 @pytest.mark.for_each(("where", "arguments"), DOES_NOT_FIT)
-def test_rule_does_not_fit_otherwise(where, arguments):
-    """One test that fails, a missing argument or a value of another type keeps a rule out."""
+def test_rule_does_not_match_otherwise(where, arguments):
+    """A failed test, a missing argument or a value of another type prevents a match."""
     assert not Rule("allow", "send", where).fits("send", arguments)
 
 
@@ -95,8 +95,8 @@ def test_decision_carries_the_rule_and_its_evidence():
     assert (decision.evidence, decision.remedy) == ("a@b.example", "Write a draft.")
 
 
-def test_examples_are_checked_when_the_rule_is_made():
-    """A rule with an example that proves it wrong does not come into being."""
+def test_examples_are_checked_when_the_rule_is_created():
+    """A rule whose own example contradicts it is rejected."""
     right = {"match": [{"n": 3}], "not_match": [{"n": 4}]}
     assert Rule("deny", "send", {"n": 3}, **right).name == ""
     with pytest.raises(ConfigError, match="does not fit its own example"):
@@ -137,13 +137,13 @@ def test_single_rule_is_not_a_list(entries):
         rules_from(entries)
 
 
-def test_rules_come_as_data():
-    """Rules may be written as dictionaries, so that a JSON or TOML file can hold them."""
+def test_rules_as_dictionaries():
+    """Rules can be dictionaries, as read from a JSON or TOML file."""
     entry = {"verdict": "deny", "tool": "send", "where": {"to": "boss"}, "name": "not-to-the-boss"}
     assert rules_from([entry]) == (Rule(**entry),)
 
 
-def test_rule_names_its_tool_by_a_text():
+def test_tool_of_a_rule_must_be_a_string():
     """A rule whose tool is not text is rejected, because it would match nothing."""
     with pytest.raises(ConfigError, match="A rule names its tool by a string, such as 'run_shell'"):
         Rule("allow", 5)
@@ -176,8 +176,8 @@ def test_said_rule_allows_user_stated_arguments(arguments, said, fits):
         ({"body": "hi"}, set(), False),
     ],
 )
-def test_other_words_need_approval(arguments, said, fits):
-    """A rule that tightens looks at the arguments that it names alone."""
+def test_other_text_needs_approval(arguments, said, fits):
+    """A `said` rule that requires approval considers only the arguments that it names."""
     assert Rule("ask", "send_email", {"to": {"said": False}}).fits("send_email", arguments, said) is fits
 
 
@@ -205,13 +205,13 @@ def test_invalid_said_is_rejected(verdict, operand):
         Rule(verdict, "pay", {"to": {"said": operand}})
 
 
-def test_evidence_is_of_an_argument_that_is_there():
-    """A rule names as evidence the first of its arguments that the call has."""
+def test_evidence_is_an_argument_of_the_call():
+    """The evidence of a rule is the first of its arguments that the call has."""
     assert MAIL.decision({"body": "hi"}).evidence == "hi"
 
 
 class Mode(Enum):
-    """What may be done."""
+    """An enum."""
 
     REMOVE = "remove"
 
@@ -270,7 +270,7 @@ def test_non_numbers_are_out_of_bounds(value):
 
 @pytest.mark.parametrize("url", ["https://evil.example\\@good.example/", "https://evil.example\\.good.example/"])
 def test_url_that_clients_read_differently(url):
-    """Where a reverse solidus ends the host for some clients, a rule that allows wants both readings, others one."""
+    """For a URL that clients parse differently, an allow rule must match both readings, and other rules one."""
     for test in ({"host": "good.example"}, {"origin": "https://good.example"}):
         assert not Rule("allow", "get", {"url": test}).fits("get", {"url": url})
     assert Rule("deny", "get", {"url": {"host": "evil.example"}}).fits("get", {"url": url})
@@ -294,8 +294,8 @@ def test_url_that_clients_read_differently(url):
         ("git push \\\nid", False),
     ],
 )
-def test_a_pattern_allows_no_command_behind_another(test, command, fits):
-    """What allows shell commands by a pattern fits one plain command; what forbids or asks fits all that it finds."""
+def test_allow_pattern_matches_one_command_only(test, command, fits):
+    """An allow pattern for shell commands matches one plain command only; other rules match any part."""
     assert Rule("allow", "run_shell", {"command": test}).fits("run_shell", {"command": command}) is fits
     assert Rule("deny", "run_shell", {"command": test}).fits("run_shell", {"command": command})
     assert Rule("allow", "note", {"command": test}).fits("note", {"command": command})

@@ -1,4 +1,4 @@
-"""Approval at a terminal: the displayed request and the answers."""
+"""Tests for approval at a terminal: the displayed request and the answers."""
 
 import fcntl
 import io
@@ -21,14 +21,14 @@ REQUEST = ApprovalRequest(
 
 @pytest.fixture
 def terminal():
-    """A real terminal: input written to the first end is read from the second."""
+    """A pseudo-terminal: input written to the first end is read from the second."""
     keyboard, screen = pty.openpty()
     with os.fdopen(keyboard, "w", buffering=1) as typed, os.fdopen(screen, "r") as read:
         yield typed, read
 
 
 class Screen(io.StringIO):
-    """A screen before which somebody types as soon as the question is there."""
+    """A screen that types an answer when the question is shown."""
 
     def __init__(self, keyboard, typed):
         super().__init__()
@@ -54,8 +54,8 @@ class Screen(io.StringIO):
         ("\x04", Approval.NO),
     ],
 )
-def test_one_letter_answers(terminal, typed, answer):
-    """A y approves once, r for this run, a always; n, an empty line and the end of input deny, n with a reason."""
+def test_letter_answers_the_question(terminal, typed, answer):
+    """The letter y approves once, r for this run, a always; n or nothing denies, and words after n are the reason."""
     keyboard, screen = terminal
     shown = Screen(keyboard, typed)
     assert TerminalApprover(screen, shown)(REQUEST) == answer
@@ -68,15 +68,15 @@ def test_one_letter_answers(terminal, typed, answer):
 
 
 @pytest.mark.parametrize("typed", ["l\n", "Later\n"])
-def test_a_question_can_be_postponed(terminal, typed):
-    """Where the run can wait, an l postpones the answer and is offered."""
+def test_question_can_be_postponed(terminal, typed):
+    """If the run can wait, l is offered and postpones the answer."""
     keyboard, screen = terminal
     shown = Screen(keyboard, typed)
     assert TerminalApprover(screen, shown, can_wait=True)(REQUEST) is Approval.LATER
     assert "  l  later: the run waits for your answer\n" in shown.getvalue()
 
 
-def test_a_question_of_a_tool_is_answered_in_words(terminal):
+def test_question_of_a_tool_is_answered_with_text(terminal):
     """The answer to a question of `ask_user` is the typed text."""
     keyboard, screen = terminal
     asked = replace(REQUEST, decision=Decision(Verdict.ASK, "question", "Which city?"), arguments={})
@@ -87,14 +87,14 @@ def test_a_question_of_a_tool_is_answered_in_words(terminal):
 
 @pytest.mark.parametrize(("edit", "typed"), [(None, '{"command": "ls"}\n'), (lambda _: '{"command": "ls"}', "")])
 def test_arguments_are_edited(terminal, edit, typed):
-    """After e the arguments are read as a line of JSON, or edited by a function."""
+    """After e, the arguments are read as a line of JSON, or edited by a function."""
     keyboard, screen = terminal
 
     class Typist(Screen):
-        """A screen before which e is typed first, then the arguments."""
+        """A screen that types e first, and then the arguments."""
 
         def flush(self):
-            """Type what the last question asks for."""
+            """Type the answer to the last question."""
             lines = {"Allow it? [N] ": "e\n", "Arguments as JSON on one line: ": typed}
             self.keyboard.write(next((keys for end, keys in lines.items() if self.getvalue().endswith(end)), ""))
             self.keyboard.flush()
@@ -110,16 +110,16 @@ def test_earlier_input_is_discarded(terminal):
     assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) is Approval.NO
 
 
-def test_a_narrow_terminal_breaks_no_word(terminal):
+def test_narrow_terminal_breaks_no_word(terminal):
     """The reason is wrapped between words; arguments are not wrapped."""
     typed, read = terminal
     fcntl.ioctl(read, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
 
     class Narrow(Screen):
-        """A screen that is a terminal of thirty columns."""
+        """A terminal with thirty columns."""
 
         def fileno(self):
-            """The terminal's own."""
+            """Return the descriptor of the terminal."""
             return read.fileno()
 
     screen = Narrow(typed, "y\n")
@@ -129,8 +129,8 @@ def test_a_narrow_terminal_breaks_no_word(terminal):
     assert "one two " * 8 in screen.getvalue()
 
 
-def test_choices_say_what_calls_are_like_it(terminal):
-    """Calls to the same origin can be approved together, except those of the data flow rule."""
+def test_choices_describe_similar_calls(terminal):
+    """Calls to the same origin can be approved together, except those of the flow rule."""
     keyboard, screen = terminal
     for request, choices in (
         (
@@ -145,8 +145,8 @@ def test_choices_say_what_calls_are_like_it(terminal):
         assert choices in " ".join(shown.getvalue().split())
 
 
-def test_without_a_terminal_the_call_is_refused():
-    """Where the input is a file or a pipe, a yes in it is not a person's."""
+def test_without_a_terminal_the_call_is_denied():
+    """If the input is a file or a pipe, a yes in it does not approve the call."""
     shown = io.StringIO()
     assert TerminalApprover(io.StringIO("y\n"), shown)(REQUEST) is Approval.NO
     assert shown.getvalue() == ""

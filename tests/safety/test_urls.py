@@ -1,4 +1,4 @@
-"""Refusal of addresses outside of the public web."""
+"""Tests for URLs and addresses outside of the public web, which are denied."""
 
 import ipaddress
 import json
@@ -87,8 +87,8 @@ def test_objection_says_where_an_address_leads(address, words):
 
 
 @given(V4)
-def test_no_address_is_public_that_python_calls_private(address):
-    """Whatever the standard library calls private, multicast or reserved is refused, alone and inside IPv6."""
+def test_private_addresses_are_rejected(address):
+    """Every address that the standard library calls private, multicast or reserved is rejected, also inside IPv6."""
     if not address.is_global or address.is_multicast or address.is_reserved:
         assert objection(str(address))
     forms = [
@@ -100,23 +100,23 @@ def test_no_address_is_public_that_python_calls_private(address):
 
 
 @given(st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address))
-def test_no_ipv6_address_is_public_that_python_calls_private(address):
-    """Whatever the standard library calls private in IPv6 is refused."""
+def test_private_ipv6_addresses_are_rejected(address):
+    """Every IPv6 address that the standard library calls private is rejected."""
     if not address.is_global and not address.ipv4_mapped:
         assert objection(str(address))
 
 
 @given(st.text(max_size=80).map("http://{}".format) | st.text(max_size=80))
-def test_any_text_is_judged(text):
-    """Any text at all gets a verdict, with evidence from the text."""
+def test_any_text_has_a_verdict(text):
+    """Any text has a verdict, with evidence from the text."""
     decision = AddressRules().judge(text)
     assert decision.evidence in text
     assert decision.verdict in {Verdict.ALLOW, Verdict.DENY}
 
 
 @given(st.from_regex(r"[0-9a-fx]{1,5}(\.[0-9a-fx]{1,5}){0,3}", fullmatch=True))
-def test_number_like_host_is_not_a_private_address(host):
-    """However a number is written as host, it is refused unless it is a public address in four decimal numbers."""
+def test_numeric_hosts_are_rejected(host):
+    """A number as host is rejected in any notation unless it is a public address in dotted decimals."""
     decision = AddressRules().judge(f"http://{host}/")
     last = host.rpartition(".")[2]
     if decision.allowed and last.isdigit():
@@ -136,8 +136,8 @@ def test_number_like_host_is_not_a_private_address(host):
         ("nonsense", ["name.example.org"], True),
     ],
 )
-def test_answers_of_a_resolver_are_judged(address, hosts, is_refused):
-    """An answer is refused unless it is public or named; clouds' credentials and nonsense are refused always."""
+def test_resolved_addresses_are_judged(address, hosts, is_refused):
+    """Resolved addresses are rejected unless public or allowed; metadata services are always rejected."""
     decision = AddressRules(hosts).judge_address(read_url("http://name.example.org/"), address)
     assert (decision is not None) == is_refused
     assert decision is None or (decision.denied and address in decision.reason)
@@ -146,29 +146,29 @@ def test_answers_of_a_resolver_are_judged(address, hosts, is_refused):
 @pytest.mark.for_each(
     "entry", ["", "a b/c", "http://localhost", "localhost:", "localhost:0", "10.0.0.1/8", "127.1", "a_b!", "1::2::3"]
 )
-def test_unreadable_permission_is_a_mistake_of_the_developer(entry):
-    """An invalid entry of allow_hosts= is reported before anything is fetched."""
+def test_invalid_allow_hosts_entry_raises_an_error(entry):
+    """An invalid entry of allow_hosts= raises an error before a request is sent."""
     with pytest.raises(ConfigError, match="allow_hosts"):
         AddressRules([entry])
 
 
-def test_one_host_may_be_given_as_text():
-    """A single host may be given without a list; ports can be chosen."""
+def test_single_host_may_be_a_string():
+    """A single host may be a string instead of a list; ports can be chosen."""
     assert AddressRules("localhost:8000").judge("http://localhost:8000/").allowed
     assert AddressRules(["MÜNCHEN.de:3000"]).judge("http://xn--mnchen-3ya.de:3000/").allowed
     assert AddressRules(ports=[3000]).judge("http://example.com:3000/").allowed
     assert AddressRules(ports=[3000]).judge("http://example.com/").rule == "url.port"
 
 
-def test_denial_has_the_level_of_the_network():
-    """Judging a URL never makes it more harmful than the network."""
+def test_denied_url_has_the_network_level():
+    """A denied URL has the level NETWORK."""
     decision = AddressRules().judge("http://localhost/")
     assert isinstance(decision, Decision)
     assert decision.level is SafetyLevel.NETWORK
 
 
-def test_long_urls_cost_nothing():
-    """A URL of megabytes is refused for its length."""
+def test_long_urls_are_rejected():
+    """A URL of several megabytes is rejected because of its length."""
     decision = AddressRules().judge("http://" + "a" * 5_000_000)
     assert (decision.rule, len(decision.evidence) < MAX_URL_CHARS) == ("url.length", True)
 

@@ -1,4 +1,4 @@
-"""Settings that other programs run are not left behind by a command, and ordinary work is not disturbed by that."""
+"""Tests that commands leave no settings behind that other programs run, and that ordinary work is not affected."""
 
 import pytest
 
@@ -72,7 +72,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_settings_that_other_programs_run_are_left_behind(way, tmp_path):
+def test_new_settings_of_programs_are_removed(way, tmp_path):
     """A script's new settings of editors, shells, hooks and build servers are removed and reported, at any depth."""
     for number, name in enumerate(SETTINGS):
         folder = tmp_path / str(number)
@@ -84,15 +84,15 @@ def test_no_settings_that_other_programs_run_are_left_behind(way, tmp_path):
 
 
 @pytest.mark.parametrize("command", HARMFUL_REPOSITORIES)
-def test_a_new_repository_that_makes_git_run_something_is_disarmed(command, tmp_path):
-    """Settings and hooks of a new repository, also of a bare one, are removed when they name a program."""
+def test_new_repository_that_runs_programs_is_disarmed(command, tmp_path):
+    """Settings and hooks of a new repository, also a bare one, are removed if they name a program."""
     assert run_command(command, str(tmp_path)).created.removed == (HARMFUL_REPOSITORIES[command],)
     assert not (tmp_path / HARMFUL_REPOSITORIES[command]).exists()
 
 
 @pytest.mark.parametrize("command", ORDINARY)
-def test_new_repositories_environments_and_packages_are_ordinary(command, tmp_path):
-    """New repositories, worktrees, virtual environments and folders of packages stay as they are."""
+def test_new_repositories_environments_and_packages_are_unchanged(command, tmp_path):
+    """New repositories, worktrees, virtual environments and package folders are unchanged."""
     outcome = run_command(command, str(tmp_path))
     assert (outcome.return_code, outcome.created.removed) == (0, ()), outcome.output
     assert [name for name in ORDINARY[command] if not (tmp_path / name).exists()] == []
@@ -100,7 +100,7 @@ def test_new_repositories_environments_and_packages_are_ordinary(command, tmp_pa
 
 @pytest.mark.parametrize("way", WAYS)
 def test_existing_settings_are_read_only_at_any_depth(way, tmp_path):
-    """Settings in subfolders cannot be changed, follow a folder that is moved, and links to some are put back."""
+    """Settings in subfolders cannot be changed, also after a folder is moved, and links to them are restored."""
     for name in ("pkg/.vscode/tasks.json", ".github/workflows/x.yml", "rc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("kept")
@@ -117,8 +117,8 @@ def test_existing_settings_are_read_only_at_any_depth(way, tmp_path):
     assert (tmp_path / ".bashrc").read_text() == "kept"
 
 
-def test_code_that_every_start_of_an_environment_runs_is_not_added_to_an_old_one(tmp_path):
-    """In a virtual environment that was there before, a path file may add folders and may not run code."""
+def test_code_is_not_added_to_an_existing_environment(tmp_path):
+    """In an existing virtual environment, a path file may add folders but not code."""
     site = tmp_path / ".venv" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     (tmp_path / ".venv" / "pyvenv.cfg").touch()
@@ -128,8 +128,8 @@ def test_code_that_every_start_of_an_environment_runs_is_not_added_to_an_old_one
     assert len(outcome.created.removed) == 2
 
 
-def test_settings_that_cannot_be_removed_are_renamed_or_made_writable(tmp_path):
-    """Permissions that a command sets do not keep its settings in place."""
+def test_settings_with_changed_permissions_are_removed(tmp_path):
+    """Settings are also removed if a command has changed their permissions."""
     command = "mkdir -p a/.idea a/.husky/x; chmod 000 a/.idea a/.husky; chmod 555 a"
     outcome = run_command(command, str(tmp_path))
     assert len(outcome.created.removed) == 2

@@ -1,4 +1,4 @@
-"""Containers as a sandbox, against a Docker daemon of this machine, or a server that speaks its protocol."""
+"""Tests for containers as a sandbox, with a Docker daemon of this machine or a server with its protocol."""
 
 import contextlib
 import gc
@@ -24,7 +24,7 @@ TOKEN = "CANARY-5d1e"
 
 
 class Daemon(http.server.BaseHTTPRequestHandler):
-    """Docker's HTTP interface as far as the backend uses it; a container is a process of this machine."""
+    """The part of Docker's HTTP interface that the backend uses; a container is a process of this machine."""
 
     containers: ClassVar = {}
     numbers = itertools.count(1)
@@ -42,11 +42,11 @@ class Daemon(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def container(self):
-        """The container that the request names."""
+        """Return the container named by the request."""
         return self.containers[re.search(r"/containers/(\w+)", self.path)[1]]
 
     def do_GET(self):
-        """Answer a question about the daemon."""
+        """Answer a request about the daemon."""
         self.answer({"ApiVersion": "1.44", "MinAPIVersion": "1.24"})
 
     def do_DELETE(self):
@@ -87,7 +87,7 @@ class Daemon(http.server.BaseHTTPRequestHandler):
         self.answer(status=204)
 
     def attach(self):
-        """Pass the streams of the container through the connection, each piece behind a header of eight bytes."""
+        """Pass the streams of the container through the connection, each piece after a header of eight bytes."""
         self.wfile.write(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
         self.wfile.flush()
         container, lock = self.container(), threading.Lock()
@@ -138,8 +138,8 @@ def workspace(tmp_path):
     return folder
 
 
-def test_a_command_runs_in_a_container(daemon, workspace):
-    """Outputs, exit code and boundary are those of the container, whose variables name no secret of the host."""
+def test_command_runs_in_a_container(daemon, workspace):
+    """Output, exit code and boundary are those of the container, whose variables contain no secret of the host."""
     outcome = run_command("cat a.txt; echo two >&2; echo $HOME; exit 3", str(workspace), Confinement(backend="docker"))
     assert (outcome.status, outcome.return_code) == ("ok", 3)
     assert (outcome.stdout, outcome.stderr) == ("one\n/tmp\n", "two\n")
@@ -147,8 +147,8 @@ def test_a_command_runs_in_a_container(daemon, workspace):
     assert outcome.boundary.describe() == "pid, net, ipc, uts and mount namespaces, Docker, seccomp, resource limits"
 
 
-def test_a_container_is_closed(daemon, workspace):
-    """A container has no network, capabilities or writable root, its resources are limited, and secrets are covered."""
+def test_container_is_isolated(daemon, workspace):
+    """A container has no network, capabilities or writable root, limited resources, and hidden secrets."""
     limits = ProcessLimits(memory_bytes=2**28, processes=7)
     run_command("true", str(workspace), Confinement(backend="docker", limits=limits, image="tools:1"))
     settings = list(daemon.containers.values())[-1]["settings"]
@@ -164,8 +164,8 @@ def test_a_container_is_closed(daemon, workspace):
     assert all(path.endswith("/agentkit-gitconfig") for path in outside)
 
 
-def test_a_workspace_that_is_only_read_is_mounted_so(daemon, workspace):
-    """Without permission to write, the workspace is read-only in the container; with network, it has one."""
+def test_read_only_workspace_in_a_container(daemon, workspace):
+    """Without write permission, the workspace is read-only in the container; network access can be granted."""
     run_command("true", str(workspace), Confinement(backend="docker", writable=False, network=True))
     host = list(daemon.containers.values())[-1]["settings"]["HostConfig"]
     assert host["NetworkMode"] == "bridge"
@@ -195,7 +195,7 @@ def test_container_is_removed_when_stopped(limits, cancels, status, daemon, work
     ],
 )
 def test_python_runs_in_a_container(code, output, error, daemon, monkeypatch):
-    """Python code runs in a container behind the same guard, and its errors are reported alike."""
+    """Python code runs in a container with the same guard, and errors are reported in the same way."""
     monkeypatch.setenv("AGENTKIT_SANDBOX", "docker")
     outcome = run_python(code)
     assert outcome.output == output
@@ -205,8 +205,8 @@ def test_python_runs_in_a_container(code, output, error, daemon, monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "unix:///nobody/listens"])
-def test_without_a_daemon_nothing_is_run(address, workspace, monkeypatch):
-    """Where no daemon answers, a command is refused with the reason, never run in another sandbox."""
+def test_missing_daemon_raises_an_error(address, workspace, monkeypatch):
+    """Without a daemon, a command fails with the reason and is not run in another sandbox."""
     monkeypatch.setenv("DOCKER_HOST", address)
     docker_backend.forget()
     with pytest.raises(SandboxError, match="Docker cannot be used"):
@@ -216,8 +216,8 @@ def test_without_a_daemon_nothing_is_run(address, workspace, monkeypatch):
     gc.collect()
 
 
-def test_a_daemon_elsewhere_is_refused(monkeypatch):
-    """A daemon on another machine could not see the workspace."""
+def test_remote_daemon_is_rejected(monkeypatch):
+    """A daemon on another machine is rejected, as it has no access to the workspace."""
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
     docker_backend.forget()
     with pytest.raises(SandboxError, match="another machine"):
@@ -226,7 +226,7 @@ def test_a_daemon_elsewhere_is_refused(monkeypatch):
 
 
 def test_unknown_backends_are_rejected(monkeypatch):
-    """A sandbox that does not exist is an error, whether code or the environment names it."""
+    """An unknown sandbox is an error, whether the code or the environment names it."""
     with pytest.raises(ConfigError, match="Unknown sandbox 'podman'"):
         Confinement(backend="podman")
     monkeypatch.setenv("AGENTKIT_SANDBOX", "vm")
@@ -235,8 +235,8 @@ def test_unknown_backends_are_rejected(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_real_container_confines_commands_and_python(workspace, monkeypatch):
-    """With a real daemon, a command sees the workspace, no secret and no network, and Python computes."""
+def test_real_container_confines_commands_and_python(workspace, monkeypatch):
+    """With a Docker daemon, a command sees the workspace, no secret and no network, and Python code runs."""
     try:
         command_boundary(Confinement(backend="docker"))
     except SandboxError as error:

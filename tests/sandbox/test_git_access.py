@@ -1,4 +1,4 @@
-"""What a repository may widen for a command, what it may not, and how branches are protected."""
+"""Tests for repositories in the sandbox: what they cannot expose, and how branches are protected."""
 
 import shutil
 import sqlite3
@@ -28,19 +28,19 @@ CANARY = "CANARY-31fe"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """A home with a name for git."""
+    """A home folder with a name for git."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home/.gitconfig").write_text("[user]\nname = Ann\nemail = ann@example.org\n")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 def git(folder, *words):
-    """The output of a git command of the user."""
+    """Return the output of a git command of the user."""
     return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def made(folder):
-    """A repository with one commit and a second branch."""
+    """Return a repository with one commit and a second branch."""
     folder.mkdir(parents=True)
     git(folder, "init", "-q", "-b", "main")
     (folder / "a.txt").write_text("one\n")
@@ -75,7 +75,7 @@ def pointer_to_forged_admin(tmp_path, folder):
 
 
 def link_in_forged_admin(tmp_path, folder):
-    """The same, with the folder of work trees behind a link."""
+    """A .git file like the one above, with the folder of work trees behind a link."""
     pointer_to_forged_admin(tmp_path, folder)
     (folder / "linked").symlink_to(tmp_path / "victim/.git")
     (folder / "forged/worktrees/x/commondir").write_text("../../../linked\n")
@@ -100,7 +100,7 @@ def commondir(tmp_path, folder):
 
 
 def alternates(tmp_path, folder):
-    """A repository that names the objects of another one."""
+    """A repository that uses the objects of another one."""
     victim = made(tmp_path / "victim")
     git(folder, "init", "-q")
     (folder / ".git/objects/info/alternates").write_text(f"{victim}/.git/objects\n")
@@ -141,8 +141,8 @@ def settings_behind_links(tmp_path, folder):
         settings_behind_links,
     ],
 )
-def test_no_pointer_shows_or_opens_another_place(way, attack, tmp_path):
-    """Whatever a workspace says of its repository, another folder is neither shown nor written."""
+def test_pointer_does_not_expose_another_folder(way, attack, tmp_path):
+    """Whatever a workspace states about its repository, another folder is neither exposed nor written."""
     folder = tmp_path / "work"
     folder.mkdir()
     attack(tmp_path, folder)
@@ -164,8 +164,8 @@ def test_no_pointer_shows_or_opens_another_place(way, attack, tmp_path):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["top", "subfolder", "worktree"])
-def test_a_command_leaves_no_program_for_git_to_run(way, kind, tmp_path):
-    """Settings, hooks, attributes and pointers of the repository, present or not, are as they were."""
+def test_command_leaves_no_program_for_git_to_run(way, kind, tmp_path):
+    """Settings, hooks, attributes and pointers of the repository, present or not, are unchanged."""
     repository = made(tmp_path / "project")
     for name in ("hooks", "info"):
         for path in (repository / ".git" / name).iterdir():
@@ -201,8 +201,8 @@ def test_a_command_leaves_no_program_for_git_to_run(way, kind, tmp_path):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("writable", [True, False])
 @pytest.mark.parametrize("kind", ["subfolder", "worktree"])
-def test_no_secret_of_the_repository_around_a_workspace_is_shown(way, writable, kind, tmp_path):
-    """Hidden files are covered however deep and numerous they are, and where the repository itself holds them."""
+def test_secrets_of_the_outer_repository_are_hidden(way, writable, kind, tmp_path):
+    """Hidden files are covered at any depth and in any number, also inside the repository."""
     repository = made(tmp_path / "project")
     git(repository, "worktree", "add", "-q", "-b", "w", str(tmp_path / "linked"))
     folder = {"subfolder": repository / "sub", "worktree": tmp_path / "linked"}[kind]
@@ -230,7 +230,7 @@ def test_no_secret_of_the_repository_around_a_workspace_is_shown(way, writable, 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_created_repository_with_hooks_is_removed(way, tmp_path):
-    """Files created in the surrounding repository are kept, except settings and hooks that run programs."""
+    """Files created in the surrounding repository stay, except settings and hooks that run programs."""
     repository = made(tmp_path / "project")
     (repository / "sub").mkdir()
     evil = f"{repository}/.git/modules/evil"
@@ -246,8 +246,8 @@ def test_created_repository_with_hooks_is_removed(way, tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_submodule_keeps_its_settings(way, tmp_path):
-    """Cloning into the workspace, and working in a submodule that is there, leave what git needs."""
+def test_submodule_preserves_its_settings(way, tmp_path):
+    """Cloning into the workspace and working in a submodule preserve the settings that git needs."""
     outer, inner = made(tmp_path / "outer"), made(tmp_path / "inner")
     git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "inner")
     git(outer, "commit", "-q", "-m", "submodule")
@@ -267,8 +267,8 @@ def test_a_submodule_keeps_its_settings(way, tmp_path):
     "script",
     ["git branch -f other HEAD~1", "git branch -D other", "git tag -f v1 HEAD~1", "git tag -d v1; git pack-refs --all"],
 )
-def test_other_branches_are_put_back(way, script, tmp_path):
-    """A script that moves or deletes another branch or a tag unasked finds it put back; an approved one does not."""
+def test_other_branches_are_restored(way, script, tmp_path):
+    """Other branches and tags moved or deleted by a script are restored, unless that was approved."""
     folder = made(tmp_path / "project")
     git(folder, "commit", "-q", "--allow-empty", "-m", "second")
     git(folder, "branch", "-q", "-f", "other", "main")
@@ -284,8 +284,8 @@ def test_other_branches_are_put_back(way, script, tmp_path):
     assert git(folder, "for-each-ref") != before
 
 
-def test_another_branch_may_be_moved_forward(tmp_path):
-    """A branch that only gains commits has lost nothing."""
+def test_other_branch_may_be_fast_forwarded(tmp_path):
+    """A branch that only gains commits is not restored."""
     folder = made(tmp_path / "project")
     (folder / "forward.sh").write_text("git commit -q --allow-empty -m next && git branch -f other main")
     result = shell_tool_in(Workspace(folder))(command="bash forward.sh")
@@ -293,8 +293,8 @@ def test_another_branch_may_be_moved_forward(tmp_path):
     assert git(folder, "rev-parse", "other") == git(folder, "rev-parse", "main")
 
 
-def test_a_commit_is_undone_unless_another_one_followed(tmp_path):
-    """Undo takes a commit back and leaves its changes staged as before; it refuses when the user committed since."""
+def test_commit_is_undone_unless_another_one_followed(tmp_path):
+    """Undo reverts a commit and leaves its changes staged; it is rejected if the user committed since."""
     folder = made(tmp_path / "project")
     first = git(folder, "rev-parse", "main")
     (folder / "a.txt").write_text("two\n")
@@ -314,8 +314,8 @@ def test_a_commit_is_undone_unless_another_one_followed(tmp_path):
     assert git(folder, "rev-parse", "main") == last
 
 
-def test_a_repository_of_the_home_is_not_shown(tmp_path):
-    """A home that is a repository itself does not become visible to commands in its folders."""
+def test_repository_of_the_home_is_not_exposed(tmp_path):
+    """A home folder that is a repository is not exposed to commands in its subfolders."""
     made(tmp_path / "home/dotfiles").rename(tmp_path / "moved")
     (tmp_path / "moved/.git").rename(tmp_path / "home/.git")
     (tmp_path / "home/work").mkdir()
@@ -343,8 +343,8 @@ def test_commit_without_identity_returns_a_hint(tmp_path, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("where", ["work", "nested"])
-def test_without_a_sandbox_git_that_runs_programs_is_asked_about(setting, verdict, where, tmp_path):
-    """Git commands that read need approval if the settings of a repository name programs."""
+def test_git_that_runs_programs_needs_approval_without_a_sandbox(setting, verdict, where, tmp_path):
+    """Without a sandbox, reading git commands need approval if the repository's settings name programs."""
     folder = made(tmp_path / "work")
     repository = folder if where == "work" else made(folder / "nested")
     (repository / "more").write_text("[core]\n\tpager = ./evil\n")
@@ -357,8 +357,8 @@ def test_without_a_sandbox_git_that_runs_programs_is_asked_about(setting, verdic
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_wal_database_is_read_and_not_changed(way, tmp_path):
-    """A reading command opens a database in WAL mode, and leaves it and its folder as they were."""
+def test_wal_database_is_read_without_changes(way, tmp_path):
+    """A reading command opens a database in WAL mode, and leaves it and its folder unchanged."""
     for path in (tmp_path / "app.db", tmp_path / "data/b.db"):
         path.parent.mkdir(exist_ok=True)
         with sqlite3.connect(path) as database:

@@ -1,4 +1,4 @@
-"""The folders of a repository that lie outside the workspace of a command."""
+"""Tests for the folders of a repository that are outside of the workspace of a command."""
 
 import subprocess
 
@@ -9,7 +9,7 @@ from agentkit.sandbox.git_access import Git, repository_of
 
 @pytest.mark.parametrize(("workspace", "outside"), [("", []), ("sub", [".git"]), ("../app-2", [".git"])])
 def test_folders_of_the_repository_outside_the_workspace(workspace, outside, tmp_path):
-    """Only a repository above the workspace, or next to it, has folders that do not lie in it."""
+    """Only a repository above or next to the workspace has folders outside of it."""
     top = tmp_path / "app"
     (top / "sub").mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(top)], check=True)

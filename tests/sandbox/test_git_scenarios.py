@@ -1,4 +1,4 @@
-"""Everyday git commands in the sandbox, in every kind of repository, with both ways of starting a command."""
+"""Tests for everyday git commands in the sandbox, in every kind of repository, with both ways to start a command."""
 
 import os
 import shutil
@@ -41,14 +41,14 @@ COMMANDS = {
     "branch": ("git checkout -b topic && git commit -q -a -m next && git tag v1 && git branch", "* topic"),
 }
 ASKED = {"checkout", "rebase"}
-"""What a person is asked about: it rewrites commits, or loses changes (a name behind `git checkout` may be a file)."""
+"""Commands that need approval: they rewrite commits or lose changes (`git checkout NAME` may name a file)."""
 UNDOABLE = {"restore": {"top", "secrets"}}
-"""Commands whose effect the journal can undo in these repositories only; elsewhere a person is asked."""
+"""Commands that the journal can undo in these repositories only; elsewhere they need approval."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """A home whose git configuration has a name, and an alias that must not reach a command."""
+    """A home folder whose git configuration has a name, and an alias that must not reach a command."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home/.gitconfig").write_text(
         f'[user]\n\tname = Ann\n\temail = "ann@example.org"\n[alias]\n\tst = status\n[x]\n\ty = {CANARY}\n'
@@ -59,13 +59,13 @@ def home(tmp_path, monkeypatch):
 
 
 def git(folder, *words):
-    """The output of a git command of the user."""
+    """Return the output of a git command of the user."""
     command = ["git", "-c", "protocol.file.allow=always", *words]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 def made(folder, files):
-    """A repository with two branches that differ in one file, and these other files."""
+    """Return a repository with two branches that differ in one file, and these other files."""
     folder.mkdir(parents=True, exist_ok=True)
     git(folder, "init", "-q", "-b", "main")
     for name, text in {"a.txt": "one\n", "b.txt": "one\n", **files}.items():
@@ -82,7 +82,7 @@ def made(folder, files):
 
 
 def workspace_of(scenario, tmp_path):
-    """The workspace of a scenario, with one changed file."""
+    """Return the workspace of a scenario, with one changed file."""
     repository = made(tmp_path / "project", FILES.get(scenario, {}))
     folder = repository
     if scenario == "subfolder":
@@ -117,7 +117,7 @@ FILES = {
 
 
 def tool_in(folder, way):
-    """The shell tool of an agent at level SYSTEM, and its workspace."""
+    """Return the shell tool of an agent at level SYSTEM, and its workspace."""
     workspace = Workspace(folder)
     return shell_tool_in(workspace, WAYS[way]), workspace
 
@@ -148,13 +148,13 @@ def test_everyday_git(way, scenario, name, tmp_path):
 
 
 def state(folder):
-    """The visible state: branches, the checked-out one, changes, and stashes."""
+    """Return the visible state: branches, the current one, changes, and stashes."""
     words = [["for-each-ref"], ["symbolic-ref", "HEAD"], ["status", "--short"], ["stash", "list"], ["diff"]]
     return [git(folder, *each) for each in words]
 
 
 def no_secret_lost(scenario, folder):
-    """Whether the hidden files are as they were, on the disk and in the commit that is checked out."""
+    """Return whether the hidden files are unchanged, on the disk and in the current commit."""
     if scenario != "secrets":
         return True
     on_disk = [".npmrc", ".env", ".env.test", "real.pem", "deep/credentials.json", ".aws/config", "[x] y.key"]

@@ -1,4 +1,4 @@
-"""The folders that a sandboxed command sees: homes, and folders of databases."""
+"""Tests for the folders that a sandboxed command sees: homes, and folders of databases."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from agentkit.sandbox.process import database_mounts
 
 @pytest.fixture
 def home(monkeypatch, tmp_path):
-    """The home folder of HOME, with programs and notes, outside the real ones."""
+    """The folder in HOME, with programs and notes, outside of the real homes."""
     folder = tmp_path.resolve() / "people" / "ann"
     for name in (".cargo", "notes"):
         (folder / name).mkdir(parents=True)
@@ -19,21 +19,21 @@ def home(monkeypatch, tmp_path):
     return str(folder)
 
 
-def test_homes_are_those_of_the_system_and_of_the_variable(home):
+def test_homes_of_the_system_and_of_the_variable(home):
     """The homes are /root, /home and the folder in HOME."""
     system = {str(path.resolve()) for path in (Path("/root"), Path("/home")) if path.is_dir()}
     assert {*system, home} <= set(people_homes())
 
 
 @pytest.mark.for_each("value", ["/", "/usr", "/home/nobody-of-this-name"])
-def test_a_home_that_is_a_system_folder_or_missing_does_not_count(value, monkeypatch):
+def test_home_that_is_a_system_folder_or_missing_is_ignored(value, monkeypatch):
     """A HOME that is the root folder, a folder directly below it, or missing is not hidden."""
     monkeypatch.setenv("HOME", value)
     assert value not in people_homes()
 
 
-def test_homes_are_empty_but_for_programs(home, tmp_path):
-    """A home is shown as an empty folder, with its folders of programs read-only in it."""
+def test_homes_are_empty_except_for_programs(home, tmp_path):
+    """A home is shown as an empty folder that contains its folders of programs, read-only."""
     desk = tmp_path.resolve() / "desk"
     desk.mkdir()
     mounts = command_view(str(desk), str(tmp_path), writable=False, scratch_bytes=1_000_000).mounts

@@ -1,4 +1,4 @@
-"""Isolation, limits and cleanup of shell commands."""
+"""Tests for the isolation, limits and cleanup of shell commands."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,7 @@ IN_BUBBLEWRAP = pytest.mark.skipif(not bubblewrap.mechanisms(MECHANISMS), reason
 
 @pytest.fixture
 def workspace(tmp_path):
-    """A workspace like people have: a repository with hooks, keys and settings."""
+    """A workspace with a repository with hooks, keys and settings."""
     for name, text in {
         "notes.txt": "hello\n",
         ".env": TOKEN,
@@ -74,19 +74,19 @@ def workspace(tmp_path):
 
 
 def limited(confinement, **limits):
-    """The same confinement with other limits."""
+    """Return the same confinement with other limits."""
     return Confinement(isolation=confinement.isolation, available=confinement.available, limits=ProcessLimits(**limits))
 
 
 def survivors(mark):
-    """The processes with this word in their command line."""
+    """Return the processes with this word in their command line."""
     found = [process.info for process in psutil.process_iter(["pid", "cmdline"])]
     return [info["pid"] for info in found if mark in " ".join(info["cmdline"] or ())]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_command_runs_in_its_workspace(way, workspace):
-    """A command works in its workspace, and its outputs and return code are its own."""
+def test_command_runs_in_its_workspace(way, workspace):
+    """A command runs in its workspace, and its output and exit code are returned."""
     outcome = run_command("pwd; cat notes.txt; echo err >&2; echo new > new.txt; exit 7", workspace, WAYS[way])
     assert outcome.stdout == f"{workspace}\nhello\n"
     assert (outcome.stderr, outcome.return_code, outcome.status, outcome.error) == ("err\n", 7, "ok", "")
@@ -103,14 +103,14 @@ def test_any_text_is_a_command(way, command, workspace):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_signal_gives_its_number(way, workspace):
-    """A command that a signal ended returns 128 and its number, as shells have it."""
+def test_signal_is_part_of_the_exit_code(way, workspace):
+    """A command killed by a signal returns 128 plus its number, as in shells."""
     assert run_command("kill -15 $$", workspace, WAYS[way]).return_code == 143
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_command_knows_no_secret_of_the_environment(way, workspace, monkeypatch):
-    """Only harmless variables are handed on, and a home that is empty."""
+def test_command_has_no_secret_of_the_environment(way, workspace, monkeypatch):
+    """A command receives only harmless variables and an empty home folder."""
     for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "MY_TOKEN", "LD_PRELOAD_X", "BASH_ENV", "PROMPT_COMMAND"):
         monkeypatch.setenv(name, TOKEN)
     monkeypatch.setenv("LC_NUMERIC", "C")
@@ -148,7 +148,7 @@ SECRET_READS = [
 @pytest.mark.parametrize("way", STRONG)
 @pytest.mark.parametrize("command", SECRET_READS)
 def test_secrets_cannot_be_read(way, command, workspace, monkeypatch):
-    """Keys in the workspace, files outside of it and the host's environment are not there for a command."""
+    """Keys in the workspace, files outside of it and the host's environment are not accessible to a command."""
     monkeypatch.setenv("HOST_SECRET", TOKEN)
     outcome = run_command(command.format(host=os.getpid()), workspace, WAYS[way])
     assert TOKEN not in outcome.output
@@ -158,7 +158,7 @@ def test_secrets_cannot_be_read(way, command, workspace, monkeypatch):
 @pytest.mark.parametrize("way", STRONG)
 @pytest.mark.parametrize("name", [".env ", ".env.", "id_rsa .", "prod.env  "])
 def test_secret_with_spaces_or_dots_behind_its_name_is_hidden(way, name, workspace):
-    """A name that only looks like that of a secret file is hidden like it."""
+    """A name that equals that of a secret file except for trailing spaces or dots is hidden."""
     (workspace / name).write_text(TOKEN)
     outcome = run_command(f"cat '{name}' ; ls", workspace, WAYS[way])
     assert TOKEN not in outcome.output
@@ -166,8 +166,8 @@ def test_secret_with_spaces_or_dots_behind_its_name_is_hidden(way, name, workspa
 
 
 @pytest.mark.parametrize("command", ["cat ../outside.txt", "ls /root", "cat /etc/shadow", "cat /proc/{host}/environ"])
-def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypatch):
-    """Where no root can be built, files outside the workspace and the system's programs stay closed."""
+def test_landlock_alone_protects_files_outside(command, workspace, monkeypatch):
+    """If no root can be built, files outside the workspace and the system's programs are not accessible."""
     monkeypatch.setenv("HOST_SECRET", TOKEN)
     outcome = run_command(command.format(host=os.getpid()), workspace, WAYS["landlock"])
     assert TOKEN not in outcome.output
@@ -176,8 +176,8 @@ def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypat
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in STRONG])
-def test_a_folder_that_looks_like_a_repository_runs_nothing(way, workspace):
-    """Without a strong boundary, git ignores repositories that are made of ordinary files."""
+def test_folder_like_a_repository_runs_nothing(way, workspace):
+    """Without a strong sandbox, git ignores bare repositories made of ordinary files."""
     planted = workspace / "data"
     for folder in ("objects", "refs"):
         (planted / folder).mkdir(parents=True)
@@ -207,7 +207,7 @@ WRITES = [
 def test_nothing_outside_is_changed(way, command, workspace):
     """A command changes nothing outside of its workspace."""
     if way == "landlock" and command.startswith(("chmod", "touch")):
-        pytest.skip("Landlock does not know modes and times")
+        pytest.skip("Landlock does not restrict modes and times")
     outside = workspace.parent / "outside.txt"
     before = outside.stat()
     run_command(command, workspace, WAYS[way])
@@ -236,8 +236,8 @@ def test_nothing_outside_is_changed(way, command, workspace):
         "for f in .mcp.json .bashrc; do ln -sf notes.txt $f; done",
     ],
 )
-def test_what_decides_over_later_runs_cannot_be_changed(way, command, workspace):
-    """Hooks, the repository's settings, the agent's own settings and keys are as they were."""
+def test_settings_of_later_runs_cannot_be_changed(way, command, workspace):
+    """Hooks, settings of the repository and of the agent, and keys cannot be changed."""
     run_command(command, workspace, WAYS[way])
     names = (".git/config", ".git/hooks/pre-commit", "agentkit.toml", ".env", ".bashrc", ".mcp.json")
     kept = {name: (workspace / name) for name in names}
@@ -248,8 +248,8 @@ def test_what_decides_over_later_runs_cannot_be_changed(way, command, workspace)
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_a_workspace_may_be_shown_only(way, workspace):
-    """For a trial run the workspace can be read, and nothing in it can be changed."""
+def test_workspace_may_be_read_only(way, workspace):
+    """For a trial run, the workspace can be read but not changed."""
     confinement = Confinement(writable=False, available=WAYS[way].available)
     outcome = run_command("cat notes.txt; echo x > notes.txt; rm notes.txt; touch a", workspace, confinement)
     assert outcome.output.startswith("hello\n")
@@ -285,15 +285,15 @@ WAYS_INTO_THE_KERNEL = {
 
 
 @pytest.mark.parametrize("way", WAYS_INTO_THE_KERNEL)
-def test_no_file_of_the_kernel_can_be_opened_for_writing(way, workspace):
-    """Root in the sandbox is root of the host to the kernel's files: none below /proc and /sys opens for writing."""
+def test_kernel_files_cannot_be_opened_for_writing(way, workspace):
+    """Root in the sandbox cannot open any file below /proc and /sys for writing."""
     (workspace / "walk.py").write_text(OPEN_KERNEL_FILES)
     outcome = run_command("python3 walk.py", workspace, WAYS_INTO_THE_KERNEL[way])
     assert outcome.output == "True True []\n"
 
 
 @pytest.mark.parametrize("way", WAYS_INTO_THE_KERNEL)
-def test_a_command_uses_its_own_descriptors_by_name(way, workspace):
+def test_command_uses_its_own_descriptors_by_name(way, workspace):
     """/dev/stdout, /dev/fd, process substitution and /proc/self/fd work although /proc is read-only."""
     outcome = run_command(USE_OWN_FILES, workspace, WAYS_INTO_THE_KERNEL[way])
     assert sorted(outcome.output.split()) == ["five", "four", "one", "three", "two"]
@@ -313,8 +313,8 @@ CONNECT = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo CONNECTED"
         'python3 -c \'import socket as s; s.socket(s.AF_UNIX).connect("\\0{abstract}"); print("CONNECTED")\'',
     ],
 )
-def test_a_command_has_no_network(way, command, workspace):
-    """No service of this machine, on whatever kind of socket, hears of a command."""
+def test_command_has_no_network(way, command, workspace):
+    """A command cannot connect to a service of this machine on any kind of socket."""
     unix, abstract = str(workspace / "socket"), f"agentkit-{os.getpid()}"
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -336,8 +336,8 @@ def test_a_command_has_no_network(way, command, workspace):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_the_network_can_be_granted(way, workspace):
-    """A command that was granted the network reaches what its host reaches, and the boundary says so."""
+def test_network_access_can_be_granted(way, workspace):
+    """A command with network access can connect to what its host can, and the boundary states it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         confinement = Confinement(network=True, available=WAYS[way].available, isolation="required")
         outcome = run_command(CONNECT.format(port=server.getsockname()[1]), workspace, confinement)
@@ -373,8 +373,8 @@ def test_child_processes_end_with_the_command(way, command, waits, workspace):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_a_fork_bomb_is_ended(way, workspace):
-    """A fork bomb is ended by the limit on processes."""
+def test_fork_bomb_is_ended(way, workspace):
+    """A fork bomb is ended by the process limit."""
     confinement = limited(WAYS[way], processes=64, timeout_seconds=15)
     command = "f() { [ $1 -gt 0 ] && { f $(($1 - 1)) | f $(($1 - 1)) & }; sleep 20; }; f 6"
     outcome = run_command(command, workspace, confinement)
@@ -384,7 +384,7 @@ def test_a_fork_bomb_is_ended(way, workspace):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_too_many_processes_are_ended(way, workspace):
-    """A command with more processes than it may have is ended with all of them."""
+    """A command that exceeds its process limit is ended with all its processes."""
     command = "for n in $(seq 90); do setsid sleep 9712345 & done; sleep 9712345"
     outcome = run_command(command, workspace, limited(WAYS[way], processes=64, timeout_seconds=15))
     assert "more than 64 processes" in outcome.error
@@ -392,8 +392,8 @@ def test_too_many_processes_are_ended(way, workspace):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_memory_has_a_limit(way, workspace):
-    """A command that fills the memory gets no more, or is ended."""
+def test_memory_is_limited(way, workspace):
+    """A command that exceeds its memory limit gets an error or is ended."""
     code = "python3 -c 'import time\na = []\nwhile True: a.append(bytearray(10 ** 7)); time.sleep(0.01)'"
     outcome = run_command(code, workspace, limited(WAYS[way], memory_bytes=200_000_000, timeout_seconds=20))
     assert "MemoryError" in outcome.stderr or "memory" in outcome.error
@@ -430,7 +430,7 @@ def test_partial_output_is_returned():
     ],
 )
 def test_masked_mechanism_is_reported_or_refused(masked, way, workspace):
-    """Without one mechanism, a command runs behind others and says which, or is refused where all are required."""
+    """Without one mechanism, a command runs with the others, which are listed, or fails if all are required."""
     confinement = Confinement(available=MECHANISMS - {masked})
     outcome = run_command("echo x", workspace, confinement)
     assert outcome.output == "x\n"
@@ -447,21 +447,21 @@ def test_masked_mechanism_is_reported_or_refused(masked, way, workspace):
 
 
 @pytest.mark.parametrize("command", ["a\0b", "echo \ud800"])
-def test_invalid_command_is_refused(command, workspace):
+def test_invalid_command_is_rejected(command, workspace):
     """A command with a NUL character or a lone surrogate raises a SandboxError."""
     with pytest.raises(SandboxError, match="not run"):
         run_command(command, workspace)
 
 
 @pytest.mark.parametrize("folder", ["/", "/does/not/exist", "/etc/passwd"])
-def test_a_workspace_is_a_folder(folder):
+def test_workspace_must_be_a_folder(folder):
     """A command without a workspace folder, or with the root folder as workspace, is not run."""
     with pytest.raises(SandboxError, match="workspace"):
         run_command("true", folder)
 
 
 @pytest.mark.parametrize("way", ["bubblewrap", "worker"])
-def test_a_command_that_is_too_long_is_refused_in_words(way, workspace):
+def test_too_long_command_is_rejected(way, workspace):
     """A command longer than the kernel accepts raises a SandboxError or fails."""
     outcome_or_error = None
     try:
@@ -491,8 +491,8 @@ def test_command_can_be_awaited_and_cancelled(workspace):
     assert survivors("9512345") == []
 
 
-def test_a_command_can_be_cancelled_from_another_thread(workspace):
-    """A command ends when it is cancelled."""
+def test_command_can_be_cancelled_from_another_thread(workspace):
+    """A command ends when another thread cancels it."""
     cancellation = Cancellation()
     threading.Timer(0.3, cancellation.cancel).start()
     outcome = run_command("sleep 60", workspace, Confinement(), cancellation)
@@ -510,8 +510,8 @@ run_command("setsid sleep 9612345 & sleep 9612345", sys.argv[2], Confinement(ava
 
 
 @pytest.mark.parametrize("available", [MECHANISMS, WITHOUT_BUBBLEWRAP, frozenset({"seccomp"})])
-def test_no_command_outlives_its_host(available, workspace):
-    """When the host is killed, its commands end within moments."""
+def test_commands_end_with_their_host(available, workspace):
+    """When the host is killed, its commands end shortly afterwards."""
     arguments = [sys.executable, "-c", PROGRAM, str(ROOT), str(workspace), ",".join(available)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as program:
         program.stdout.readline()
@@ -542,8 +542,8 @@ print(outcome.output.split()[0], outcome.boundary.is_strong, outcome.error[:17])
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not Path("/usr/bin/python3").exists(), reason="needs root and a system Python")
-def test_an_ordinary_user_gets_the_same(tmp_path):
-    """Without any privilege the boundary is as strong as root's."""
+def test_unprivileged_user_has_the_same_sandbox(tmp_path):
+    """Without privileges, the sandbox is as strong as root's."""
     shutil.copytree(ROOT / "agentkit", tmp_path / "agentkit", ignore=shutil.ignore_patterns("__pycache__", "guard"))
     workspace = tmp_path / "workspace"
     workspace.mkdir()
@@ -560,21 +560,21 @@ def test_an_ordinary_user_gets_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["echo x", "for i in 1 2; do echo $i; done", "cat <<E\nx\nE", "-c", "[[ a = b ]]"])
-def test_bash_agrees_with_bash(command):
-    """What bash can read is agreed to, without being run."""
+def test_valid_command_is_parsed_by_bash(command):
+    """A command that bash can parse is accepted without running it."""
     assert bash_agrees(command)
 
 
 @pytest.mark.parametrize(
     "command", ["echo 'x", "if", "for", "echo )", "a\0b", "echo \ud800", "case x in", "x" * 300_000, "$(", "done"]
 )
-def test_bash_disagrees_with_the_rest(command):
-    """What bash cannot read is not agreed to, whatever it is."""
+def test_invalid_command_is_rejected_by_bash(command):
+    """A command that bash cannot parse is rejected."""
     assert not bash_agrees(command)
 
 
-def test_bash_is_not_started_for_plain_commands_nor_twice_for_others():
-    """Commands of plain words need no parsing by bash, and others are parsed once; both agree with bash."""
+def test_bash_is_started_only_if_needed():
+    """Plain commands are not parsed by bash, and others are parsed once, with the same results as bash."""
     started = parsed_by_bash.cache_info().misses
     for command in ("ls -la", "grep -rn 'a b' src | wc -l", 'git commit -m "x" && make', "if=1 echo in do done"):
         assert bash_agrees(command), command
@@ -596,14 +596,14 @@ def test_plain_commands_are_those_that_bash_parses(name):
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_bash_runs_nothing_to_agree(tmp_path):
-    """Reading a command has no effect."""
+def test_bash_only_parses_the_command(tmp_path):
+    """Parsing a command with bash has no effect."""
     assert bash_agrees(f"touch {tmp_path}/x")
     assert list(tmp_path.iterdir()) == []
 
 
 @IN_BUBBLEWRAP
-def test_bubblewrap_is_tried_before_it_is_trusted(monkeypatch, tmp_path):
+def test_bubblewrap_is_probed_before_it_is_used(monkeypatch, tmp_path):
     """Without bubblewrap, or with too few mechanisms requested, it provides none."""
     assert bubblewrap.mechanisms(MECHANISMS) >= {"bubblewrap", "mount", "seccomp"}
     assert bubblewrap.mechanisms(MECHANISMS - {"mount"}) == frozenset()
@@ -612,8 +612,8 @@ def test_bubblewrap_is_tried_before_it_is_trusted(monkeypatch, tmp_path):
 
 
 @IN_BUBBLEWRAP
-def test_a_failure_of_bubblewrap_is_not_the_commands():
-    """When bubblewrap cannot put up the sandbox, that is an error with its words, and no return code of a command."""
+def test_failure_of_bubblewrap_is_an_error():
+    """An error of bubblewrap is raised with its message, and is not the exit code of a command."""
     chosen = bubblewrap.mechanisms(MECHANISMS)
     with (
         contextlib.closing(bubblewrap.Gate()) as gate,
@@ -623,8 +623,8 @@ def test_a_failure_of_bubblewrap_is_not_the_commands():
         gate.wait(wrapped)
 
 
-def test_homes_are_hidden_but_for_their_tools(monkeypatch, tmp_path):
-    """Of a home a command sees the folders of programs, without what keys they keep."""
+def test_homes_are_hidden_except_for_tools(monkeypatch, tmp_path):
+    """In a home folder, a command has access to folders of programs, without their keys."""
     home, workspace = tmp_path / "people" / "me", tmp_path / "workspace"
     for name in (".cargo/bin/tool", ".cargo/credentials.toml", "diary.txt", ".ssh/id", "apps/bin/app", "own/run"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -658,7 +658,7 @@ def test_commands_leak_no_resources(workspace):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_settings_that_a_command_makes_are_set_aside(way, tmp_path):
+def test_new_settings_of_a_command_are_removed(way, tmp_path):
     """New settings of editors, repositories and the agent are removed and reported, with their contents."""
     command = "mkdir -p .git/hooks .vscode .agentkit/x; echo x > agentkit.toml; ln -s /etc .idea; echo y > .vscode/y"
     outcome = run_command(f"{command}; echo x > .git/hooks/pre-commit", tmp_path, WAYS[way])
@@ -683,8 +683,8 @@ def test_settings_symlink_is_removed_without_target(way, tmp_path):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_files_in_memory_are_bounded_together(way, workspace):
-    """No place outside the workspace takes more than a command may keep for a while."""
+def test_temporary_files_share_a_limit(way, workspace):
+    """Files outside the workspace share one size limit."""
     confinement = limited(WAYS[way], scratch_bytes=8_000_000, file_bytes=50_000_000)
     places = "~ /var/tmp /dev/shm /dev /root /home /run /etc/ssl/private .ssh .aws"
     command = (
@@ -696,8 +696,8 @@ def test_files_in_memory_are_bounded_together(way, workspace):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_more_can_be_hidden(way, workspace):
-    """Files and folders that are named are shown empty, and the workspace itself is never among them."""
+def test_additional_files_can_be_hidden(way, workspace):
+    """Named files and folders are shown empty, except the workspace itself."""
     (workspace / "deep").mkdir()
     (workspace / "deep" / "key.pem").write_text(TOKEN)
     (workspace / "state").mkdir()
@@ -719,7 +719,7 @@ def test_command_does_not_see_the_host_name(way, workspace):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_a_hidden_file_is_covered_by_an_unreadable_file_of_the_same_size_and_time(way, workspace):
+def test_hidden_file_keeps_its_size_and_times(way, workspace):
     """A hidden file keeps its size, times and executable bit, cannot be opened, and is unchanged on the host."""
     (workspace / ".env").chmod(0o755)
     os.utime(workspace / ".env", ns=(10**18 + 123, 10**18 + 123))
@@ -732,7 +732,7 @@ def test_a_hidden_file_is_covered_by_an_unreadable_file_of_the_same_size_and_tim
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_a_hidden_file_may_be_larger_than_the_files_of_a_command(way, workspace):
+def test_hidden_file_may_exceed_the_file_size_limit(way, workspace):
     """The limit on a command's files does not apply to the covers of hidden files."""
     with (workspace / ".env").open("r+b") as file:
         file.truncate(30_000_000)

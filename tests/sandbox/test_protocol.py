@@ -1,4 +1,4 @@
-"""Encoding and parsing of frames."""
+"""Tests for the encoding and parsing of frames."""
 
 import os
 
@@ -26,15 +26,15 @@ def test_anything_may_be_received(data):
 
 
 @given(st.binary(max_size=40))
-def test_what_follows_a_frame_does_not_spoil_it(data):
-    """A whole frame counts, whatever follows it."""
+def test_data_after_a_frame_is_ignored(data):
+    """A complete frame is valid, whatever follows it."""
     assert protocol.split(protocol.encode(a="b") + data)[0] == {"a": "b"}
 
 
 @pytest.mark.parametrize(
     "body", [b"\0\0\0\x05ab", b"\0\0\0\x01a", b"\xff\xff\xff\xff", b"\0", b"\0\0\0\x01a\0\0\0\x01b\0\0\0\x01c"]
 )
-def test_a_broken_frame_is_refused(body):
+def test_invalid_frame_is_rejected(body):
     """A truncated frame, or one with a name without text, is invalid."""
     with pytest.raises(ValueError, match="frame"):
         protocol.decode(body)
@@ -50,19 +50,19 @@ def received(data):
         return protocol.receive(end.fileno())
 
 
-def test_a_frame_is_received_whole():
+def test_frame_is_received_whole():
     """Receiving a frame waits until it is complete."""
     assert received(protocol.encode(code="x" * 30_000)) == {"code": "x" * 30_000}
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\0\0"])
-def test_end_of_input_is_not_a_frame(data):
-    """A side that closes says nothing more."""
+def test_end_of_input_returns_no_frame(data):
+    """A closed pipe returns no frame."""
     assert received(data) is None
 
 
-def test_a_frame_without_end_is_refused():
-    """A frame that claims to be huge is not waited for."""
+def test_oversized_frame_is_rejected():
+    """A frame with a huge length is rejected without waiting for it."""
     with pytest.raises(ValueError, match="too long"):
         received(b"\xff\xff\xff\xff")
 

@@ -1,4 +1,4 @@
-"""Isolation of untrusted Python code, and the integrity of its result."""
+"""Tests for the isolation of untrusted Python code, and the integrity of its result."""
 
 import asyncio
 import contextlib
@@ -40,24 +40,24 @@ pytestmark = [
 
 
 def rows(name):
-    """The rows of a file of attacks."""
+    """Return the rows of a file of attacks."""
     parsed = [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
     return [pytest.param(row["code"], id=f"{row['id']} {row['why']}") for row in parsed]
 
 
 def plain(code, **options):
-    """What comes of code without the language guard, so that the boundary alone must hold."""
+    """Return the outcome of code without the language guard, isolated by the sandbox alone."""
     return run_python(code, guard=False, **options)
 
 
 async def awaited(code):
-    """The same, awaited."""
+    """Return the outcome asynchronously."""
     return await run_cancellable(lambda wish: plain(code, cancellation=wish))
 
 
 @pytest.fixture(scope="module")
 def outside():
-    """A file outside, a place to leave a trace, and what listens on this machine."""
+    """A file outside of the sandbox, a path to write to, and local listeners."""
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
         canary = Path(folder, "canary.txt")
         canary.write_text(TOKEN)
@@ -72,8 +72,8 @@ def outside():
 
 
 @pytest.mark.parametrize("code", rows("os_escapes.jsonl"))
-def test_nothing_outside_is_reached(code, outside, monkeypatch):
-    """Without any guard, code reads and changes no file, opens no connection and touches no process outside."""
+def test_nothing_outside_is_accessible(code, outside, monkeypatch):
+    """Without the guard, code cannot access files, connections or processes outside of the sandbox."""
     monkeypatch.setenv("CANARY_VARIABLE", TOKEN)
     for name, value in outside.items():
         code = code.replace(f"{{{name}}}", str(value))
@@ -90,7 +90,7 @@ def test_nothing_outside_is_reached(code, outside, monkeypatch):
 
 
 @pytest.mark.parametrize("code", rows("resources.jsonl"))
-def test_every_excess_is_ended(code):
+def test_code_that_exceeds_a_limit_is_ended(code):
     """Code that exceeds time, memory, output, files or processes is ended with a reason."""
     before, started = set(psutil.Process().children(recursive=True)), time.monotonic()
     outcome = plain(code, limits=SHORT)
@@ -109,7 +109,7 @@ def test_printed_text_is_returned():
     assert (outcome.stdout, outcome.stderr, outcome.error) == ("one\n", "two\n", "")
 
 
-def test_the_boundary_is_named():
+def test_sandbox_mechanisms_are_listed():
     """Every outcome lists the active sandbox mechanisms."""
     described = plain("pass").boundary.describe()
     assert described.startswith("user, pid, net, ipc, uts and mount namespaces")
@@ -121,7 +121,7 @@ def test_the_boundary_is_named():
     [("x" * 100_001, "100,001 bytes"), ("a\0b", "NUL"), ("'\ud800'", "surrogate"), ("é" * 60_000, "120")],
 )
 def test_invalid_code_is_not_run(code, word):
-    """Code that is too long or is not valid text is refused with a reason."""
+    """Code that is too long or is not valid text is rejected with a reason."""
     outcome = plain(code)
     assert (outcome.status, outcome.kind) == ("failed", "refused")
     assert word in outcome.error
@@ -141,7 +141,7 @@ def test_invalid_code_is_not_run(code, word):
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
 )
-def test_every_end_is_one_sentence(code, words):
+def test_outcomes_have_distinct_messages(code, words):
     """Time, memory, a crash, a silent exit, a flood and an exception have distinct messages."""
     outcome = plain(code, limits=SHORT if "sleep" in code else PYTHON_LIMITS)
     assert words in outcome.error
@@ -153,8 +153,8 @@ def test_output_before_timeout_is_returned():
     assert plain("print('so far', flush=True)\nwhile True: pass", limits=SHORT).output == "so far\n"
 
 
-def test_exit_is_an_end_like_any_other():
-    """Code that calls exit() has ended well."""
+def test_exit_is_successful():
+    """Code that calls exit() is successful."""
     assert plain("print('x')\nraise SystemExit(3)").status == "ok"
 
 
@@ -189,8 +189,8 @@ for n in range(3, 64):
         ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
     ],
 )
-def test_code_that_owns_its_process_cannot_say_how_it_ended(end, words):
-    """Code cannot forge its end, its limits or its boundary by writing to its descriptors."""
+def test_code_cannot_forge_its_outcome(end, words):
+    """Code cannot forge its outcome, limits or sandbox by writing to its descriptors."""
     outcome = plain(FORGERY + end, limits=SHORT)
     assert outcome.status != "ok"
     assert words in outcome.error
@@ -221,8 +221,8 @@ def test_forged_result_is_untrusted_text():
         "__import__('pickle').dumps(print)",
     ],
 )
-def test_a_result_cannot_be_forged(forged):
-    """Whatever is written to every descriptor, code that ends its process early has not succeeded."""
+def test_early_exit_is_not_successful(forged):
+    """Whatever is written to any descriptor, code that ends its process early is not successful."""
     code = (
         f"import os\nfrom agentkit.sandbox import protocol\nfor n in range(3, 64):\n    try:\n"
         f"        os.write(n, {forged})\n    except OSError:\n        pass\nos._exit(0)"
@@ -277,7 +277,7 @@ def test_cancelled_snippet_is_ended():
 
 @pytest.mark.parametrize("missing", ["landlock", "seccomp", "user", "pid", "net"])
 def test_missing_mechanism_is_reported_or_refused(missing):
-    """Without one mechanism, code runs behind the others and says so, or does not run where all are required."""
+    """Without one mechanism, code runs with the others, which are listed, or fails if all are required."""
     available = MECHANISMS - {missing}
     outcome = plain("print(1)", available=available)
     assert outcome.output == "1\n"
@@ -321,7 +321,7 @@ def test_isolation_can_be_switched_off():
     assert outcome.boundary.describe() == "resource limits"
 
 
-def test_an_unknown_isolation_is_refused():
+def test_unknown_isolation_is_rejected():
     """An unknown isolation value raises an error."""
     with pytest.raises(ConfigError, match="required"):
         plain("1", sandbox="on")
@@ -338,7 +338,7 @@ run_python("while True: pass", guard=False)
 
 
 def host():
-    """A program that has run a snippet, keeps a worker, and runs another snippet."""
+    """Start a program that has run a snippet, keeps a worker, and runs another snippet."""
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(ROOT)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -348,8 +348,8 @@ def host():
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_nothing_outlives_its_host(how):
-    """When the host is killed or interrupted, whatever it had started ends within moments."""
+def test_processes_end_with_their_host(how):
+    """When the host is killed or interrupted, all its processes end shortly afterwards."""
     program, children = host()
     with program:
         assert len(children) >= 2
@@ -395,7 +395,7 @@ def test_waiting_worker_is_used_once_and_expires():
     assert len(psutil.Process().children()) == before
 
 
-def test_a_worker_that_died_waiting_is_replaced():
+def test_killed_waiting_worker_is_replaced():
     """A waiting worker that was killed is replaced by another one."""
     pool = WorkerPool()
     spec = WorkerSpec(guard=False)
@@ -409,7 +409,7 @@ def test_a_worker_that_died_waiting_is_replaced():
     assert mechanisms
 
 
-def test_a_pool_may_keep_nothing():
+def test_pool_may_be_empty():
     """A pool of size zero starts a worker for each snippet."""
     pool = WorkerPool(size=0)
     pool.refill(WorkerSpec(guard=False))
@@ -434,8 +434,8 @@ def test_snippets_leak_no_resources():
     assert [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE] == []
 
 
-def test_a_worker_that_cannot_start_is_an_error_in_words():
-    """When not even a bare process can be had, the error says what went wrong in it."""
+def test_worker_that_cannot_start_raises_an_error():
+    """If not even a bare process can be started, the error contains its cause."""
     setup = {"task": "python", "guard": "", "resources": "CPU=many", "output_bytes": "9"}
     with pytest.raises(SandboxError, match="ValueError"):
         start_isolated(setup, frozenset())
@@ -472,8 +472,8 @@ def test_code_does_not_see_the_host_name():
     assert plain("import os\nprint(os.uname().nodename)").output == "sandbox\n"
 
 
-def test_code_sees_the_standard_library_and_nothing_else():
-    """Of the system's libraries only those that Python needs are there, and all modules that compute can be loaded."""
+def test_only_the_standard_library_is_accessible():
+    """Only the system libraries that Python needs are accessible, and all computing modules can be imported."""
     names = "ssl, sqlite3, zlib, bz2, lzma, decimal, uuid, ctypes, hashlib, zoneinfo, xml.parsers.expat"
     outcome = plain(f"import os, {names}\nprint(zoneinfo.ZoneInfo('Europe/Paris'))")
     assert outcome.output == "Europe/Paris\n"
@@ -484,8 +484,8 @@ def test_code_sees_the_standard_library_and_nothing_else():
     assert all(path == library or ".so." in path or path in ("/usr/share/zoneinfo", "/etc/localtime") for path in shown)
 
 
-def test_the_package_may_be_installed_below_tmp(tmp_path):
-    """Where the package lies in the folder that the sandbox empties, its own modules can still be loaded."""
+def test_package_may_be_installed_below_tmp(tmp_path):
+    """A package installed below the folder that the sandbox empties can be imported."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         shutil.copytree(ROOT / "agentkit", Path(folder, "agentkit"))
         code = (
@@ -497,7 +497,7 @@ def test_the_package_may_be_installed_below_tmp(tmp_path):
     assert "status='ok'" in done.stdout
 
 
-def test_nothing_outside_is_truncated_where_nothing_can_be_mounted(outside):
+def test_files_outside_cannot_be_truncated_without_mounts(outside):
     """Without a private root, code cannot truncate files outside, by name or by opening them."""
     for change in ("os.truncate({path!r}, 0)", "os.open({path!r}, os.O_WRONLY | os.O_TRUNC)"):
         code = "import os\n" + change.format(path=str(outside["CANARY"]))
@@ -512,8 +512,8 @@ def test_landlock_without_truncation_rights_is_weak():
 
 
 @pytest.mark.parametrize("available", [MECHANISMS, MECHANISMS - {"mount"}], ids=["own root", "no mount namespace"])
-def test_no_file_of_the_kernel_can_be_opened_for_writing(available):
-    """Python code without its guard opens no file of the kernel for writing; the files are never written to."""
+def test_kernel_files_cannot_be_opened_for_writing(available):
+    """Python code without its guard cannot open any kernel file for writing; the files are never written to."""
     code = """
 import os
 opened = []

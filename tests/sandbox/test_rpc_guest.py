@@ -1,4 +1,4 @@
-"""Calls of host functions, from inside the sandbox."""
+"""Tests for calls of host functions from inside the sandbox."""
 
 import os
 from datetime import date
@@ -12,7 +12,7 @@ from agentkit.sandbox.rpc_guest import MAX_BYTES, functions_of
 
 
 class Line:
-    """The two pipes between code and host, in one process: a reply is written before it is requested."""
+    """The two pipes between code and host in one process, where a reply is written before the call."""
 
     def __init__(self):
         self.asked, asks = os.pipe()
@@ -23,17 +23,17 @@ class Line:
         assert functions["ToolError"] is ToolError
 
     def reply(self, data):
-        """Have the host give this, whatever is asked."""
+        """Set the reply of the host."""
         protocol.send(self.replying, data)
 
     def calls(self):
-        """The arguments of the calls that were made."""
+        """Return the arguments of the calls."""
         return [frame["arguments"] for frame in protocol.split(os.read(self.asked, 100_000))]
 
 
 @pytest.fixture
 def line():
-    """What leads from code to its host."""
+    """A connection between code and host."""
     made = Line()
     yield made
     for descriptor in made.descriptors:
@@ -51,7 +51,7 @@ def line():
     ],
 )
 def test_arguments_are_sent_by_parameter_name(line, given, named, arguments):
-    """Arguments by position and by name come to the host as JSON, under the names that the tool has for them."""
+    """Positional and keyword arguments are sent to the host as JSON with the tool's parameter names."""
     line.reply(protocol.encode(value='[{"sum": 1}]'))
     assert line.add(*given, **named) == {"sum": 1}
     assert line.calls() == [arguments]
@@ -74,7 +74,7 @@ def test_invalid_call_raises(line, given, named, error, text):
     assert line.add() == 1
 
 
-def test_a_call_that_came_to_nothing_raises(line):
+def test_failed_call_raises(line):
     """The host's error for a failed call is raised, and the next call works."""
     line.reply(protocol.encode(error="No.") + protocol.encode(value="[1]"))
     with pytest.raises(ToolError, match="No"):
@@ -83,14 +83,14 @@ def test_a_call_that_came_to_nothing_raises(line):
 
 
 def test_code_ends_with_its_host(line):
-    """When the host has gone, the code ends."""
+    """The code ends when its host has closed the connection."""
     line.reply(b"\x00\x00\x00\x00")
     with pytest.raises(SystemExit):
         line.add()
 
 
-def test_no_call_follows_an_interrupted_one(line):
-    """After an answer that could not be read, no further calls are made."""
+def test_no_call_follows_an_invalid_answer(line):
+    """After an answer that could not be parsed, no further calls are made."""
     line.reply(b"\xff\xff\xff\xff")
     with pytest.raises(ValueError, match="too long"):
         line.add(1)

@@ -1,4 +1,4 @@
-"""Answers to calls of sandboxed code, and rejection of invalid calls."""
+"""Tests for answers to calls of sandboxed code, and the rejection of invalid calls."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ strong = pytest.mark.skipif(not python_boundary().is_strong, reason="this machin
 
 
 class Asking:
-    """A process whose code asks on a descriptor, and what it was replied."""
+    """A process whose code sends requests on a descriptor, and the replies it received."""
 
     def __init__(self):
         self.calls, self.replies = 7, []
@@ -31,7 +31,7 @@ class Asking:
 
 @pytest.fixture
 def asking():
-    """A process that lives as long as the test."""
+    """A process that runs as long as the test."""
     keeper = Asking()
     yield keeper
     keeper.program.kill()
@@ -44,8 +44,8 @@ def answer(tool, arguments):
     return {"value": f'["{tool} {len(arguments)}"]'}
 
 
-def test_a_call_is_answered_when_it_is_whole(asking):
-    """A call may come in pieces of any size; it is answered once."""
+def test_call_is_answered_when_it_is_complete(asking):
+    """A call that arrives in pieces is answered once when it is complete."""
     take = call_takers(asking, answer)[7]
     for place in range(len(CALL)):
         take(CALL[place : place + 1])
@@ -72,8 +72,8 @@ def test_invalid_call_ends_the_program(asking, data):
     assert asking.replies == []
 
 
-def test_nothing_is_done_for_code_that_has_ended(asking):
-    """A call that is found when its program has ended is not made."""
+def test_call_of_an_ended_program_is_not_made(asking):
+    """A call of a program that has already ended is not made."""
     asking.program.kill()
     asking.program.wait()
     call_takers(asking, answer)[7](CALL)
@@ -82,7 +82,7 @@ def test_nothing_is_done_for_code_that_has_ended(asking):
 
 
 def test_calls_without_functions_are_ignored(asking):
-    """Without functions there is nothing to take."""
+    """Without functions, calls are ignored."""
     assert call_takers(asking, None) == {}
     asking.calls = None
     assert call_takers(asking, answer) == {}
@@ -102,8 +102,8 @@ def test_unread_reply_is_abandoned():
 
 
 @strong
-def test_a_reply_to_code_that_has_died_is_given_up():
-    """Code that ends during its call gets no answer, which is reported like an unread answer."""
+def test_reply_to_ended_code_is_abandoned():
+    """Code that ends during its call gets no reply, which is reported like an unread reply."""
     keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
     keeper.program.kill()
     keeper.program.wait()
@@ -138,8 +138,8 @@ def test_output_before_an_invalid_call_is_returned():
         ("def add(): return 'mine'\nprint(add())", "mine\n"),
     ],
 )
-def test_values_come_and_go_as_json(code, shown):
-    """Arguments and results are what JSON can hold; dates, decimals and sets are written as it can."""
+def test_values_are_converted_to_json(code, shown):
+    """Arguments and results are JSON values; dates, decimals and sets are converted to JSON."""
     outcome = run_program(code, {"add": ["a", "b", "b-c"]}, lambda _, arguments: {"value": f"[{arguments}]"})
     assert (outcome.error, outcome.output) == ("", shown)
 
@@ -163,8 +163,8 @@ def test_values_come_and_go_as_json(code, shown):
         ("raise ToolError('mine')", "ToolError: mine"),
     ],
 )
-def test_wrong_use_of_a_function_is_explained(code, error):
-    """A wrong call is an error of the code's line, as one that failed is."""
+def test_invalid_use_of_a_function_is_explained(code, error):
+    """An invalid call is reported with the line of the code, like a failed one."""
 
     def failing(_function, _arguments):
         return {"error": "It failed."}

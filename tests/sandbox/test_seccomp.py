@@ -1,4 +1,4 @@
-"""The seccomp filters, tested with an interpreter of BPF programs."""
+"""Tests for the seccomp filters, with an interpreter of BPF programs."""
 
 import errno
 import struct
@@ -30,7 +30,7 @@ def judge(program, number, arguments=(), architecture=X86):
 
 
 @pytest.mark.for_each("number", [0, 1, 3, 9, 11, 12, 202, 228, 231, 257, 318])
-def test_python_may_compute_and_print(number):
+def test_python_can_compute_and_print(number):
     """The filter allows Python to read, write, open files, map memory, read the clock and exit."""
     assert judge(seccomp.python_filter("x86_64"), number) == ALLOW
 
@@ -42,20 +42,20 @@ def test_python_may_compute_and_print(number):
         *(260, 268, 272, 280, 298, 302, 304, 308, 310, 319, 321, 322, 323, 424, 425, 434, 435, 442, 452, 9999),
     ],
 )
-def test_python_may_do_nothing_else(number):
-    """Sockets, processes, signals, changes of owner, mode or limits, and calls yet to be invented are refused."""
+def test_python_cannot_do_anything_else(number):
+    """Sockets, processes, signals, changes of owner, mode or limits, and unknown system calls are denied."""
     assert judge(seccomp.python_filter("x86_64"), number) == REFUSED
 
 
 @pytest.mark.for_each("number", [56, 57, 59, 62, 90, 92, 272 - 10, 61, 435 - 200])
-def test_commands_may_start_programs(number):
-    """A command may start programs, signal them and change the files it may write."""
+def test_commands_can_start_programs(number):
+    """A command can start programs, send them signals, and change the files it may write."""
     assert judge(seccomp.shell_filter("x86_64"), number) == ALLOW
 
 
 @pytest.mark.for_each("number", [101, 155, 161, 165, 166, 250, 272, 298, 304, 308, 310, 321, 323, 425, 426, 442])
-def test_commands_may_not_meddle_with_the_kernel(number):
-    """Mounts, namespaces, tracing, io_uring, BPF, keys and their like are refused to commands."""
+def test_commands_cannot_access_kernel_features(number):
+    """Mounts, namespaces, tracing, io_uring, BPF and keys are denied to commands."""
     assert judge(seccomp.shell_filter("x86_64"), number) == REFUSED
 
 
@@ -71,31 +71,31 @@ def test_commands_may_not_meddle_with_the_kernel(number):
         ((), 1, REFUSED),
     ],
 )
-def test_commands_may_open_sockets_of_some_families(families, family, verdict):
-    """A command opens sockets of the families it was given, and never Unix sockets."""
+def test_commands_can_open_sockets_of_some_families(families, family, verdict):
+    """A command can open sockets of the given families, but no Unix sockets."""
     assert judge(seccomp.shell_filter("x86_64", families), 41, [family]) == verdict
 
 
 @pytest.mark.parametrize(("flags", "verdict"), [(0x11, ALLOW), (0x10000000 | 0x11, REFUSED), (0x20000, REFUSED)])
-def test_commands_may_not_make_namespaces(flags, verdict):
-    """A new process is let through, a new process in new namespaces is not."""
+def test_commands_cannot_create_namespaces(flags, verdict):
+    """A new process is allowed, and one in new namespaces is denied."""
     assert judge(seccomp.shell_filter("x86_64"), 56, [flags]) == verdict
 
 
-def test_clone_with_hidden_flags_does_not_exist():
-    """The call whose flags a filter cannot read looks as if the kernel had none, so that libraries use the older."""
+def test_clone3_is_reported_as_missing():
+    """A call whose flags the filter cannot read is reported as missing, so that libraries use the older one."""
     assert judge(seccomp.shell_filter("x86_64"), 435) == UNKNOWN
 
 
 @pytest.mark.parametrize(("request_number", "verdict"), [(0x5401, ALLOW), (0x5412, REFUSED), (0x541C, REFUSED)])
-def test_commands_may_not_type_into_a_terminal(request_number, verdict):
-    """Input cannot be put into a terminal for its owner to run."""
+def test_commands_cannot_inject_terminal_input(request_number, verdict):
+    """Input cannot be injected into a terminal."""
     assert judge(seccomp.shell_filter("x86_64"), 16, [3, request_number]) == verdict
 
 
 @pytest.mark.parametrize("program", [seccomp.python_filter("x86_64"), seccomp.shell_filter("x86_64")])
-def test_calls_in_a_foreign_way_are_not_made(program):
-    """A call numbered for another machine ends the process, one of the x32 kind is refused."""
+def test_calls_of_other_architectures_are_denied(program):
+    """A call of another architecture kills the process, and one of x32 is denied."""
     assert judge(program, 3, architecture=0x40000003) == KILL
     assert judge(program, 0x40000000 | 41) == REFUSED
 

@@ -1,4 +1,4 @@
-"""Whatever a workspace holds, its secrets are found, and no command runs behind a weaker boundary because of it."""
+"""Tests for the search for secrets in workspaces of any content, which never weakens the sandbox."""
 
 import base64
 import contextlib
@@ -33,7 +33,7 @@ READ_ALL = (
 
 
 def build(folder, row):
-    """Make the files, links and special files of a row."""
+    """Create the files, links and special files of a row."""
     for name in row.get("files", ()):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,8 +53,8 @@ def build(folder, row):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: json.dumps(row)[:50])
-def test_no_content_of_a_workspace_weakens_the_boundary_or_shows_a_secret(way, row, tmp_path):
-    """Links, special files, nested secrets and odd names are ordinary: the boundary is whole, secrets stay unread."""
+def test_content_of_a_workspace_does_not_weaken_the_sandbox(way, row, tmp_path):
+    """Links, special files, nested secrets and odd names do not weaken the sandbox, and secrets stay hidden."""
     folder = tmp_path / "w"
     folder.mkdir()
     (folder / "notes.txt").write_text("hello\n")
@@ -69,8 +69,8 @@ def test_no_content_of_a_workspace_weakens_the_boundary_or_shows_a_secret(way, r
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_many_decoys_do_not_uncover_a_secret(way, tmp_path):
-    """With hundreds of key files, more than a command line of bubblewrap holds well, every one of them is hidden."""
+def test_many_secrets_are_hidden(way, tmp_path):
+    """Hundreds of key files, more than fit in bubblewrap's command line, are all hidden."""
     for number in range(700):
         (tmp_path / f"decoy{number}.pem").write_text("x")
     (tmp_path / "sub").mkdir()
@@ -81,7 +81,7 @@ def test_many_decoys_do_not_uncover_a_secret(way, tmp_path):
 
 
 def test_incomplete_search_is_reported(tmp_path):
-    """A workspace with more entries, more secrets or deeper folders than can be searched is reported as such."""
+    """A workspace with more entries, secrets or levels than can be searched is reported as incomplete."""
     for number in range(20):
         (tmp_path / f"{number}.pem").write_text("x")
     assert survey(str(tmp_path)).unsearched == ""
@@ -90,8 +90,8 @@ def test_incomplete_search_is_reported(tmp_path):
     assert "too long" in survey(str(tmp_path), most_seconds=-1).unsearched
 
 
-def test_a_command_that_needs_a_full_search_is_not_run_without_it(tmp_path):
-    """Below a path that is too long to open nothing can be found, so the command is refused before it runs."""
+def test_incomplete_search_rejects_the_command(tmp_path):
+    """If a path is too long to be searched, the command is rejected before it runs."""
     folder = os.open(tmp_path, os.O_RDONLY)
     for _ in range(50):
         os.mkdir("d" * 100, dir_fd=folder)
@@ -140,8 +140,8 @@ while True:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_race_fails_the_call_and_never_weakens_it(way, tmp_path):
-    """While a command makes key files and moves folders with secrets, another one fails or is fully confined."""
+def test_race_does_not_weaken_the_sandbox(way, tmp_path):
+    """While another command creates key files and moves folders, a command fails or is fully confined."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / ".env").write_text(TOKEN)
     (tmp_path / "disturb.py").write_text(DISTURB)
@@ -163,7 +163,7 @@ def test_a_race_fails_the_call_and_never_weakens_it(way, tmp_path):
 
 
 def attempt(folder, confinement):
-    """The outcome of a command that looks for the secret; None when it could not be run."""
+    """Return the outcome of a command that searches for the secret, or None if it could not be run."""
     with contextlib.suppress(SandboxError):
         return run_command("cat d/.env e/.env", str(folder), confinement)
 
@@ -178,8 +178,8 @@ for available in (MECHANISMS, MECHANISMS - {"bubblewrap"}):
 """
 
 
-def test_a_secret_that_is_mounted_under_another_name_is_hidden(tmp_path):
-    """A bind mount of a secret, from the workspace or from elsewhere, is hidden; other mounts stay readable."""
+def test_secret_mounted_under_another_name_is_hidden(tmp_path):
+    """A bind mount of a secret is hidden, and other mounts stay readable."""
     home, folder = tmp_path / "home", tmp_path / "w"
     for each in (home / ".ssh", folder / "d"):
         each.mkdir(parents=True)
@@ -198,8 +198,8 @@ def test_a_secret_that_is_mounted_under_another_name_is_hidden(tmp_path):
     assert TOKEN not in done.stdout
 
 
-def test_a_secret_that_appears_while_the_sandbox_starts_is_hidden(tmp_path, monkeypatch):
-    """A file with keys that another program creates between the search and the start of the command is hidden too."""
+def test_secret_created_before_the_start_is_hidden(tmp_path, monkeypatch):
+    """A key file created between the search and the start of the command is hidden."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         pytest.skip("bubblewrap is not installed")
@@ -219,8 +219,8 @@ def test_a_secret_that_appears_while_the_sandbox_starts_is_hidden(tmp_path, monk
 
 @pytest.mark.parametrize("writable", [True, False])
 @pytest.mark.parametrize("kind", ["created", "replaced"])
-def test_values_of_a_secret_that_appears_while_a_command_runs_are_not_in_its_output(kind, writable, tmp_path):
-    """A file with keys that another program creates or replaces meanwhile is named, and its values are removed."""
+def test_secret_created_during_a_command_is_removed_from_output(kind, writable, tmp_path):
+    """A key file created or replaced during the command is reported, and its values are removed from the output."""
     folder, fifo = tmp_path / "w", tmp_path / "w/started"
     folder.mkdir()
     os.mkfifo(fifo)

@@ -1,4 +1,4 @@
-"""Limits, output and termination of programs."""
+"""Tests for the limits, output and termination of programs."""
 
 import asyncio
 import subprocess
@@ -21,7 +21,7 @@ from agentkit.sandbox.watchdog import (
 
 
 def start(script):
-    """A shell script in a separate session."""
+    """Start a shell script in a separate session."""
     return subprocess.Popen(
         ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -48,28 +48,28 @@ def test_late_program_is_killed_and_its_output_returned():
     assert "after 0.3 seconds" in stop.sentence
 
 
-def test_a_program_that_floods_is_ended():
-    """A program that writes endlessly is ended, and its output is shortened."""
+def test_program_with_endless_output_is_ended():
+    """A program that writes endlessly is ended, and its output is truncated."""
     stop, output, _ = attended("yes", flood_bytes=1_000_000)
     assert stop.word == "flood"
     assert "bytes left out" in output
     assert len(output) < 1200
 
 
-def test_a_program_with_many_processes_is_ended():
+def test_program_with_many_processes_is_ended():
     """A program that starts too many processes is ended with all of them."""
     stop, _, _ = attended("for n in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait", processes=4, timeout_seconds=20)
     assert stop.word == "processes"
 
 
-def test_a_tree_of_processes_has_its_memory_together():
+def test_memory_limit_applies_to_the_process_tree():
     """The memory limit applies to the sum over all processes of a program."""
     stop, _, _ = attended("sleep 20 & sleep 20 & sleep 20; wait", memory_bytes=2_000_000, timeout_seconds=20)
     assert stop.word == "memory"
     assert "MB" in stop.sentence
 
 
-def test_a_program_can_be_cancelled():
+def test_program_can_be_cancelled():
     """A program ends soon after another thread cancels it."""
     cancellation = Cancellation()
     threading.Timer(0.2, cancellation.cancel).start()
@@ -86,8 +86,8 @@ def test_background_process_does_not_delay_the_result():
     assert time.monotonic() - started < 4
 
 
-def test_a_program_ends_when_reading_it_fails():
-    """When what takes the output fails, the program is ended all the same."""
+def test_program_ends_if_reading_its_output_fails():
+    """If the consumer of the output raises an error, the program is ended."""
 
     def fail(_):
         raise RuntimeError
@@ -98,8 +98,8 @@ def test_a_program_ends_when_reading_it_fails():
         assert program.returncode == -9
 
 
-def test_a_tree_is_ended_to_its_last_leaf():
-    """Whatever descends from a process can be found and ended."""
+def test_process_tree_is_ended():
+    """All descendants of a process are found and ended."""
     with start("(sleep 60 & sleep 60) & sleep 60; wait") as program:
         while len(descendants(program.pid)) < 4:
             time.sleep(0.01)
@@ -110,8 +110,8 @@ def test_a_tree_is_ended_to_its_last_leaf():
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 60))
-def test_a_capture_keeps_beginning_and_end(pieces, room):
-    """A long output is cut to its limit: four fifths from the beginning, one fifth from the end."""
+def test_capture_preserves_beginning_and_end(pieces, room):
+    """Long output is truncated to its limit: four fifths from the beginning, one fifth from the end."""
     capture = Capture(room)
     for piece in pieces:
         capture.add(piece)
@@ -131,8 +131,8 @@ def test_capture_reports_omitted_bytes():
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "1", None])
-def test_a_limit_is_a_positive_number(value):
-    """A limit that would limit nothing, or make no sense, is refused."""
+def test_limit_must_be_positive(value):
+    """A limit that is not a positive number is rejected."""
     with pytest.raises(ConfigError, match="timeout_seconds"):
         ProcessLimits(timeout_seconds=value)
 

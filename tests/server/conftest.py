@@ -1,4 +1,4 @@
-"""What the tests of serving share: a server on a real socket, plain requests to it, and a browser to look at it."""
+"""Fixtures for servers: a server on a real socket, plain requests to it, and a browser."""
 
 import contextlib
 import http.client
@@ -23,7 +23,7 @@ PATIENCE = 30
 
 
 class Served:
-    """An agent that is served on a port of its own."""
+    """An agent served on a separate port."""
 
     def __init__(self, agent, **options):
         import uvicorn
@@ -88,7 +88,7 @@ class Served:
 
 
 def until(is_so, seconds=PATIENCE):
-    """Wait until something is so; its value."""
+    """Wait until a condition is true; return its value."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         if value := is_so():
@@ -113,7 +113,7 @@ def serve(tmp_path):
 
 @dataclass
 class Browser:
-    """A headless Chromium, spoken to over two pipes in its own protocol."""
+    """A headless Chromium, controlled over two pipes with its own protocol."""
 
     process: subprocess.Popen
     commands: int
@@ -124,7 +124,7 @@ class Browser:
     target: str | None = None
 
     def call(self, method, **parameters):
-        """Send one command; gives its result."""
+        """Send one command; return its result."""
         self.count += 1
         number = self.count
         message = {"id": number, "method": method, "params": parameters}
@@ -144,7 +144,7 @@ class Browser:
                 return reply["result"]
 
     def open(self, url, width=1100, height=800, scheme="light"):
-        """A new tab at a URL, of this size and colour scheme."""
+        """Open a new tab at a URL, with this size and colour scheme."""
         self.session = None
         if self.target:
             self.call("Target.closeTarget", targetId=self.target)
@@ -171,7 +171,7 @@ class Browser:
         return None if "exceptionDetails" in result else result["result"].get("value")
 
     def until(self, expression):
-        """Wait until an expression is true in the page; its value."""
+        """Wait until an expression is true in the page; return its value."""
         try:
             return until(lambda: self.js(expression, is_ready=False))
         except AssertionError:

@@ -1,4 +1,4 @@
-"""A2A: agents of other toolkits work with an agent here, and an agent here works with theirs."""
+"""Tests for A2A: agents of other toolkits call an agent here, and an agent here calls theirs."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ from agentkit.tools.human import ask_user_tool
 
 CARD = "/.well-known/agent-card.json"
 REFUSED = "401|Network communication error"
-"""A refused client is answered before its body is read, and may see the connection closed first."""
+"""A rejected client is answered before its body is read, and may find the connection closed."""
 
 
 @tool(level="system")
@@ -119,7 +119,7 @@ def answer(task):
     return "\n".join(map(get_artifact_text, task.artifacts))
 
 
-def test_the_card_is_public_and_lists_no_tools(serve):
+def test_card_is_public_and_lists_no_tools(serve):
     """The agent card is public and lists no tools, and using the agent requires the token."""
     served = serve("unused", description="Knows mail.", tools=[send_mail])
     card = served.ask("GET", CARD, token=False)
@@ -132,7 +132,7 @@ def test_the_card_is_public_and_lists_no_tools(serve):
         Talk(served, token="wrong" * 5).say("Hi")
 
 
-def test_a_task_is_streamed(serve):
+def test_task_is_streamed(serve):
     """The answer is streamed in chunks, and the completed task contains the whole answer."""
     served = serve("The capital is Hanoi.")
     states, chunks, task = Talk(served).say("What is the capital?")
@@ -150,7 +150,7 @@ def test_other_clients_are_served(serve, streaming, version):
     assert (state(task), answer(task)) == ("COMPLETED", "Hanoi.")
 
 
-def test_a_context_is_a_conversation(serve, tmp_path):
+def test_context_is_a_conversation(serve, tmp_path):
     """Tasks of one context continue one conversation and do not affect other contexts."""
     llm = ScriptedLLM("Good day.", "Ana.", "Who?")
     talk = Talk(serve(agent=Agent("helper", llm=llm, workspace=tmp_path)))
@@ -207,7 +207,7 @@ def test_invalid_answers_approve_nothing(serve, tmp_path):
     assert len(llm.requests) == 1
 
 
-def test_an_answer_counts_once(serve, tmp_path):
+def test_answer_counts_once(serve, tmp_path):
     """An answer to a task that was already answered elsewhere fails the task."""
     place, llm = tmp_path / "sessions.db", ScriptedLLM(call("send_mail", to="bo@x.org"), "Done.")
     agent = Agent("helper", [send_mail], llm=llm, workspace=tmp_path)
@@ -242,14 +242,14 @@ def test_parts_that_cannot_be_read_fail_the_task(serve, parts, reason):
     assert reason in get_message_text(task.status.message)
 
 
-def test_a_failure_fails_the_task(serve):
+def test_failure_fails_the_task(serve):
     """A failed run fails its task with the reason."""
     _, _, task = Talk(serve(Rejected("The model is out of order."))).say("Hi")
     assert state(task) == "FAILED"
     assert "out of order" in get_message_text(task.status.message)
 
 
-def test_a_task_can_be_cancelled(serve, tmp_path):
+def test_task_can_be_cancelled(serve, tmp_path):
     """Cancelling a task stops its run."""
     started, stopped = threading.Event(), threading.Event()
 
@@ -295,7 +295,7 @@ def test_ended_tasks_are_forgotten_beyond_a_maximum():
 
 
 class Clerk(AgentExecutor):
-    """Answers in chunks; asks which one for 'choose'; fails for 'fail'."""
+    """An agent that answers in chunks, asks a question for 'choose', and fails for 'fail'."""
 
     async def execute(self, context, event_queue):
         """Work on a message."""
@@ -372,7 +372,7 @@ def clerk(serve_app):
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-def test_a_remote_agent_is_called_like_an_agent(clerk, streaming):
+def test_remote_agent_is_called_like_an_agent(clerk, streaming):
     """A server of the official SDK answers like an agent, with its text as it arrives."""
     remote = A2AAgent(clerk(streaming=streaming), name="clerk")
     assert remote("hello") == "You said hello."
@@ -382,7 +382,7 @@ def test_a_remote_agent_is_called_like_an_agent(clerk, streaming):
     assert texts == (["You said ", "now", "."] if streaming else ["".join(texts)])
 
 
-def test_a_remote_agent_remembers_the_conversation(serve, tmp_path):
+def test_remote_agent_remembers_the_conversation(serve, tmp_path):
     """Calls to a remote agent continue one conversation until `reset`."""
     llm = ScriptedLLM("One.", "Two.", "Three.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
@@ -393,12 +393,12 @@ def test_a_remote_agent_remembers_the_conversation(serve, tmp_path):
     assert [len(request.messages) for request in llm.requests] == [1, 3, 1]
 
 
-def test_a_remote_agent_can_answer_without_a_task(clerk):
+def test_remote_agent_can_answer_without_a_task(clerk):
     """A remote agent may return a message instead of a task."""
     assert A2AAgent(clerk())("greet") == "Good day."
 
 
-def test_an_unfinished_task_is_polled(serve_app):
+def test_unfinished_task_is_polled(serve_app):
     """A task that is returned before it is done is polled until it is."""
     texts = iter(["working", "working", "completed"])
 
@@ -419,7 +419,7 @@ def test_an_unfinished_task_is_polled(serve_app):
     assert A2AAgent(origin)("Work.") == "Done."
 
 
-def test_a_paused_remote_task_is_resumed_call_by_call(serve, tmp_path):
+def test_paused_remote_task_is_resumed_call_by_call(serve, tmp_path):
     """A paused remote task can be resumed one call at a time, and an invalid answer is a ConfigError."""
     llm = ScriptedLLM([call("send_mail", to="a@x.org"), call("ask_user", question="When?")], "Done.")
     served = serve(agent=Agent("helper", [send_mail, ask_user_tool()], llm=llm, workspace=tmp_path))
@@ -436,7 +436,7 @@ def test_a_paused_remote_task_is_resumed_call_by_call(serve, tmp_path):
 
 
 @pytest.mark.parametrize(("said", "words"), [("red", "red"), (True, "yes"), (False, "no")])
-def test_the_approver_answers_the_questions_of_a_remote_agent(clerk, tmp_path, said, words):
+def test_approver_answers_the_questions_of_a_remote_agent(clerk, tmp_path, said, words):
     """A question of a remote agent is passed to the approver of the local run."""
     llm = ScriptedLLM(call("clerk", request="choose"), "Done.")
     remote = A2AAgent(clerk(), name="clerk")
@@ -477,7 +477,7 @@ def test_runs_end_with_the_server(serve, tmp_path):
     assert stopped.wait(20)
 
 
-def test_a_remote_task_that_needs_input_pauses_the_run(clerk):
+def test_remote_task_that_needs_input_pauses_the_run(clerk):
     """A question from a remote task is answered through the result, even after the result was saved as JSON."""
     remote = A2AAgent(clerk())
     result = remote.run("choose")
@@ -488,7 +488,7 @@ def test_a_remote_task_that_needs_input_pauses_the_run(clerk):
     assert remote.run(saved.resumption("blue")).text == "You said blue."
 
 
-def test_a_remote_agent_can_be_used_as_a_tool(clerk, tmp_path):
+def test_remote_agent_can_be_used_as_a_tool(clerk, tmp_path):
     """A remote agent can be used as a tool: its results are untrusted and its questions pause the run."""
     lines = call("clerk", request="hello"), "Said.", call("clerk", request="choose"), "Red, then."
     llm = ScriptedLLM(*lines)

@@ -1,4 +1,4 @@
-"""ACP: an editor works with an agent through the official client."""
+"""Tests for ACP: an editor works with an agent through the official client."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from agentkit.tools.human import ask_user_tool
 
 
 class Editor:
-    """A client that shows all and answers each request for permission with the next of the given options."""
+    """A client that records all updates and answers each permission request with the next given option."""
 
     def __init__(self, *chosen):
         self.chosen, self.updates, self.asked = list(chosen), [], []
@@ -62,7 +62,7 @@ class Editor:
 
 @contextlib.asynccontextmanager
 async def connected(editor, agent, store=None):
-    """The editor's connection to an agent, over a pair of sockets."""
+    """Return the editor's connection to an agent, over a pair of sockets."""
     served = EditorAgent(agent, store or store_at(":memory:"))
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
@@ -97,7 +97,7 @@ def talk(editor, agent, folder, *prompts, store=None):
     return asyncio.run(talked())
 
 
-def test_an_editor_gets_text_reasoning_and_calls(tmp_path):
+def test_editor_gets_text_reasoning_and_calls(tmp_path):
     """The editor gets the answer and the reasoning as they are written, and each call with its states."""
     lines = say("I calculate.", call("calculator", expression="6*7"), reasoning="Hm."), "It is 42."
     editor = Editor()
@@ -155,7 +155,7 @@ def test_changes_that_need_no_approval_show_their_diff(tmp_path):
     assert (tmp_path / "new.txt").read_text() == "hello\n"
 
 
-def test_an_approval_can_last_for_the_conversation(tmp_path):
+def test_approval_can_last_for_the_conversation(tmp_path):
     """An "Always allow" lasts for the conversation, and an option that was not offered counts as no."""
     (tmp_path / "a.txt").write_text("one\n")
     lines = [call("write_file", path="a.txt", content=text) for text in ("two", "three")]
@@ -169,7 +169,7 @@ def test_an_approval_can_last_for_the_conversation(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "three"
 
 
-def test_a_question_is_answered_by_the_next_prompt(tmp_path):
+def test_question_is_answered_by_the_next_prompt(tmp_path):
     """A question of the agent ends the turn, and the next prompt is its answer."""
     llm = ScriptedLLM(call("ask_user", question="Which one?"), "The red one.")
     editor = Editor()
@@ -219,7 +219,7 @@ def test_loading_a_session_replays_its_history(tmp_path):
     assert len(llm.requests[0].messages) == 5
 
 
-def test_a_prompt_can_be_cancelled(tmp_path):
+def test_prompt_can_be_cancelled(tmp_path):
     """Cancelling stops the run and keeps the session usable; a second concurrent prompt is rejected."""
     started = threading.Event()
 
@@ -272,7 +272,7 @@ def test_runs_end_with_the_connection(tmp_path):
     assert stopped.wait(20)
 
 
-def test_a_question_waits_for_the_next_prompt(tmp_path):
+def test_question_waits_for_the_next_prompt(tmp_path):
     """A question that needs text is not sent as a permission request."""
     asked = ApprovalRequest("helper", "ask_user", {}, Decision(Verdict.ASK, WORDS, "Which one?"))
     served = EditorAgent(Agent(llm=ScriptedLLM()), store_at(":memory:"))
@@ -290,7 +290,7 @@ def test_handoffs_and_calls_alone_are_shown(tmp_path):
     assert [each.title for each in _history(stored, agent, {})] == ["calculator()"]
 
 
-def test_ends_of_runs_have_reasons(tmp_path):
+def test_stop_reasons_of_runs(tmp_path):
     """A limit is reported as a stop reason, and a failed run as an error."""
     limited = Agent("helper", core_tools, max_iterations=1, llm=ScriptedLLM(call("calculator", expression="1"), "Cut."))
     assert talk(Editor(), limited, tmp_path, "Count.")[0][0].stop_reason == "max_turn_requests"
@@ -301,7 +301,7 @@ def test_ends_of_runs_have_reasons(tmp_path):
         talk(Editor(), Agent("helper", llm=ScriptedLLM(Rejected("It is out of order."))), tmp_path, "Hi")
 
 
-def test_the_command_serves_an_editor(tmp_path):
+def test_command_serves_an_editor(tmp_path):
     """`agentkit acp` speaks with the official client over its pipes, and writes nothing else to them."""
     editor = Editor("once")
 

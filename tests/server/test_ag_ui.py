@@ -1,4 +1,4 @@
-"""AG-UI: a page built with the official client can talk to an agent, run tools, share state and approve calls."""
+"""Tests for AG-UI: a page with the official client runs tools, shares state and approves calls."""
 
 import json
 import shutil
@@ -40,13 +40,13 @@ def send_mail(to: str) -> str:
 
 
 def user(text, number=1):
-    """A message of the user."""
+    """Return a message of the user."""
     return {"id": f"u{number}", "role": "user", "content": text}
 
 
 @pytest.fixture(params=["package", pytest.param("npm", marks=pytest.mark.slow)])
 def page(request):
-    """Run steps of a page against what is served; gives what the client has after each step.
+    """Run the steps of a page against a served agent; return the state of the client after each step.
 
     As `package` the steps are sent as plain HTTP and read with the models of ag-ui-protocol; as `npm` the official
     client runs them under Node.
@@ -154,7 +154,7 @@ def test_text_and_tool_calls_are_streamed(serve, page):
     assert last["content"] == "It is 42."
 
 
-def test_a_thread_is_a_conversation(serve, page, tmp_path):
+def test_thread_is_a_conversation(serve, page, tmp_path):
     """A second message continues the conversation; changed or repeated messages replace what followed."""
     llm = ScriptedLLM("Good day, Ana.", "Ana.", "Ana, as said.", "Bo.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
@@ -166,7 +166,7 @@ def test_a_thread_is_a_conversation(serve, page, tmp_path):
     assert asked == [["I am Ana."], *[["I am Ana.", "Who am I?"]] * 2, ["I am Ana.", "Who is Bo?"]]
 
 
-def test_an_unknown_thread_starts_with_its_messages(serve, tmp_path):
+def test_unknown_thread_starts_with_its_messages(serve, tmp_path):
     """A thread that the server does not know starts with the messages of the page; its context follows the prompt."""
     llm = ScriptedLLM("Ana.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
@@ -204,7 +204,7 @@ def test_tools_run_in_the_page(serve, page, tmp_path):
     assert (result.content, result.labels) == ("done", {"untrusted"})
 
 
-def test_a_failed_page_tool_reports_its_error(serve, tmp_path):
+def test_failed_page_tool_reports_its_error(serve, tmp_path):
     """A failed page tool sends its error to the model, and a run before its result is rejected."""
     llm = ScriptedLLM(call("set_colour", name="red"), "It did not work.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
@@ -217,7 +217,7 @@ def test_a_failed_page_tool_reports_its_error(serve, tmp_path):
     assert "no such colour" in llm.requests[1].messages[-1].content
 
 
-def test_a_new_message_replaces_a_pending_page_result(serve, page, tmp_path):
+def test_new_message_replaces_a_pending_page_result(serve, page, tmp_path):
     """A new user message is answered, and the pending page call has a result saying that it did not run."""
     llm = ScriptedLLM(call("set_colour", name="red"), "Never mind, then.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
@@ -396,7 +396,7 @@ def test_text_and_reasoning_do_not_overlap():
     assert types == [*reasoning, *text, *reasoning]
 
 
-def test_a_failure_is_an_error_event(serve, page):
+def test_failure_is_an_error_event(serve, page):
     """A failed run sends an error event, and the thread accepts another prompt."""
     served = serve(Rejected("The model is out of order."), "Fine now.")
     first, second = page(served, {"add": [ASKED]}, {})
@@ -428,7 +428,7 @@ def test_a_failure_is_an_error_event(serve, page):
         ({"resume": [{"interruptId": "call_1_1", "status": "resolved"}]}, "not_waiting"),
     ],
 )
-def test_what_does_not_fit_is_refused(serve, change, status):
+def test_invalid_request_is_rejected(serve, change, status):
     """An invalid request is rejected before the model is called."""
     served = serve(tools=core_tools)
     answer = served.ask("POST", "/ag-ui", {"threadId": "t", "runId": "r", "messages": [ASKED], **change})
@@ -439,7 +439,7 @@ def test_what_does_not_fit_is_refused(serve, change, status):
     assert (last["type"], last["code"]) == ("RUN_ERROR", status)
 
 
-def test_the_token_is_needed(serve):
+def test_token_is_required(serve):
     """A request without the token returns 401."""
     document = {"threadId": "t", "runId": "r", "messages": [ASKED]}
     assert serve().ask("POST", "/ag-ui", document, token=False).status == 401

@@ -1,4 +1,4 @@
-"""Does the page get what it asks for, over a real connection?"""
+"""Tests for the API of the chat page, over a real connection."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_about_describes_the_agent(serve, tmp_path):
     assert about["tools"][0].keys() == {"name", "level", "description"}
 
 
-def test_a_prompt_starts_a_run_in_a_new_conversation(serve):
+def test_prompt_starts_a_run_in_a_new_conversation(serve):
     """A prompt without a session starts a run in a new conversation, which is then listed."""
     served = serve("Hello.")
     begun = served.ask("POST", "/page/run", {"prompt": "Good morning"})
@@ -47,7 +47,7 @@ def test_a_prompt_starts_a_run_in_a_new_conversation(serve):
     assert [event["kind"] for event in kept["events"]] == ["begun", "said", "ended"]
 
 
-def test_a_question_is_answered_and_the_run_undone(serve, tmp_path):
+def test_question_is_answered_and_the_run_undone(serve, tmp_path):
     """Answering a question resumes the run, and the changes of the run can be undone once."""
     served = serve(WRITE, "Done.", tools=system_tools)
     begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
@@ -62,7 +62,7 @@ def test_a_question_is_answered_and_the_run_undone(serve, tmp_path):
     assert served.ask("POST", "/page/undo", {"session": "talk"}).status == 409
 
 
-def test_a_run_is_stopped_and_unknown_runs_are_not_resumed(serve):
+def test_run_is_stopped_and_unknown_runs_are_not_resumed(serve):
     """A run can be stopped, and answers for a run that is not waiting fail."""
     served = serve(WRITE, "Hello.", tools=system_tools)
     begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
@@ -142,7 +142,7 @@ def test_stale_answers_are_not_applied_to_another_run(serve):
     assert served.ask("POST", "/page/answer", {**later, "answer": "once"}).status == 409
 
 
-def test_a_name_is_not_used_as_a_path(serve, tmp_path):
+def test_name_is_not_used_as_a_path(serve, tmp_path):
     """A conversation whose name looks like a path is stored without touching a file."""
     served = serve("Hello.")
     name = "../../etc/passwd"

@@ -1,4 +1,4 @@
-"""Does the whole application hold against what strangers try, over real sockets?"""
+"""Tests for the whole application against hostile requests, over real sockets."""
 
 import http.client
 import json
@@ -112,7 +112,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_the_pages_files_are_shown_to_everybody(serve, path):
+def test_pages_files_are_shown_to_everybody(serve, path):
     """The page's files are public and sent with restrictive headers."""
     shown = serve("unused").ask("GET", path, token=False)
     assert shown.status == 200
@@ -142,7 +142,7 @@ def test_unknown_hosts_and_origins_are_rejected(serve, method, path):
     assert codes == ["unknown_host", "foreign_origin", "foreign_origin"]
 
 
-def test_a_preflight_of_another_origin_is_rejected(serve):
+def test_preflight_of_another_origin_is_rejected(serve):
     """A CORS preflight from another origin is rejected."""
     headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     refused = serve("unused").ask("OPTIONS", "/v1/chat/completions", None, headers, token=False)
@@ -186,7 +186,7 @@ def test_other_methods_are_rejected(serve):
     assert serve("unused").ask("DELETE", "/page/sessions").status == 405
 
 
-def test_an_unexpected_exception_is_not_disclosed(serve):
+def test_unexpected_exception_is_not_disclosed(serve):
     """An unexpected exception returns a generic 500 error without its message."""
     broken = serve(ZeroDivisionError("the secret reason")).complete()
     assert broken.status == 500
@@ -212,7 +212,7 @@ def test_unauthenticated_bodies_are_not_read(serve):
         assert connection.recv(100).startswith(b"HTTP/1.1 401")
 
 
-def test_a_long_body_is_rejected(serve):
+def test_long_body_is_rejected(serve):
     """A body over the limit is rejected, also when it is sent in chunks."""
     served = serve("unused")
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
@@ -242,7 +242,7 @@ def test_slow_clients_do_not_block_others(serve):
 
 
 def test_runs_end_with_the_server(serve, tmp_path):
-    """When the server ends, runs that wait for somebody end, too."""
+    """When the server stops, its waiting runs end."""
     from agentkit import system_tools
 
     served = serve(call("write_file", path="a.txt", content="x"), tools=system_tools)
@@ -252,7 +252,7 @@ def test_runs_end_with_the_server(serve, tmp_path):
     assert not served.thread.is_alive()
 
 
-def test_a_configured_host_is_accepted(serve):
+def test_configured_host_is_accepted(serve):
     """A host name passed in `hosts` is accepted."""
     served = serve("unused", app_options={"hosts": ["agent.example.com"]})
     assert served.ask("GET", "/v1/models", headers={"Host": "agent.example.com"}).status == 200
@@ -283,7 +283,7 @@ def test_pages_of_named_origins_may_call_the_server(serve):
 
 
 @pytest.mark.parametrize("origin", ["*", "localhost:5173", "http://a.example/path", "http://*.example", "null", 5])
-def test_an_invalid_origin_is_rejected(origin):
+def test_invalid_origin_is_rejected(origin):
     """An invalid value in `origins` raises a ConfigError."""
     with pytest.raises(ConfigError, match="is not the origin of a page"):
         app(Agent(llm=ScriptedLLM("x")), origins=[origin])

@@ -1,4 +1,4 @@
-"""Does the gate let in who may come in, and nobody else?"""
+"""Tests for RequestAuth, which accepts or rejects requests."""
 
 import pytest
 
@@ -93,7 +93,7 @@ def test_other_origins_are_rejected(gate, headers, refused):
     assert status(gate, **headers) == refused
 
 
-def test_a_cross_site_link_can_open_the_page(gate):
+def test_cross_site_link_can_open_the_page(gate):
     """A cross-site link may open the page itself, but a cross-site POST is rejected."""
     elsewhere = {"authorization": None, "sec_fetch_site": "cross-site"}
     assert status(gate, method="GET", path="/", **elsewhere) is None
@@ -115,13 +115,13 @@ def test_a_cross_site_link_can_open_the_page(gate):
         "Bearer é\udcff",
     ],
 )
-def test_the_token_is_needed(gate, shown):
+def test_token_is_required(gate, shown):
     """Without the token only the page's own files are returned."""
     assert status(gate, authorization=shown) == 401
     assert status(gate, authorization=shown, method="GET", path="/") is None
 
 
-def test_a_duplicate_header_is_rejected(gate):
+def test_duplicate_header_is_rejected(gate):
     """A duplicate security header is rejected."""
     assert status(gate, host=("localhost", "evil.example")) == 400
     assert status(gate, authorization=(f"Bearer {TOKEN}", "Bearer x")) == 400
@@ -139,7 +139,7 @@ def test_page_paths_require_the_cookie_and_the_key(gate):
     assert status(gate, cookie=name_and_value, x_agentkit_key=key, authorization=None) == 401
 
 
-def test_the_cookie_is_limited_to_the_page(gate):
+def test_cookie_is_limited_to_the_page(gate):
     """The cookie is HttpOnly, SameSite=Strict and limited to `/page/`, and contains neither token nor key."""
     cookie, key = gate.sign_in(TOKEN, is_secure=False)
     assert {"HttpOnly", "SameSite=Strict", "Path=/page/"} <= set(cookie.split("; "))
@@ -156,7 +156,7 @@ def test_signing_in_requires_the_token(gate, shown):
         gate.sign_in(shown, is_secure=False)
 
 
-def test_the_security_policy_blocks_everything_else():
+def test_security_policy_blocks_everything_else():
     """The content security policy blocks other resources, frames, inline scripts and HTML built from strings."""
     policy = HEADERS["content-security-policy"]
     assert policy.startswith("default-src 'none'")

@@ -1,4 +1,4 @@
-"""The chat page in a real browser."""
+"""Tests for the chat page in a real browser."""
 
 import json
 from functools import partial
@@ -89,7 +89,7 @@ MARKDOWN = [
     ("", ""),
 ]
 LINKS = [
-    # what the model writes, and the host that is shown beside it; empty where the label is the address itself
+    # the model's text and the host shown next to it; empty if the label is the address itself
     ("[https://bank.example/?evil.example](https://evil.example/x)", " (evil.example)"),
     ("[evil.example is not https://bank.example](https://evil.example)", " (evil.example)"),
     ("[https://bank.example](https://bank.example@evil.example)", " (evil.example)"),
@@ -116,7 +116,7 @@ def page(serve, browser):
     return start
 
 
-def test_the_token_is_removed_from_the_address(page):
+def test_token_is_removed_from_the_address(page):
     """The link with the token signs in once, and the token is then removed from the address."""
     tab = page("unused")
     token = tab.served.token
@@ -126,7 +126,7 @@ def test_the_token_is_removed_from_the_address(page):
     tab.until("document.activeElement?.id === 'prompt'")
 
 
-def test_the_page_asks_for_the_token(serve, browser):
+def test_page_asks_for_the_token(serve, browser):
     """The page asks for the token, reports a wrong one and continues with the right one."""
     served = serve("unused")
     tab = browser.open(f"{served.origin}/")
@@ -140,7 +140,7 @@ def test_the_page_asks_for_the_token(serve, browser):
     tab.until("document.activeElement?.id === 'prompt'")
 
 
-def test_a_conversation_by_keyboard(page):
+def test_conversation_by_keyboard(page):
     """A typed prompt shows the answer, a collapsed tool call with its decision, and the cost."""
     tab = page(call("calculator", expression="6*7"), "It is **42**.\n\n- one\n- two")
     tab.type("How much is 6*7?")
@@ -155,7 +155,7 @@ def test_a_conversation_by_keyboard(page):
     assert tab.js("document.getElementById('status').textContent").startswith("Answer: It is **42**.")
 
 
-def test_a_call_is_approved_on_the_page_and_undone(page, tmp_path):
+def test_call_is_approved_on_the_page_and_undone(page, tmp_path):
     """A call is approved on the page, its change is shown as a diff and can be undone."""
     (tmp_path / "a.txt").write_text("old\n")
     tab = page(WRITE, "Written.", tools=system_tools)
@@ -178,7 +178,7 @@ def test_a_call_is_approved_on_the_page_and_undone(page, tmp_path):
     tab.until("document.querySelector('.changes .remark')?.textContent === 'Undone.'")
 
 
-def test_the_plan_is_one_list_that_changes_in_place(page):
+def test_plan_is_one_list_that_changes_in_place(page):
     """A plan is shown once with the latest status of its steps, also after a reload."""
     plans = [[("read", status), ("fix <b>", "pending")] for status in ("active", "done")]
     calls = [call("update_plan", steps=[{"step": step, "status": status} for step, status in plan]) for plan in plans]
@@ -201,8 +201,8 @@ def test_the_plan_is_one_list_that_changes_in_place(page):
         (["1", "2", "3", "4"], "Changed 4 files"),
     ],
 )
-def test_changed_files_are_named(page, names, told):
-    """What unfolds to the difference names the files as that does, or counts them when they are many."""
+def test_changed_files_are_listed(page, names, told):
+    """The summary of a change names the files, or counts them if there are many."""
     writing = [call("write_file", path=name, content="x") for name in names]
     tab = page(writing, "Written.", tools=system_tools, safety="SYSTEM")
     tab.type("Write")
@@ -210,7 +210,7 @@ def test_changed_files_are_named(page, names, told):
     assert tab.js("document.querySelector('.changes summary').textContent") == told
 
 
-def test_a_model_error_is_shown_once(page):
+def test_model_error_is_shown_once(page):
     """An error from the model appears once on the page, also after a reload."""
     with FakeServer(fail(403, "not for you")) as server:
         tab = page(agent=Agent("helper", llm=LLM(base_url=server.base_url, api_key="k")))
@@ -225,7 +225,7 @@ def test_a_model_error_is_shown_once(page):
         assert tab.js(told) == 1
 
 
-def test_a_call_is_denied_with_a_reason(page, tmp_path):
+def test_call_is_denied_with_a_reason(page, tmp_path):
     """Pressing Enter in the reason field denies the call and sends the reason to the model."""
     tab = page(WRITE, "I see.", tools=system_tools)
     tab.type("Write")
@@ -256,7 +256,7 @@ def test_arguments_can_be_edited_before_approval(page, tmp_path):
     assert "edited" in tab.js("document.querySelector('.call summary').innerText")
 
 
-def test_a_question_survives_a_reload(page, tmp_path):
+def test_question_survives_a_reload(page, tmp_path):
     """A pending question is shown again after a reload and can be answered."""
     tab = page(WRITE, "Written.", tools=system_tools)
     tab.type("Write")
@@ -281,7 +281,7 @@ def test_escape_stops_a_run(page):
     tab.until("document.querySelectorAll('.run').length === 2 && document.querySelectorAll('.answer').length === 2")
 
 
-def test_a_question_from_a_tool_is_answered(page):
+def test_question_from_a_tool_is_answered(page):
     """A question asked by a tool is shown, and the typed answer is returned to the model."""
     tab = page(call("ask_user", question="Which colour?"), "Blue it is.", tools=[ask_user_tool()])
     tab.type("Paint")
@@ -327,7 +327,7 @@ def test_tool_output_and_names_are_rendered_as_text(page, tmp_path):
 
     @tool(level="system")
     def echo(text: str) -> str:
-        """Say it again."""
+        """Repeat the text."""
         (tmp_path / "a.txt").write_text(text)
         return text
 
@@ -348,7 +348,7 @@ def test_tool_output_and_names_are_rendered_as_text(page, tmp_path):
     assert "\u202e" not in seen
 
 
-def test_markdown_is_read_in_linear_time(page):
+def test_markdown_is_rendered_in_linear_time(page):
     """Hostile Markdown is rendered in linear time."""
     pieces = ["[", "*a ", "```x ", "![](", "_", "**", "~~a", "<http://", "\\", "> ", "- ", "|", "[a](b", "* _"]
     texts = [piece * (20_000 // len(piece)) for piece in pieces]
@@ -360,7 +360,7 @@ def test_markdown_is_read_in_linear_time(page):
     assert shown == "shown"
 
 
-def test_a_link_shows_its_host(page):
+def test_link_shows_its_host(page):
     """The host of a link is shown next to its label unless the label is the address itself."""
     tab = page("unused")
     for text, host in LINKS:
@@ -393,7 +393,7 @@ def test_unchanged_elements_are_reused(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1100])
-def test_the_page_fits_and_has_enough_contrast(page, width, scheme):
+def test_page_fits_and_has_enough_contrast(page, width, scheme):
     """The page does not overflow and has enough contrast in both colour schemes and on a narrow screen."""
     table = (
         "| a | b | c | d | e | f |\n|---|---|---|---|---|---|\n" + "| a_very_long_word_in_a_cell | b | c | d | e | f |"
@@ -465,7 +465,7 @@ def test_concurrent_questions_have_separate_cards(page, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= {"ann.txt", "ben.txt"}
 
 
-def test_an_answer_can_be_sent_again_after_a_lost_connection(page, tmp_path):
+def test_answer_can_be_sent_again_after_a_lost_connection(page, tmp_path):
     """When the answer does not reach the server, the buttons stay usable."""
     tab = page(WRITE, "Written.", tools=system_tools)
     tab.type("Write")
@@ -479,7 +479,7 @@ def test_an_answer_can_be_sent_again_after_a_lost_connection(page, tmp_path):
     assert (tmp_path / "a.txt").exists()
 
 
-def test_a_stopped_run_is_not_busy_after_a_reload(page):
+def test_stopped_run_is_not_busy_after_a_reload(page):
     """A run that was stopped is shown as ended, and can be continued."""
     tab = page(say("I think.", WRITE), "Written.", tools=system_tools)
     tab.type("Write")
@@ -530,7 +530,7 @@ def test_conversations_are_searched_renamed_and_deleted(page):
     tab.until("document.querySelector('#names').textContent.includes('Nothing found')")
 
 
-def test_a_prompt_can_be_asked_again(page):
+def test_prompt_can_be_repeated(page):
     """The button "Ask again" replaces the last answer and stores the old branch as a separate conversation."""
     tab = page(call("calculator", expression="6*7"), "It is 42.", "First.", "Second.")
     tab.type("How much is 6*7?")
@@ -548,8 +548,8 @@ def test_a_prompt_can_be_asked_again(page):
     )
 
 
-def test_a_file_is_attached(page):
-    """A dropped file goes with the prompt to the model."""
+def test_file_is_attached(page):
+    """A dropped file is sent with the prompt to the model."""
     tab = page("I see.")
     tab.js("""(() => {
       const files = new DataTransfer();
@@ -568,8 +568,8 @@ AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(page, serve, browser, scheme):
-    """axe-core reports no violation: on the sign-in page, on an empty page, with answers and with a question."""
+def test_axe_reports_no_violations(page, serve, browser, scheme):
+    """The axe-core check reports no violation on the sign-in page, an empty page, with answers and with a question."""
 
     def violations(tab):
         tab.js(AXE.read_text("utf-8") + ";0")

@@ -1,4 +1,4 @@
-"""Does a conversation of the page go on, ask, stop, undo, and come back?"""
+"""Tests for the conversations of the chat page: events, questions, stopping, undo and storage."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from agentkit.agents.result import Resumption
 from agentkit.errors import SessionError
 from agentkit.safety.approval import Approval
 from agentkit.server import chats
-from agentkit.server.chats import Chats, said_of
+from agentkit.server.chats import Chats, parse_answer
 from agentkit.server.http_types import ConcurrencyLimit, HTTPError
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
 from agentkit.testing import ScriptedLLM, call
@@ -25,7 +25,7 @@ def opened(*lines, tools=system_tools, store=None, most_runs=8, **options):
     return Chats(agent, store or InMemorySessionStore(), ConcurrencyLimit(most_runs))
 
 
-async def heard(chat, serial, until=None):
+async def events_until(chat, serial, until=None):
     """Return the events of a run up to its end or the first event of the given kind."""
     found = []
     async for line in chat.lines(serial):
@@ -46,8 +46,8 @@ def test_all_listeners_receive_every_event():
     async def main():
         chat = opened("Hello there.").find("talk")
         serial = chat.start("Hi")
-        one, two = await asyncio.gather(heard(chat, serial), heard(chat, serial))
-        assert one == two == await heard(chat, serial)
+        one, two = await asyncio.gather(events_until(chat, serial), events_until(chat, serial))
+        assert one == two == await events_until(chat, serial)
         assert kinds(one)[0] == "begun"
         assert kinds(one)[-1] == "ended"
         assert [line async for line in chat.lines(serial, after=len(one) - 1)] == [
@@ -62,21 +62,21 @@ def test_another_serial_returns_no_events():
 
     async def main():
         chat = opened("One.").find("talk")
-        await heard(chat, chat.start("Hi"))
-        assert await heard(chat, 7) == []
+        await events_until(chat, chat.start("Hi"))
+        assert await events_until(chat, 7) == []
 
     asyncio.run(main())
 
 
-def test_the_document_contains_past_runs():
+def test_document_contains_past_runs():
     """The document of a conversation contains its past runs but not the run in progress."""
 
     async def main():
         store = InMemorySessionStore()
         chat = opened("One.", WRITE, "Two.", store=store).find("talk")
-        await heard(chat, chat.start("First"))
+        await events_until(chat, chat.start("First"))
         serial = chat.start("Second")
-        await heard(chat, serial, until="asked")
+        await events_until(chat, serial, until="asked")
         document = await chat.document()
         assert (document["running"], document["serial"]) == (True, serial)
         assert [event["prompt"] for event in document["events"] if event["kind"] == "begun"] == ["First"]
@@ -95,7 +95,7 @@ def test_one_run_at_a_time():
         known = opened(WRITE, "Done.", most_runs=1)
         chat = known.find("talk")
         serial = chat.start("Write")
-        await heard(chat, serial, until="asked")
+        await events_until(chat, serial, until="asked")
         with pytest.raises(HTTPError, match="is in progress"):
             chat.start("Again")
         with pytest.raises(HTTPError, match=r"maximum number of runs is in progress \(1\)"):
@@ -117,15 +117,15 @@ def test_one_run_at_a_time():
         ("not today", None),
     ],
 )
-def test_an_answer_decides_the_call(said, content, tmp_path):
+def test_answer_decides_the_call(said, content, tmp_path):
     """The person's answer decides whether the call runs, runs with other arguments or is denied."""
 
     async def main():
         chat = opened(WRITE, "Done.", workspace=tmp_path).find("talk")
         serial = chat.start("Write")
-        question = (await heard(chat, serial, until="asked"))[-1]
+        question = (await events_until(chat, serial, until="asked"))[-1]
         chat.answer(question["question"], said)
-        events = await heard(chat, serial)
+        events = await events_until(chat, serial)
         assert ((tmp_path / "a.txt").read_text() if content else None) == content
         result = next(event for event in events if event["kind"] == "result")
         assert result["ok"] is bool(content)
@@ -137,7 +137,7 @@ def test_an_answer_decides_the_call(said, content, tmp_path):
 
 
 @pytest.mark.parametrize("number", [99, None, "1", [1]])
-def test_an_unknown_question_cannot_be_answered(number):
+def test_unknown_question_cannot_be_answered(number):
     """Answering a question that was not asked raises an error."""
 
     async def main():
@@ -154,57 +154,57 @@ def test_always_lasts_for_the_conversation(tmp_path):
         known = opened(WRITE, "One.", WRITE, "Two.", WRITE, "Three.", workspace=tmp_path)
         chat = known.find("talk")
         serial = chat.start("Write")
-        chat.answer((await heard(chat, serial, until="asked"))[-1]["question"], Approval.ALWAYS)
-        await heard(chat, serial)
-        assert "asked" not in kinds(await heard(chat, chat.start("Again")))
+        chat.answer((await events_until(chat, serial, until="asked"))[-1]["question"], Approval.ALWAYS)
+        await events_until(chat, serial)
+        assert "asked" not in kinds(await events_until(chat, chat.start("Again")))
         other = known.find("other")
-        assert kinds(await heard(other, other.start("And here"), until="asked"))[-1] == "asked"
+        assert kinds(await events_until(other, other.start("And here"), until="asked"))[-1] == "asked"
         await known.close()
 
     asyncio.run(main())
 
 
-def test_a_postponed_question_can_be_answered_later(tmp_path):
+def test_postponed_question_can_be_answered_later(tmp_path):
     """A postponed question pauses the run, and a later answer resumes it."""
 
     async def main():
         store = InMemorySessionStore()
         chat = opened(WRITE, store=store, workspace=tmp_path).find("talk")
         serial = chat.start("Write")
-        chat.answer((await heard(chat, serial, until="asked"))[-1]["question"], Approval.LATER)
-        ended = (await heard(chat, serial))[-1]
+        chat.answer((await events_until(chat, serial, until="asked"))[-1]["question"], Approval.LATER)
+        ended = (await events_until(chat, serial))[-1]
         assert ended["status"] == "paused"
         later = opened("Done.", store=store, workspace=tmp_path).find("talk")
         (pending,) = (await later.document())["events"][-1]["pending"]
-        events = await heard(later, later.start(Resumption(answers={pending["id"]: Approval.ONCE})))
+        events = await events_until(later, later.start(Resumption(answers={pending["id"]: Approval.ONCE})))
         assert kinds(events)[0] == "resumed"
         assert (tmp_path / "a.txt").read_text() == "new\n"
 
     asyncio.run(main())
 
 
-def test_an_unanswered_question_pauses_the_run(tmp_path):
+def test_unanswered_question_pauses_the_run(tmp_path):
     """A question that is not answered in time pauses the run without running the call."""
 
     async def main():
         agent = Agent("helper", system_tools, llm=ScriptedLLM(WRITE), workspace=tmp_path)
         chat = Chats(agent, InMemorySessionStore(), ConcurrencyLimit(1), patience_seconds=0.01).find("talk")
-        ended = (await heard(chat, chat.start("Write")))[-1]
+        ended = (await events_until(chat, chat.start("Write")))[-1]
         assert (ended["status"], len(ended["pending"])) == ("paused", 1)
         assert not (tmp_path / "a.txt").exists()
 
     asyncio.run(main())
 
 
-def test_a_question_for_words_waits_for_them():
+def test_question_for_text_pauses_the_run():
     """A question to the person pauses the run, and the typed text becomes its result."""
 
     async def main():
         chat = opened(call("ask_user", question="Which?"), "Blue it is.", tools=[ask_user_tool()]).find("talk")
-        ended = (await heard(chat, chat.start("Paint")))[-1]
+        ended = (await events_until(chat, chat.start("Paint")))[-1]
         (pending,) = ended["pending"]
         assert pending["needs_words"] is True
-        events = await heard(chat, chat.start(Resumption(answers={pending["id"]: "blue"})))
+        events = await events_until(chat, chat.start(Resumption(answers={pending["id"]: "blue"})))
         assert next(event for event in events if event["kind"] == "result")["content"] == "blue"
 
     asyncio.run(main())
@@ -217,7 +217,7 @@ def test_changes_of_a_run_can_be_undone_once(tmp_path):
     async def main():
         known = opened(WRITE, "Done.", workspace=tmp_path, safety="system")
         chat = known.find("talk")
-        ended = (await heard(chat, chat.start("Write")))[-1]
+        ended = (await events_until(chat, chat.start("Write")))[-1]
         assert "+new" in ended["changes"]
         for name, record in (("other", ended["record"]), ("talk", "x"), ("talk", "")):
             with pytest.raises(HTTPError, match="has changed that"):
@@ -231,7 +231,7 @@ def test_changes_of_a_run_can_be_undone_once(tmp_path):
     asyncio.run(main())
 
 
-def test_a_failed_run_reports_its_error():
+def test_failed_run_reports_its_error():
     """A run that cannot start or that raises an exception reports its error in an event."""
 
     async def main():
@@ -239,9 +239,9 @@ def test_a_failed_run_reports_its_error():
         chat = known.find("talk")
         with pytest.raises(SessionError, match="1 to 200"):
             known.find("\n")
-        events = await heard(chat, chat.start(Resumption()))
+        events = await events_until(chat, chat.start(Resumption()))
         assert (kinds(events), "no run to resume" in events[0]["error"]) == (["failed"], True)
-        events = await heard(chat, chat.start("Hi"))
+        events = await events_until(chat, chat.start("Hi"))
         assert (events[-1]["kind"], events[-1]["status"]) == ("ended", "failed")
         assert "ZeroDivisionError: broken" in events[-1]["error"]
         assert not chat.is_running
@@ -249,17 +249,17 @@ def test_a_failed_run_reports_its_error():
     asyncio.run(main())
 
 
-def test_a_run_can_be_stopped():
+def test_run_can_be_stopped():
     """Stopping a run interrupts it and allows the next one; stopping an idle chat is ignored."""
 
     async def main():
         chat = opened(WRITE, "Hello again.").find("talk")
         await chat.stop()
         serial = chat.start("Write")
-        await heard(chat, serial, until="asked")
+        await events_until(chat, serial, until="asked")
         await chat.stop()
-        assert kinds(await heard(chat, serial))[-1] == "stopped"
-        assert kinds(await heard(chat, chat.start("Hi")))[-1] == "ended"
+        assert kinds(await events_until(chat, serial))[-1] == "stopped"
+        assert kinds(await events_until(chat, chat.start("Hi")))[-1] == "ended"
         assert [event["status"] for event in (await chat.document())["events"] if event["kind"] == "ended"] == [
             "interrupted",
             "done",
@@ -268,7 +268,7 @@ def test_a_run_can_be_stopped():
     asyncio.run(main())
 
 
-def test_an_agent_inside_a_tool_asks_in_the_same_chat(tmp_path):
+def test_agent_inside_a_tool_asks_in_the_same_chat(tmp_path):
     """A question from an agent inside a tool is asked in the same chat, even from another thread."""
     inner = Agent("inner", system_tools, llm=ScriptedLLM(WRITE, "Written."), workspace=tmp_path)
 
@@ -280,10 +280,10 @@ def test_an_agent_inside_a_tool_asks_in_the_same_chat(tmp_path):
     async def main():
         chat = opened(call("delegate"), "Done.", tools=[delegate]).find("talk")
         serial = chat.start("Write")
-        question = (await heard(chat, serial, until="asked"))[-1]
+        question = (await events_until(chat, serial, until="asked"))[-1]
         assert question["agent"] == "inner"
         chat.answer(question["question"], Approval.ONCE)
-        await heard(chat, serial)
+        await events_until(chat, serial)
         assert (tmp_path / "a.txt").exists()
 
     asyncio.run(main())
@@ -296,7 +296,7 @@ def test_page_conversations_do_not_change_the_agent():
         agent = Agent("helper", llm=ScriptedLLM("Hello."), session=Session(), approve=lambda _: True)
         approve = agent.approve
         chat = Chats(agent, InMemorySessionStore(), ConcurrencyLimit(1)).find("talk")
-        await heard(chat, chat.start("Hi"))
+        await events_until(chat, chat.start("Hi"))
         assert (agent.history, agent.approve) == ([], approve)
 
     asyncio.run(main())
@@ -308,19 +308,19 @@ def test_idle_conversations_are_closed():
     async def main():
         known = opened("Hello.")
         first = known.find("first")
-        await heard(first, first.start("Hi"))
-        for number in range(chats._MOST_CHATS):
+        await events_until(first, first.start("Hi"))
+        for number in range(chats._MAX_CHATS):
             known.find(f"idle {number}")
         again = known.find("first")
         assert again is not first
         assert (await again.document())["events"][0]["kind"] == "begun"
-        assert [each["name"] for each in known.listed()] == ["first"]
+        assert [each["name"] for each in known.list_sessions()] == ["first"]
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("name", [None, 5, ["a"]])
-def test_a_name_must_be_a_string(name):
+def test_name_must_be_a_string(name):
     """A conversation name that is not a string raises an error."""
     with pytest.raises(HTTPError, match="session is the name"):
         opened().find(name)
@@ -349,15 +349,15 @@ def test_serials_differ_between_openings():
         ({"answer": "later"}, Approval.LATER),
     ],
 )
-def test_an_answer_is_parsed(document, said):
+def test_answer_is_parsed(document, said):
     """An answer is parsed as an approval, edited arguments, a reason or text."""
-    assert said_of(document) == said
+    assert parse_answer(document) == said
 
 
 @pytest.mark.parametrize(
     "document", [{}, {"answer": "yes"}, {"answer": "no", "text": 5}, {"answer": "once", "arguments": [1]}]
 )
-def test_an_invalid_answer_is_rejected(document):
+def test_invalid_answer_is_rejected(document):
     """An invalid answer raises an error."""
     with pytest.raises(HTTPError, match="answer is one of"):
-        said_of(document)
+        parse_answer(document)

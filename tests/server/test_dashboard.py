@@ -1,4 +1,4 @@
-"""The dashboard: runs, costs, decisions and waiting approvals, with filters."""
+"""Tests for the dashboard: runs, costs, decisions and pending approvals, with filters."""
 
 import pytest
 

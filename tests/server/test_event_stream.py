@@ -1,4 +1,4 @@
-"""Is what happens told to the page as it was, and as nothing but text?"""
+"""Tests for the conversion of run events to page events."""
 
 import json
 
@@ -27,7 +27,7 @@ from agentkit.events import (
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.safety.approval import ApprovalRequest
 from agentkit.safety.data_flow import FLOW
-from agentkit.server.event_stream import asked, bounded, editable, fields_of, history, page_events
+from agentkit.server.event_stream import argument_fields, editable, history, page_events, question_event, truncate
 from agentkit.sessions.store import SessionEntry
 
 SPOOF = "a\u202eb\u200bc"
@@ -71,7 +71,7 @@ def test_events_that_are_not_shown_are_ignored():
     assert list(page_events(PartialOutput({}))) == []
 
 
-def test_a_tool_call_event_contains_the_decision():
+def test_tool_call_event_contains_the_decision():
     """A tool call event contains the decision, and invisible characters in its name and arguments are escaped."""
     started = only(ToolCallStarted(CALL, ASKS))
     assert started["name"] == "toola\\u{202e}b\\u{200b}c"
@@ -84,15 +84,15 @@ def test_a_tool_call_event_contains_the_decision():
 @pytest.mark.parametrize("arguments", ["[1]", "{", "[" * 100_000, '"x"'])
 def test_arguments_that_are_not_an_object_are_truncated(arguments):
     """Arguments that are not a JSON object are shown as truncated text without a name."""
-    ((name, value),) = fields_of(arguments)
+    ((name, value),) = argument_fields(arguments)
     assert name == ""
     assert arguments.startswith(value[:100])
-    assert fields_of("") == []
+    assert argument_fields("") == []
 
 
-def test_a_question_contains_what_is_needed_to_answer():
+def test_question_contains_what_is_needed_to_answer():
     """A question contains the call, its decision and editable JSON with misleading characters escaped."""
-    said = asked(
+    said = question_event(
         7, ApprovalRequest("helper", "fetch_url", {"url": "https://a.example/x", "t": SPOOF}, ASKS, "/w", "c1", "run")
     )
     assert said["within"] == "run"
@@ -107,7 +107,7 @@ def test_a_question_contains_what_is_needed_to_answer():
 def test_calls_that_could_leak_data_are_allowed_once():
     """A call that could leak data can only be allowed once."""
     flow = Decision(Verdict.ASK, FLOW, "It could carry data out.")
-    said = asked(1, ApprovalRequest("helper", "post", {"text": "x"}, flow))
+    said = question_event(1, ApprovalRequest("helper", "post", {"text": "x"}, flow))
     assert (said["answers"], said["like"]) == (["once"], "exactly this call")
 
 
@@ -115,19 +115,19 @@ def test_editable_json_decodes_to_the_same_value():
     """Editable JSON decodes to the same value and escapes invisible characters."""
     value = {"a": ["é\U000e0041\n", {"b": "\u2028"}]}
     assert json.loads(editable(value)) == value
-    assert editable(value).isprintable() is False  # it is indented
+    assert editable(value).isprintable() is False  # indented
     assert not set("\U000e0041\u2028") & set(editable(value))
 
 
 def test_long_text_is_truncated():
     """A long text is truncated with a note of how many characters are missing."""
-    assert bounded("x" * 20_000) == "x" * 20_000
-    assert bounded("x" * 20_005).endswith("\n[… 5 more characters are not shown …]")
+    assert truncate("x" * 20_000) == "x" * 20_000
+    assert truncate("x" * 20_005).endswith("\n[… 5 more characters are not shown …]")
 
 
-def entries(run, *milestones):
+def entries(run, *events):
     """Return the entries of one run."""
-    return [SessionEntry(run, 1.0, milestone) for milestone in milestones]
+    return [SessionEntry(run, 1.0, event) for event in events]
 
 
 def test_history_groups_events_by_run():
@@ -164,7 +164,7 @@ def test_given_history_is_converted():
     ]
 
 
-def test_the_last_event_contains_the_result():
+def test_last_event_contains_the_result():
     """The last event has the status, error and tokens of the result, and no record without changes."""
     from agentkit import Agent
     from agentkit.testing import ScriptedLLM

@@ -1,11 +1,11 @@
-"""Is a request read within its bounds, and a refusal told in OpenAI's words?"""
+"""Tests for the parsing of HTTP requests, and for error replies in OpenAI's format."""
 
 import asyncio
 import json
 
 import pytest
 
-from agentkit.server.http_types import HTTPError, HTTPRequest, json_bytes, reply_of
+from agentkit.server.http_types import HTTPError, HTTPRequest, json_bytes, json_response
 
 
 def document(*pieces, content_type="application/json", most_bytes=100):
@@ -18,7 +18,7 @@ def document(*pieces, content_type="application/json", most_bytes=100):
     return asyncio.run(HTTPRequest(come(), content_type).document(most_bytes))
 
 
-def test_a_body_is_parsed_as_a_json_object():
+def test_body_is_parsed_as_a_json_object():
     """A body is parsed as JSON from any number of chunks, with or without a charset."""
     assert document(b'{"a":', b" 1}") == {"a": 1}
     assert document(b"{}", content_type="Application/JSON; charset=utf-8") == {}
@@ -40,14 +40,14 @@ def test_a_body_is_parsed_as_a_json_object():
         (b"{" + b" " * 200_000 + b"}", "application/json", 413),
     ],
 )
-def test_an_invalid_body_is_rejected(body, content_type, status):
+def test_invalid_body_is_rejected(body, content_type, status):
     """An unsupported type, invalid or deeply nested JSON and a long body are rejected with a status."""
     with pytest.raises(HTTPError) as refused:
-        document(body, content_type=content_type, most_bytes=150_000)
+        document(body, content_type=content_type, max_bytes=150_000)
     assert refused.value.status == status
 
 
-def test_a_slow_body_is_rejected():
+def test_slow_body_is_rejected():
     """A body that is sent too slowly is rejected."""
 
     async def come():
@@ -59,7 +59,7 @@ def test_a_slow_body_is_rejected():
     assert refused.value.status == 408
 
 
-def test_a_refusal_is_an_openai_error():
+def test_refusal_is_an_openai_error():
     """An error reply has message, type, param and code, and tells the client not to retry."""
     reply = HTTPError(400, "No.", code="invalid_value", parameter="n").reply
     error = {"message": "No.", "type": "invalid_request_error", "param": "n", "code": "invalid_value"}
@@ -67,7 +67,7 @@ def test_a_refusal_is_an_openai_error():
     assert reply.headers["x-should-retry"] == "false"
 
 
-def test_a_retryable_error_has_no_should_retry_header():
+def test_retryable_error_has_no_should_retry_header():
     """A 429 error has a `retry-after` header and no `x-should-retry` header."""
     reply = HTTPError(429, "Wait.", code="too_many_runs", headers={"retry-after": "1"}).reply
     assert "x-should-retry" not in reply.headers
@@ -78,5 +78,5 @@ def test_a_retryable_error_has_no_should_retry_header():
 
 def test_replies_are_not_stored():
     """Replies have `cache-control: no-store`, and lone surrogates are replaced in JSON."""
-    assert reply_of({}).headers == {"cache-control": "no-store"}
+    assert json_response({}).headers == {"cache-control": "no-store"}
     assert json_bytes({"a": "\ud800é"}) == '{"a":"?é"}'.encode()

@@ -1,4 +1,4 @@
-"""Does the endpoint answer as OpenAI would, and do its tools run judged?"""
+"""Tests for the OpenAI-compatible endpoint with the official client."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ import pytest
 from agentkit import LLM, Agent, Limits, Session, system_tools, tool
 from agentkit.decisions import Label
 from agentkit.errors import BadResponse, RateLimited, Rejected, SessionError, ToolError, Unauthorized, Unreachable
-from agentkit.server.openai_endpoint import limits_under, refusal_of, usage_of
+from agentkit.server.openai_endpoint import http_error, limits_with, usage_of
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.human import ask_user_tool, finish_tool
 from agentkit.usage import Usage
@@ -35,7 +35,7 @@ def client():
         each.close()
 
 
-def test_the_agent_is_a_model(serve, client):
+def test_agent_is_a_model(serve, client):
     """The list of models contains only the agent."""
     talk = client(serve("unused"))
     assert [model.id for model in talk.models.list()] == ["helper"]
@@ -44,7 +44,7 @@ def test_the_agent_is_a_model(serve, client):
         talk.models.retrieve("gpt-5.4/mini")
 
 
-def test_an_answer_is_returned_whole(serve, client):
+def test_answer_is_returned_whole(serve, client):
     """The client gets the answer, the finish reason and the total usage of the run."""
     served = serve(call("calculator", expression="6*7"), "It is 42.")
     answer = client(served).chat.completions.create(model="helper", messages=ASK, temperature=0.3)
@@ -65,7 +65,7 @@ def test_ignored_parameters_are_reported(serve, client):
     assert "x-agentkit-ignored" not in raw.create(model="helper", messages=ASK).headers
 
 
-def test_an_answer_is_streamed_in_chunks(serve, client):
+def test_answer_is_streamed_in_chunks(serve, client):
     """The chunks of a stream add up to the answer, with a finish reason and the requested usage."""
     served = serve(say("Let me see.", call("calculator", expression="6*7")), "It is forty-two, I think.")
     options = {"stream": True, "stream_options": {"include_usage": True}}
@@ -78,7 +78,7 @@ def test_an_answer_is_streamed_in_chunks(serve, client):
     assert {chunk.id for chunk in chunks} == {chunks[0].id}
 
 
-def test_the_helper_of_the_client_reads_the_stream(serve, client):
+def test_helper_of_the_client_reads_the_stream(serve, client):
     """The stream helper of the client returns the same answer, with usage only if requested."""
     with client(serve("It is 42.")).chat.completions.stream(model="helper", messages=ASK) as stream:
         final = stream.get_final_completion()
@@ -101,7 +101,7 @@ def test_async_clients_are_served(serve):
     assert asyncio.run(main()) == (["It is 42."] * 5, "It is 42.")
 
 
-def test_the_messages_are_the_history(serve, client):
+def test_messages_are_the_history(serve, client):
     """Each request is a separate conversation whose history is the messages that the client sent."""
     llm = ScriptedLLM("One.", "Two.")
     talk = client(serve(agent=Agent("helper", llm=llm))).chat.completions
@@ -113,7 +113,7 @@ def test_the_messages_are_the_history(serve, client):
     assert told.index("Be brief.") < told.index("6*7") < told.index("'42'") < told.index("And in words?")
 
 
-def test_the_agents_own_session_is_unchanged(serve):
+def test_agents_own_session_is_unchanged(serve):
     """Client requests neither read nor change the agent's own session."""
     agent = Agent("helper", llm=ScriptedLLM("Mine.", "Theirs."), session=Session())
     agent("My question")
@@ -122,7 +122,7 @@ def test_the_agents_own_session_is_unchanged(serve):
     assert len(agent.history) == 2
 
 
-def test_a_call_that_needs_approval_is_denied(serve, tmp_path):
+def test_call_that_needs_approval_is_denied(serve, tmp_path):
     """A call that needs approval is denied, and the reply contains the decision."""
     served = serve(call("write_file", path="a.txt", content="x"), "I may not.", tools=system_tools)
     body = served.complete("Write a file.").body
@@ -133,7 +133,7 @@ def test_a_call_that_needs_approval_is_denied(serve, tmp_path):
     assert body["choices"][0]["message"]["content"] == "I may not."
 
 
-def test_the_approver_of_the_agent_is_asked(serve, tmp_path):
+def test_approver_of_the_agent_is_asked(serve, tmp_path):
     """An agent created with an approver asks it, also for requests of a client."""
     lines = [call("write_file", path="a.txt", content="x"), "Written."]
     served = serve(*lines, tools=system_tools, approve=lambda request: request.tool == "write_file")
@@ -179,7 +179,7 @@ def test_labels_of_an_answer_apply_to_the_next_request(serve, client, way):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_cut_short_says_so(serve, client, stream):
+def test_answer_cut_short_says_so(serve, client, stream):
     """An answer that hit a token limit has the finish reason `length`."""
     served = serve(say("It is fo", finish_reason="length"))
     answer = client(served).chat.completions.create(model="helper", messages=ASK, stream=stream)
@@ -187,7 +187,7 @@ def test_an_answer_cut_short_says_so(serve, client, stream):
     assert reasons[-1] == "length"
 
 
-def test_a_limit_of_the_run_ends_with_length(serve):
+def test_limit_of_the_run_ends_with_length(serve):
     """A run that hits a limit returns its text so far with the finish reason `length`."""
     served = serve(LONG, limits=Limits(output_tokens=60))
     body = served.complete().body
@@ -198,10 +198,10 @@ def test_a_limit_of_the_run_ends_with_length(serve):
 def test_max_tokens_limits_the_run():
     """`max_tokens` limits the output of the whole run and never raises the agent's own limit."""
     limits = Limits(output_tokens=100)
-    assert limits_under(limits, 20).output_tokens == 20
-    assert limits_under(limits, 200).output_tokens == 100
-    assert limits_under(limits, None) == limits
-    assert limits_under(Limits(), 20).output_tokens == 20
+    assert limits_with(limits, 20).output_tokens == 20
+    assert limits_with(limits, 200).output_tokens == 100
+    assert limits_with(limits, None) == limits
+    assert limits_with(Limits(), 20).output_tokens == 20
 
 
 def test_listeners_receive_the_runs_of_clients(serve):
@@ -211,7 +211,7 @@ def test_listeners_receive_the_runs_of_clients(serve):
     assert "RunFinished" in [type(event).__name__ for event in heard]
 
 
-def test_a_question_to_the_person_is_the_answer(serve):
+def test_question_to_the_person_is_the_answer(serve):
     """A question to the person is returned as the answer and can be answered in the next message."""
     served = serve(say("Wait.", call("ask_user", question="Which one?")), tools=[ask_user_tool()])
     body = served.complete().body
@@ -229,7 +229,7 @@ def streamed(served, prompt="How much is 6*7?"):
     return text, error
 
 
-def test_an_answer_is_not_streamed_before_it_is_checked(serve):
+def test_answer_is_not_streamed_before_it_is_checked(serve):
     """An agent with guardrails streams only the checked answer."""
 
     def discreet(output):
@@ -245,14 +245,14 @@ def test_an_answer_is_not_streamed_before_it_is_checked(serve):
     assert streamed(serve(agent=handing)) == ("A secret.", None)
 
 
-def test_a_typed_answer_is_returned_as_json(serve):
+def test_typed_answer_is_returned_as_json(serve):
     """An agent with an output type answers with JSON text, also when it is streamed."""
     served = serve(agent=Agent("helper", llm=ScriptedLLM('{"a": 1}', '{"a": 2}'), output_type=dict[str, int]))
     assert json.loads(served.complete().body["choices"][0]["message"]["content"]) == {"a": 1}
     assert json.loads(streamed(served)[0]) == {"a": 2}
 
 
-def test_an_answer_from_a_tool_is_streamed(serve):
+def test_answer_from_a_tool_is_streamed(serve):
     """An answer given by a tool is streamed after the text of the model."""
     served = serve(say("So.", call("finish", answer="It is 42.")), tools=[finish_tool])
     assert streamed(served) == ("So.\n\nIt is 42.", None)
@@ -272,7 +272,7 @@ def test_streamed_text_is_not_repeated(serve):
         (400, openai.BadRequestError, "invalid_request_error"),
     ],
 )
-def test_a_provider_error_is_returned_as_an_openai_error(serve, client, status, kind, code):
+def test_provider_error_is_returned_as_an_openai_error(serve, client, status, kind, code):
     """An error from the provider is returned as an OpenAI error that the client does not retry."""
     with FakeServer(fail(status, "No luck."), repeat=True) as upstream:
         llm = LLM(base_url=upstream.base_url, model="any", api_key="k", max_retries=0)
@@ -280,17 +280,17 @@ def test_a_provider_error_is_returned_as_an_openai_error(serve, client, status, 
         with pytest.raises(kind, match="No luck") as raised:
             talk.chat.completions.create(model="helper", messages=ASK)
         assert raised.value.body["code"] == code
-        assert len(upstream.requests) == 1  # the client does not make the run again
+        assert len(upstream.requests) == 1  # the client does not retry the run
 
 
-def test_a_failure_while_streaming_is_reported(serve, client):
+def test_failure_while_streaming_is_reported(serve, client):
     """A run that fails while streaming sends an error that the client raises."""
     served = serve(say("I look.", call("calculator", expression="1")), Unreachable("The model is away."))
     with pytest.raises(openai.APIError, match="The model is away"):
         list(client(served).chat.completions.create(model="helper", messages=ASK, stream=True))
 
 
-def test_a_refused_prompt_is_an_error(serve):
+def test_refused_prompt_is_an_error(serve):
     """A prompt rejected by a guardrail returns its error message."""
 
     def polite(prompt):
@@ -316,7 +316,7 @@ def test_a_refused_prompt_is_an_error(serve):
 )
 def test_each_error_maps_to_a_status(error, status):
     """Each error maps to an HTTP status with `x-should-retry: false`."""
-    refusal = refusal_of(error)
+    refusal = http_error(error)
     assert refusal.status == status
     assert refusal.reply.headers["x-should-retry"] == "false"
     assert refusal.headers.get("retry-after") == ("2" if status == 429 else None)
@@ -332,13 +332,13 @@ def test_unreported_usage_is_omitted():
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_disconnected_client_ends_the_run(serve, stream):
+def test_disconnected_client_ends_the_run(serve, stream):
     """Closing the connection ends the run and frees its slot."""
     began, ended = threading.Event(), threading.Event()
 
     @tool
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait forever."""
         began.set()
         try:
             await asyncio.Event().wait()

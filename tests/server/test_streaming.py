@@ -1,29 +1,29 @@
-"""Does a reply end well when the client is slow, silent or gone?"""
+"""Tests for streamed replies to slow, silent and disconnected clients."""
 
 import asyncio
 
 import pytest
 
 from agentkit.server import http_types as streaming
-from agentkit.server.http_types import ClientDisconnected, deliver, unless_gone
+from agentkit.server.http_types import ClientDisconnected, cancel_on_disconnect, deliver
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 
 
 class Connection:
-    """The other end of a connection: what was sent, and when it is closed."""
+    """A client connection that records messages and can be closed."""
 
     def __init__(self):
         self.sent = []
         self.closed, self.beaten = asyncio.Event(), asyncio.Event()
 
     async def receive(self):
-        """Wait until the client leaves."""
+        """Wait until the client disconnects."""
         await self.closed.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message):
-        """Take a message."""
+        """Record a message."""
         self.sent.append(message)
         if message.get("body") == b"beat":
             self.beaten.set()
@@ -79,7 +79,7 @@ def test_any_iterator_can_be_delivered():
     asyncio.run(main())
 
 
-def test_a_client_that_reads_late_receives_all_chunks():
+def test_client_that_reads_late_receives_all_chunks():
     """A client that reads late receives all chunks and the end."""
 
     async def main():
@@ -100,7 +100,7 @@ def test_a_client_that_reads_late_receives_all_chunks():
     asyncio.run(main())
 
 
-def test_a_heartbeat_is_sent_while_idle():
+def test_heartbeat_is_sent_while_idle():
     """A heartbeat is sent while there are no chunks."""
 
     async def main():
@@ -116,7 +116,7 @@ def test_a_heartbeat_is_sent_while_idle():
     asyncio.run(main())
 
 
-def test_an_exception_in_a_stream_is_raised():
+def test_exception_in_a_stream_is_raised():
     """An exception among the chunks ends the reply and is raised."""
 
     async def main():
@@ -132,7 +132,7 @@ def test_an_exception_in_a_stream_is_raised():
     asyncio.run(main())
 
 
-def test_a_disconnect_cancels_the_work():
+def test_disconnect_cancels_the_work():
     """A disconnect cancels the work, closes its resources and raises ClientDisconnected."""
 
     async def main():
@@ -147,7 +147,7 @@ def test_a_disconnect_cancels_the_work():
                 closed.append(True)
 
         with pytest.raises(ClientDisconnected):
-            await unless_gone(connection.receive, sent(pieces(), connection))
+            await cancel_on_disconnect(connection.receive, sent(pieces(), connection))
         assert closed == [True]
 
     asyncio.run(main())
@@ -160,8 +160,8 @@ def test_completed_work_returns_its_value():
         async def work():
             return 42
 
-        assert await unless_gone(Connection().receive, work()) == 42
-        assert await unless_gone(None, work()) == 42
+        assert await cancel_on_disconnect(Connection().receive, work()) == 42
+        assert await cancel_on_disconnect(None, work()) == 42
 
     asyncio.run(main())
 
@@ -176,12 +176,12 @@ def test_other_client_messages_are_ignored():
             return {"type": next(messages)}
 
         with pytest.raises(ClientDisconnected):
-            await unless_gone(receive, asyncio.Event().wait())
+            await cancel_on_disconnect(receive, asyncio.Event().wait())
 
     asyncio.run(main())
 
 
-def test_a_closed_socket_is_a_disconnect():
+def test_closed_socket_is_a_disconnect():
     """A socket that is closed during a send counts as a disconnect."""
 
     async def main():

@@ -1,4 +1,4 @@
-"""Is there room for so many runs, and for no more?"""
+"""Tests for the limit on concurrent requests."""
 
 import pytest
 
@@ -6,19 +6,19 @@ from agentkit.errors import ConfigError
 from agentkit.server.http_types import ConcurrencyLimit, HTTPError
 
 
-def test_a_request_over_the_limit_is_rejected():
+def test_request_over_the_limit_is_rejected():
     """A request over the limit is rejected with `retry-after`, and accepted after a slot is freed."""
     room = ConcurrencyLimit(1)
-    with room.one(), pytest.raises(HTTPError) as refused:
-        room.take()
+    with room.header(), pytest.raises(HTTPError) as refused:
+        room.acquire()
     assert (refused.value.status, refused.value.headers) == (429, {"retry-after": "1"})
-    room.take()
-    room.give_back()
-    room.take()
+    room.acquire()
+    room.release()
+    room.acquire()
 
 
 @pytest.mark.parametrize("most", [0, -1, True, 1.5, "8"])
-def test_the_limit_must_be_positive(most):
+def test_limit_must_be_positive(most):
     """A limit that is not a positive integer raises a ConfigError."""
     with pytest.raises(ConfigError, match="most_runs="):
         ConcurrencyLimit(most)

@@ -1,4 +1,4 @@
-"""The stores that sessions are kept in, each of them real."""
+"""Fixtures with stores for sessions of each kind."""
 
 import pytest
 
@@ -9,15 +9,15 @@ PLACES = {
     "sqlite": "{folder}/sessions.db",
     "postgres": "postgres_url",
 }
-"""A place for each kind of store; one that needs a server is the name of a fixture."""
+"""A location for each kind of store, or the name of a fixture if it needs a server."""
 
 SHARED = [kind for kind in PLACES if kind != "memory"]
-"""The kinds of stores that several processes share; the others are one process's own."""
+"""The kinds of stores that several processes can share."""
 
 
 @pytest.fixture
 def postgres_url(postgres_server):
-    """The URL of a server that holds no sessions."""
+    """The URL of a server without sessions."""
     import psycopg
 
     with psycopg.connect(postgres_server, autocommit=True) as connection:
@@ -28,25 +28,25 @@ def postgres_url(postgres_server):
 
 @pytest.fixture(params=PLACES)
 def place(request, tmp_path):
-    """What `Session.open` takes, for each kind of store."""
+    """The argument of `Session.open` for each kind of store."""
     return place_of(request, tmp_path)
 
 
 @pytest.fixture(params=SHARED)
 def shared_place(request, tmp_path):
-    """What `Session.open` takes, for each kind of store that several processes share."""
+    """The argument of `Session.open` for each kind of store that processes can share."""
     return place_of(request, tmp_path)
 
 
 def place_of(request, folder):
-    """The empty place of the kind that a test is run with."""
+    """Return an empty place of the kind of the test's parameter."""
     place = PLACES[request.param]
     return request.getfixturevalue(place) if place.endswith("_url") else place.format(folder=folder)
 
 
 @pytest.fixture
 def store(place):
-    """Each kind of store, empty."""
+    """An empty store of each kind."""
     store = store_at(place)
     yield store
     store.close()

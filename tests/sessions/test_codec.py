@@ -1,4 +1,4 @@
-"""Are milestones read back as they were written?"""
+"""Tests for the encoding of stored events and messages."""
 
 import json
 from dataclasses import fields
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentkit import content, events, messages
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
-from agentkit.events import MILESTONES, Milestone
+from agentkit.events import STORED_EVENTS, StoredEvent
 from agentkit.sessions.codec import (
     decode,
     decode_entry,
@@ -82,7 +82,7 @@ said = st.one_of(
 responses = st.builds(
     messages.Response, assistants, st.sampled_from(messages.FinishReason.__args__), usages, texts, st.just({})
 )
-milestones = st.one_of(
+stored_events = st.one_of(
     st.builds(events.RunStarted, texts, contents, counts, texts),
     st.builds(events.HistoryGiven, st.lists(said, max_size=4).map(tuple)),
     st.builds(events.RunResumed),
@@ -102,18 +102,18 @@ milestones = st.one_of(
 )
 
 
-@given(milestones)
+@given(stored_events)
 @settings(max_examples=300)
-def test_milestone_round_trip(milestone):
-    """A milestone survives an encoding round trip, whatever strings it contains."""
-    assert decode(encode(milestone)) == milestone
+def test_event_round_trip(event):
+    """A stored event survives an encoding round trip, whatever strings it contains."""
+    assert decode(encode(event)) == event
 
 
-@given(milestones)
+@given(stored_events)
 @settings(max_examples=200)
-def test_lines_survive_any_text(milestone):
-    """A milestone becomes one line that UTF-8 can hold, and comes back from it; halves of a character may join."""
-    line = to_line(encode(milestone)).encode()
+def test_lines_round_trip(event):
+    """A stored event is encoded as one line of UTF-8 and decoded from it; lone surrogates may be joined."""
+    line = to_line(encode(event)).encode()
     assert b"\n" not in line
     back = decode(from_line(line))
     assert to_line(encode(back)).encode().decode() == to_line(json.loads(line))
@@ -121,21 +121,21 @@ def test_lines_survive_any_text(milestone):
 
 @given(said)
 @settings(max_examples=100)
-def test_messages_alone_come_back(message):
-    """A message alone is encoded under its role, and comes back."""
+def test_messages_round_trip(message):
+    """A message is encoded under its role and decoded again."""
     assert decode_message(encode_part(message)) == message
 
 
-def kinds(root=Milestone):
-    """All classes of milestones that there are."""
+def kinds(root=StoredEvent):
+    """Return all classes of stored events."""
     return {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, root)} - {root}
 
 
 @pytest.mark.for_each("kind", sorted(kinds(), key=lambda kind: kind.__name__))
-def test_every_milestone_type_is_registered(kind):
-    """Every milestone type is registered, and none has a field named like a reserved key."""
+def test_every_event_type_is_registered(kind):
+    """Every stored event type is registered, and none has a field named like a reserved key."""
     assert not {"event", "run", "at"}.intersection(field.name for field in fields(kind))
-    assert kind in MILESTONES.values()
+    assert kind in STORED_EVENTS.values()
     blank = kind(*[SAMPLES.get(field.type, "x") for field in fields(kind)])
     assert type(decode(json.loads(to_line(encode(blank))))) is kind
 
@@ -188,8 +188,8 @@ def test_unknown_keys_are_ignored():
     assert decode(data) == events.RunEnded("done")
 
 
-def test_text_that_is_readable_stays_readable():
-    """A line shows the letters of all languages as they are; one with half a character escapes them."""
+def test_non_ascii_letters_are_not_escaped():
+    """A line contains letters of all languages unescaped, unless it has a lone surrogate."""
     assert "Hà Nội" in to_line({"text": "Hà Nội"})
     assert from_line(to_line({"text": "Hà \ud83d"})) == {"text": "Hà \ud83d"}
     assert from_line(to_line({"text": "\ud83d\ude00"})) == {"text": "😀"}
@@ -247,7 +247,7 @@ DAMAGED = [
 
 
 @pytest.mark.for_each(("data", "problem"), DAMAGED)
-def test_damaged_data_is_refused(data, problem):
+def test_damaged_data_is_rejected(data, problem):
     """Damaged data raises an error that says what is wrong."""
     with pytest.raises(SessionError, match=problem):
         decode(data)
@@ -260,14 +260,14 @@ def test_message_of_another_role_is_rejected():
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{", b"\xff\xfe{", '"text"'])
-def test_a_line_is_one_object(line):
+def test_line_is_one_object(line):
     """A line that is not a single JSON object raises an error."""
     with pytest.raises(SessionError, match="damaged"):
         from_line(line)
 
 
 def test_entries_name_their_run_and_time():
-    """An entry is encoded as one flat object of its milestone, run id and time."""
+    """An entry is encoded as one flat object of its stored event, run id and time."""
     entry = SessionEntry("run-1", 12.5, events.RunEnded("done"))
     data = encode_entry(entry)
     assert data == {"run": "run-1", "at": 12.5, "event": "run_ended", "status": "done"}
@@ -275,7 +275,7 @@ def test_entries_name_their_run_and_time():
 
 
 @pytest.mark.parametrize("change", [{"run": None}, {"run": ""}, {"at": "now"}, {"at": True}])
-def test_entries_without_run_or_time_are_refused(change):
+def test_entries_without_run_or_time_are_rejected(change):
     """An entry without a run id or a time raises an error."""
     with pytest.raises(SessionError, match=r"`run` must be an id|should be a time in seconds"):
         decode_entry({"run": "run-1", "at": 1, "event": "run_resumed", **change})
@@ -289,7 +289,7 @@ def test_invalid_times_are_rejected(number):
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("-inf"), 10**400])
-def test_numbers_beyond_counting_are_refused(number):
-    """A figure that nothing can have counted or measured is a SessionError."""
+def test_numbers_out_of_range_are_rejected(number):
+    """A number that is out of range raises a SessionError."""
     with pytest.raises(SessionError, match="damaged"):
         decode_part(messages.ToolResult, {"tool": "t", "status": "ok", "content": "", "seconds": number})

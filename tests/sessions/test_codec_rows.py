@@ -1,10 +1,10 @@
-"""Is an entry that is kept the entry that is read?"""
+"""Tests for the rows of stored entries, and positions in them."""
 
 import pytest
 
 from agentkit.errors import SessionError
 from agentkit.events import RunEnded, RunStarted
-from agentkit.sessions.codec import entries_found, entries_in, new_id, rows_of
+from agentkit.sessions.codec import entries_in, new_id, parse_entries, rows_of
 from agentkit.sessions.store import START, SessionEntry
 
 ENTRIES = [
@@ -21,7 +21,7 @@ def test_entries_round_trip():
 
 
 def test_invalid_row_is_rejected():
-    """A row whose line is not a milestone raises a SessionError."""
+    """A row whose line is not a stored event raises a SessionError."""
     with pytest.raises(SessionError):
         entries_in([("run-1", 1.0, "nonsense")])
 
@@ -29,7 +29,7 @@ def test_invalid_row_is_rejected():
 def test_rows_after_a_position():
     """Rows after a position return their entries and the position of the last one."""
     found = [(7, place, *row) for place, row in enumerate(rows_of(ENTRIES), 3)]
-    assert entries_found(found, START) == (ENTRIES, (7, 4))
+    assert parse_entries(found, START) == (ENTRIES, (7, 4))
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_rows_after_a_position():
     ],
     ids=["no session", "nothing new", "another session"],
 )
-def test_where_nothing_was_found(found, after, position):
+def test_position_without_new_entries(found, after, position):
     """Without new entries, the position is unchanged unless the session was deleted or replaced."""
-    assert entries_found(found, after) == ([], position)
+    assert parse_entries(found, after) == ([], position)
 
 
 def test_new_ids():
-    """New sessions have ids of their own, which fit into a database's whole numbers and are never the start's."""
+    """New sessions have unique ids that fit into a database integer and differ from the initial one."""
     ids = {new_id() for _ in range(1_000)}
     assert len(ids) == 1_000
     assert all(START[0] < each < 2**63 for each in ids)

@@ -1,4 +1,4 @@
-"""Which part of a conversation does a model read, when it cannot read all of it?"""
+"""Tests for fitting a conversation into a context window."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from agentkit.sessions.token_estimates import Estimates
 
 
 def iteration(number: int, chars: int = 4_000, calls: int = 1) -> list[Message]:
-    """An answer with tool calls, and their results."""
+    """Return an answer with tool calls, and their results."""
     ids = [f"call_{number}_{index}" for index in range(calls)]
     wishes = tuple(ToolCall(call_id, "look", "{}") for call_id in ids)
     return [AssistantMessage("", wishes), *(ToolMessage(call_id, "look", "word " * (chars // 5)) for call_id in ids)]
 
 
 def exchange(number: int, chars: int = 4_000) -> list[Message]:
-    """A prompt, a tool call with its result, and an answer."""
+    """Return a prompt, a tool call with its result, and an answer."""
     return [UserMessage(f"Question {number}"), *iteration(number, chars), AssistantMessage(f"Answer {number}")]
 
 
 def conversation(exchanges: int, chars: int = 4_000) -> list[Message]:
-    """Several exchanges."""
+    """Return several exchanges."""
     return [message for number in range(exchanges) for message in exchange(number, chars)]
 
 
 def assert_valid(messages: Sequence[Message]) -> None:
-    """Every tool call has exactly one result, right behind its answer."""
+    """Assert that every tool call has exactly one result, directly after its message."""
     waiting: list[str] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -71,7 +71,7 @@ def test_old_results_are_shortened_first() -> None:
     assert fitted.tokens == Estimates().total(fitted.messages) <= 6_000
 
 
-def test_a_shortened_result_names_its_handle() -> None:
+def test_shortened_result_names_its_handle() -> None:
     """If the model has read_more, a shortened result says how to read all of it."""
     fitted = fit(conversation(10), 6_000, with_handles=True)
     first = next(message for message in fitted.messages if isinstance(message, ToolMessage))
@@ -106,8 +106,8 @@ def test_system_messages_are_not_dropped() -> None:
     ]
 
 
-def test_what_stays_changes_seldom() -> None:
-    """A conversation that grows loses its beginning in large steps, so that a provider knows the rest again."""
+def test_conversation_is_truncated_in_large_steps() -> None:
+    """A growing conversation is truncated in large steps, so that providers can cache the rest."""
     estimates, beginnings = Estimates(), []
     messages = conversation(30, 500)
     for number in range(30, 90):
@@ -117,7 +117,7 @@ def test_what_stays_changes_seldom() -> None:
     assert 3 <= changes <= 15
 
 
-def test_a_long_run_keeps_its_prompt_and_its_newest_work() -> None:
+def test_long_run_preserves_its_prompt_and_newest_iteration() -> None:
     """Within one exchange, the oldest iterations are dropped; the prompt and the newest iteration are kept."""
     messages = [UserMessage("Find it"), *itertools.chain.from_iterable(iteration(number) for number in range(50))]
     fitted = fit([*conversation(3), *messages], 3_000)
@@ -173,7 +173,7 @@ def test_notes_surround_image_prompts() -> None:
     assert fit([*conversation(9), prompt], 300).messages[0].content[1:] == prompt.content
 
 
-def test_old_pictures_of_results_go_first() -> None:
+def test_images_of_old_results_are_dropped_first() -> None:
     """Images of old results are dropped with a note; those of the newest results are kept."""
     messages: list[Message] = [UserMessage("Watch.")]
     for number in range(9):
@@ -202,7 +202,7 @@ names = st.sampled_from(["", "a", "ü", "x" * 300, "word " * 400, "数" * 900, '
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Message]:
-    """A valid conversation."""
+    """A strategy for valid conversations."""
     messages: list[Message] = []
     ids = (f"call_{number}" for number in itertools.count())
     for _ in range(draw(st.integers(0, 8))):
@@ -276,10 +276,8 @@ def test_fitting_is_idempotent(messages: list[Message], room_tokens: int, *, wit
         (Window(), 4_096, 5_000, 0),
     ],
 )
-def test_room_left_by_answer_instruction_and_tools(
-    window: Window, known: int | None, taken: int, room: int | None
-) -> None:
-    """The room for messages is the window without the tokens of answer, instruction and tools."""
+def test_space_for_messages(window: Window, known: int | None, taken: int, room: int | None) -> None:
+    """The space for messages is the window without the tokens of answer, instruction and tools."""
     assert window.room(known, taken) == room
 
 
@@ -289,7 +287,7 @@ def test_room_left_by_answer_instruction_and_tools(
 )
 def test_window_shrinks_after_a_rejected_request(sent: int, limit: int | None, tokens: int) -> None:
     """After a rejected request, the window shrinks by a quarter or to the server's limit, if that is less."""
-    assert Window(keep_results=1).refused(sent, limit) == Window(tokens=tokens, keep_results=1)
+    assert Window(keep_results=1).after_refusal(sent, limit) == Window(tokens=tokens, keep_results=1)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Is a session the same when it has been copied, carried elsewhere or read by a person?"""
+"""Tests for copying, exporting, importing and naming sessions."""
 
 import json
 import resource
@@ -19,7 +19,14 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
-from agentkit.sessions.export import entries_of, first, given, new_name, read_export, write_export
+from agentkit.sessions.export import (
+    first_messages,
+    history_entries,
+    new_name,
+    read_export,
+    validate_messages,
+    write_export,
+)
 from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 
@@ -31,32 +38,30 @@ MESSAGES = (
     ToolMessage("2", "clock", "12:00"),
     AssistantMessage("It is 42."),
 )
-ENTRIES = [
-    SessionEntry("run-1", 0.0, milestone) for milestone in (RunStarted("helper", "Hi"), RunEnded("done", "Hello"))
-]
+ENTRIES = [SessionEntry("run-1", 0.0, event) for event in (RunStarted("helper", "Hi"), RunEnded("done", "Hello"))]
 
 
 @pytest.mark.parametrize(("at", "count"), [(0, 0), (1, 1), (4, 4), (5, 5), (None, 5)])
-def test_a_cut_between_exchanges_is_made(at, count):
-    """Messages are cut where no call is open."""
-    assert first(MESSAGES, at) == MESSAGES[:count]
+def test_cut_between_exchanges(at, count):
+    """A conversation can be cut where no call is pending."""
+    assert first_messages(MESSAGES, at) == MESSAGES[:count]
 
 
 @pytest.mark.parametrize("at", [2, 3])
-def test_a_call_is_not_parted_from_its_result(at):
+def test_cut_between_call_and_result_is_rejected(at):
     """Cutting between a call and its result raises an error that names the nearest valid positions."""
     with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or 4\\."):
-        first(MESSAGES, at)
+        first_messages(MESSAGES, at)
 
 
 @pytest.mark.parametrize("at", [-1, 6])
-def test_a_cut_outside_is_refused(at):
+def test_cut_out_of_range_is_rejected(at):
     """Cutting before the first or after the last message raises an error."""
     with pytest.raises(SessionError, match=r"has 5 messages.* Fork at a number from 0 to 5\."):
-        first(MESSAGES, at)
+        first_messages(MESSAGES, at)
 
 
-def test_an_export_is_lines_of_json(tmp_path):
+def test_export_is_lines_of_json(tmp_path):
     """An export has one line for the session and one for each entry, and is readable by its owner only."""
     write_export(tmp_path / "trip.jsonl", "Hà Nội", ENTRIES)
     lines = (tmp_path / "trip.jsonl").read_text("utf-8").splitlines()
@@ -72,7 +77,7 @@ def test_an_export_is_lines_of_json(tmp_path):
     assert read_export(tmp_path / "trip.jsonl") == ("Hà Nội", ENTRIES)
 
 
-def test_an_export_overwrites_nothing(tmp_path):
+def test_export_does_not_overwrite(tmp_path):
     """An existing file is not overwritten."""
     (tmp_path / "trip.jsonl").write_text("mine")
     with pytest.raises(SessionError, match=r"already exists\. Choose another name"):
@@ -80,7 +85,7 @@ def test_an_export_overwrites_nothing(tmp_path):
     assert (tmp_path / "trip.jsonl").read_text() == "mine"
 
 
-def test_an_export_that_cannot_be_written_leaves_no_file(tmp_path):
+def test_failed_export_leaves_no_file(tmp_path):
     """A failed export raises an error and leaves no file behind."""
     with pytest.raises(SessionError, match="No such file or directory"):
         write_export(tmp_path / "none" / "trip.jsonl", "trip", ENTRIES)
@@ -119,7 +124,7 @@ def test_invalid_export_is_rejected(tmp_path, text, problem):
         read_export(tmp_path / "trip.jsonl")
 
 
-def test_a_file_that_is_not_there_cannot_be_read(tmp_path):
+def test_missing_file_raises(tmp_path):
     """A missing file raises an error that names it."""
     with pytest.raises(SessionError, match=r"'.*none' cannot be read: No such file"):
         read_export(tmp_path / "none")
@@ -127,14 +132,14 @@ def test_a_file_that_is_not_there_cannot_be_read(tmp_path):
 
 def test_messages_become_a_finished_run():
     """Messages from elsewhere are stored as a finished run."""
-    given, ended = entries_of(MESSAGES)
-    assert given.milestone == HistoryGiven(MESSAGES)
-    assert ended.milestone == RunEnded("done")
-    assert given.run == ended.run
+    validate_messages, ended = history_entries(MESSAGES)
+    assert validate_messages.event == HistoryGiven(MESSAGES)
+    assert ended.event == RunEnded("done")
+    assert validate_messages.run == ended.run
 
 
-def test_a_new_conversation_is_named_after_its_prompt():
-    """The name has the first words of the prompt, never a secret, and an end that makes it unique."""
+def test_new_conversation_is_named_after_its_prompt():
+    """The name has the first words of the prompt, no secret, and a suffix that makes it unique."""
     assert new_name("What is 17% of 2,400? I ask").startswith("what-is-17-of-")
     assert new_name("same") != new_name("same")
     assert "a1a1" not in new_name("sk-" + "a1" * 20)
@@ -155,23 +160,23 @@ def test_a_new_conversation_is_named_after_its_prompt():
 def test_invalid_messages_are_rejected(messages, told):
     """Messages that are not a valid conversation raise a SessionError."""
     with pytest.raises(SessionError, match=told):
-        given(messages)
+        validate_messages(messages)
 
 
 def test_given_messages_equal_their_stored_form():
     """Given messages equal their stored form, and each call gets a unique id."""
-    assert given(MESSAGES) == list(MESSAGES)
-    assert given([UserMessage(["Look:", Image("data:,")])]) == [UserMessage(("Look:", Image("data:,")))]
-    assert [message.call_id for message in given([*MESSAGES, *MESSAGES]) if isinstance(message, ToolMessage)] == [
-        *("1", "2", "1_3", "2_4")
-    ]
+    assert validate_messages(MESSAGES) == list(MESSAGES)
+    assert validate_messages([UserMessage(["Look:", Image("data:,")])]) == [UserMessage(("Look:", Image("data:,")))]
+    assert [
+        message.call_id for message in validate_messages([*MESSAGES, *MESSAGES]) if isinstance(message, ToolMessage)
+    ] == [*("1", "2", "1_3", "2_4")]
 
 
 @pytest.mark.parametrize("count", ["1", 1.0, True])
-def test_cut_is_at_a_number(count):
-    """A conversation is cut behind a number of messages, and at nothing else."""
+def test_position_of_a_cut_is_a_number(count):
+    """A conversation is cut after a number of messages; other values are rejected."""
     with pytest.raises(SessionError, match="fork takes a number of messages"):
-        first(MESSAGES, count)
+        first_messages(MESSAGES, count)
 
 
 def test_export_with_changed_call_id_is_rejected(tmp_path):
@@ -207,7 +212,7 @@ def test_approval_of_a_pending_call_is_not_imported(tmp_path, answer, arguments,
     said = Approved("1", answer, "", arguments)
     entries = [SessionEntry("run-1", 0.0, each) for each in around(said)]
     write_export(tmp_path / "trip.jsonl", "trip", entries)
-    read = [entry.milestone for entry in read_export(tmp_path / "trip.jsonl")[1]]
+    read = [entry.event for entry in read_export(tmp_path / "trip.jsonl")[1]]
     open_calls = RunState.of(read).steps.values()
     assert all(step.answer is None for step in open_calls if step.result is None)
     assert [each for each in read if not isinstance(each, Approved)] == [
@@ -229,11 +234,11 @@ def test_approval_of_a_finished_call_is_imported(tmp_path):
 )
 def test_plain_text_message_is_not_copied(message):
     """A message that a store would return unchanged is kept as the same object."""
-    assert given([message])[0] is message
+    assert validate_messages([message])[0] is message
 
 
 @pytest.mark.parametrize("message", [UserMessage(5), UserMessage("Hi", by_person="no"), AssistantMessage(None)])
-def test_a_message_of_other_types_is_refused(message):
+def test_message_with_invalid_fields_is_rejected(message):
     """A message whose fields have the wrong types raises an error."""
     with pytest.raises(SessionError, match=r"messages\[0\] cannot be stored"):
-        given([message])
+        validate_messages([message])

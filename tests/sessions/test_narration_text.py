@@ -1,4 +1,4 @@
-"""Is a run that is over told so that a person understands it?"""
+"""Tests for the text of a recorded session."""
 
 import json
 from dataclasses import replace
@@ -14,12 +14,12 @@ from agentkit.events import (
     HandedOff,
     HistoryGiven,
     LimitReached,
-    Milestone,
     RequestFailed,
     ResponseReceived,
     RunEnded,
     RunResumed,
     RunStarted,
+    StoredEvent,
     Summarised,
     ToolCallFinished,
     ToolCallPostponed,
@@ -157,7 +157,7 @@ def test_session_text():
         ToolMessage("2", "clock", "4" * 2_000),
         AssistantMessage(""),
     )
-    entries = [SessionEntry("run-1", 0.0, milestone) for milestone in STORY]
+    entries = [SessionEntry("run-1", 0.0, event) for event in STORY]
     entries += [SessionEntry("run-2", 1.0, HistoryGiven(given)), SessionEntry("run-2", 1.0, RunEnded("done"))]
     text = session_text("trip", entries).replace(day_text(0.0), "FIRST").replace(day_text(1.0), "THEN").replace("─", "")
     assert (
@@ -166,12 +166,12 @@ def test_session_text():
     )
 
 
-class Sneezed(Milestone):
-    """A kind of milestone that does not exist yet."""
+class Sneezed(StoredEvent):
+    """An unknown type of stored event."""
 
 
-def test_unknown_milestone_is_shown_by_name():
-    """An unknown type of milestone is shown by its name."""
+def test_unknown_event_is_shown_by_name():
+    """An unknown type of stored event is shown by its name."""
     assert "\n    0 ms  Sneezed\n" in show_text(
         "trip", [RunStory("r", "helper", steps=[StoryMoment(0.0, 0.0, Sneezed())])]
     )

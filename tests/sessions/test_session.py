@@ -1,4 +1,4 @@
-"""Does a conversation outlive its runs, its objects and its processes?"""
+"""Tests for Session: runs, concurrency, kills, forks, exports and storage."""
 
 import copy
 import pickle
@@ -41,7 +41,7 @@ SPENT = Usage(10, 5, requests=1)
 
 @pytest.fixture(params=["no store", "memory", "sqlite", "postgres"])
 def any_place(request, tmp_path):
-    """Where a session can live: in its object alone, or in each kind of store."""
+    """A location for a session: none, or each kind of store."""
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     return {"no store": None, "memory": ":memory:", "sqlite": tmp_path / "sessions.db"}[request.param]
@@ -56,7 +56,7 @@ def session(any_place):
         session.store.close()
 
 
-def test_a_session_says_its_name_and_its_place(tmp_path):
+def test_repr_has_name_and_store(tmp_path):
     """The repr of a session contains its name and its store, if any."""
     assert repr(Session("trip")) == "Session('trip')"
     assert repr(Session.open(":memory:", "trip")) == "Session('trip', MemoryStore())"
@@ -69,59 +69,65 @@ def test_path_instead_of_a_store_is_rejected():
         Session("trip", "trips.db")
 
 
-def tell(run, *milestones):
-    """Apply and store milestones of a run, as its loop and driver do."""
-    for milestone in milestones:
-        run.progress.apply(milestone)
-        run.keep(milestone)
+def record(run, *events):
+    """Apply and store stored events of a run, as its loop and driver do."""
+    for event in events:
+        run.progress.apply(event)
+        run.keep(event)
 
 
 def call(number=1, name="calculator"):
-    """A wish for a tool."""
+    """Return a tool call."""
     return ToolCall(f"call_{number}", name, "{}")
 
 
-def says(text="", *calls):
-    """The model's answer."""
+def reply(text="", *calls):
+    """Return an answer of the model."""
     return ResponseReceived(Response(AssistantMessage(text, calls), usage=SPENT))
 
 
 def result(used, text="42", whole=None):
-    """What came of a call."""
+    """Return the result of a call."""
     return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, whole=whole))
 
 
 def talk(session, prompt="Hi", answer="Hello"):
-    """A run from prompt to answer; its id."""
+    """Run from prompt to answer; return the run's id."""
     run = session.begin()
-    tell(run, RunStarted("helper", prompt, len(run.history)), says(answer), RunEnded("done", answer))
+    record(run, RunStarted("helper", prompt, len(run.history)), reply(answer), RunEnded("done", answer))
     run.close()
     return run.id
 
 
-def leave(session, *milestones):
+def leave(session, *events):
     """Abandon a run halfway, as after a kill, and return its id."""
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi", len(run.history)), *milestones)
+    record(run, RunStarted("helper", "Hi", len(run.history)), *events)
     run._release()
     return run.id
 
 
 def pause(session, used):
-    """A run that is paused at a call."""
+    """Pause a run at a call."""
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"), says("", used), ToolCallPostponed(used, "May I?", ASKED), RunEnded("paused"))
+    record(
+        run,
+        RunStarted("helper", "Hi"),
+        reply("", used),
+        ToolCallPostponed(used, "May I?", ASKED),
+        RunEnded("paused"),
+    )
     run.close()
     return run
 
 
 def other(session):
-    """The same session as another process sees it."""
+    """Return the same session as another process reads it."""
     return pickle.loads(pickle.dumps(session)) if session.store is None else Session(session.name, session.store)
 
 
 def is_valid(messages):
-    """Whether each call has exactly one result, right behind the message that made it, and no id comes twice."""
+    """Return whether each call has exactly one result, directly after its message, and all ids are unique."""
     open_ids, seen = [], set()
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -141,11 +147,11 @@ def is_valid(messages):
 def test_messages_are_added_when_a_run_ends(session):
     """The messages of a run are added to the session when it ends, and the next run starts with them."""
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"), says("Hello"))
+    record(run, RunStarted("helper", "Hi"), reply("Hello"))
     assert session.messages == ()
-    tell(run, RunEnded("done", "Hello"))
+    record(run, RunEnded("done", "Hello"))
     run.close()
-    run.close()  # a second time does nothing
+    run.close()  # closing again does nothing
     assert session.messages == (UserMessage("Hi"), AssistantMessage("Hello"))
     follower = session.begin()
     assert follower.history == session.messages
@@ -155,20 +161,20 @@ def test_messages_are_added_when_a_run_ends(session):
     assert other(session).messages == session.messages
 
 
-def test_run_without_milestones_stores_nothing(session):
-    """A run that is closed before any milestone stores nothing."""
+def test_run_without_events_stores_nothing(session):
+    """A run that is closed before any stored event stores nothing."""
     session.begin().close()
     assert session.messages == ()
     assert session.entries == []
 
 
-def test_runs_side_by_side_are_entered_in_the_order_of_their_ends(session):
+def test_concurrent_runs_are_added_when_they_end(session):
     """Messages of concurrent runs are added run by run, in the order in which the runs end."""
     first, second = session.begin(), session.begin()
-    tell(first, RunStarted("helper", "1"), says("one"))
-    tell(second, RunStarted("helper", "2"), says("two"), RunEnded("done", "two"))
+    record(first, RunStarted("helper", "1"), reply("one"))
+    record(second, RunStarted("helper", "2"), reply("two"), RunEnded("done", "two"))
     second.close()
-    tell(first, RunEnded("done", "one"))
+    record(first, RunEnded("done", "one"))
     first.close()
     texts = [UserMessage("2"), AssistantMessage("two"), UserMessage("1"), AssistantMessage("one")]
     assert list(session.messages) == texts
@@ -178,7 +184,7 @@ def test_runs_side_by_side_are_entered_in_the_order_of_their_ends(session):
 def test_unfinished_run_can_be_resumed(session):
     """A run that is closed before its end is unfinished and can be resumed."""
     run, used = session.begin(), call()
-    tell(run, RunStarted("helper", "Hi"), says("Wait", used), ToolCallStarted(used, ALLOWED))
+    record(run, RunStarted("helper", "Hi"), reply("Wait", used), ToolCallStarted(used, ALLOWED))
     run.close()
     assert session.unfinished == (run.id,)
     assert is_valid(session.messages)
@@ -189,17 +195,17 @@ def test_unfinished_run_can_be_resumed(session):
     assert again.id == run.id
     assert session.messages == ()
     assert [step.result for step in again.progress.steps.values()] == [None]
-    tell(again, RunResumed(), result(used), says("Done"), RunEnded("done", "Done"))
+    record(again, RunResumed(), result(used), reply("Done"), RunEnded("done", "Done"))
     again.close()
     assert session.unfinished == ()
     assert session.messages[2:] == (ToolMessage(used.id, used.name, "42"), AssistantMessage("Done"))
     assert other(session).messages == session.messages
 
 
-def test_a_run_that_is_cut_off_is_interrupted_by_the_next(session):
-    """When something else is asked first, a run that was cut off is entered as it stood, and cannot go on any more."""
+def test_run_that_was_cut_off_is_interrupted_by_the_next(session):
+    """A new prompt ends a run that was cut off, which cannot be resumed afterwards."""
     run, used = session.begin(), call()
-    tell(run, RunStarted("helper", "Hi"), says("Wait", used), ToolCallStarted(used, ALLOWED))
+    record(run, RunStarted("helper", "Hi"), reply("Wait", used), ToolCallStarted(used, ALLOWED))
     run.close()
     before = session.messages
     follower = session.begin()
@@ -213,18 +219,18 @@ def test_a_run_that_is_cut_off_is_interrupted_by_the_next(session):
 def test_stored_result_is_not_lost(session):
     """A stored result is used even if the run was closed before applying it."""
     run, used = session.begin(), call()
-    tell(run, RunStarted("helper", "Hi"), says("", used), ToolCallStarted(used, ALLOWED))
+    record(run, RunStarted("helper", "Hi"), reply("", used), ToolCallStarted(used, ALLOWED))
     run.keep(result(used))
     run.close()
     assert session.messages[-1] == ToolMessage(used.id, used.name, "42")
     assert other(session).messages == session.messages
 
 
-def test_applied_milestones_are_stored_on_close(session):
-    """Milestones that were applied but not yet stored are stored when the run is closed."""
+def test_applied_events_are_stored_on_close(session):
+    """Stored events that were applied but not yet stored are stored when the run is closed."""
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"))
-    run.progress.apply(says("Hello"))
+    record(run, RunStarted("helper", "Hi"))
+    run.progress.apply(reply("Hello"))
     run.close()
     assert other(session).messages == (UserMessage("Hi"), AssistantMessage("Hello"))
 
@@ -232,11 +238,11 @@ def test_applied_milestones_are_stored_on_close(session):
 def test_next_run_interrupts_a_killed_run(session):
     """The next run marks a killed run as interrupted and keeps the results of its finished calls."""
     if session.store is None:
-        pytest.skip("without a store nothing outlives a kill")
+        pytest.skip("without a store nothing survives a kill")
     done, begun, wished = call(1), call(2), call(3)
     killed = leave(
         session,
-        says("", done, begun, wished),
+        reply("", done, begun, wished),
         ToolCallStarted(done, ALLOWED),
         result(done),
         ToolCallStarted(begun, ALLOWED),
@@ -257,13 +263,13 @@ def test_next_run_interrupts_a_killed_run(session):
 def test_killed_run_can_be_resumed(session):
     """A killed run resumes with its finished calls, and no message is added twice."""
     if session.store is None:
-        pytest.skip("without a store nothing outlives a kill")
+        pytest.skip("without a store nothing survives a kill")
     used = call()
-    killed = leave(session, says("", used), ToolCallStarted(used, ALLOWED), result(used))
+    killed = leave(session, reply("", used), ToolCallStarted(used, ALLOWED), result(used))
     run = session.reopen()
     assert run.id == killed
     assert not run.progress.steps
-    tell(run, RunResumed(), says("It is 42."), RunEnded("done", "It is 42."))
+    record(run, RunResumed(), reply("It is 42."), RunEnded("done", "It is 42."))
     run.close()
     assert len(session.messages) == 4
     assert is_valid(session.messages)
@@ -273,23 +279,23 @@ def test_killed_run_can_be_resumed(session):
 
 
 def test_reopened_run_has_its_own_state(session):
-    """Milestones of a reopened run are not applied a second time when the session is read."""
+    """Stored events of a reopened run are not applied a second time when the session is read."""
     used = call()
     pause(session, used)
     run = session.reopen()
-    before = len(run.progress.milestones)
-    tell(run, RunResumed(), result(used), says("Done"))
+    before = len(run.progress.events)
+    record(run, RunResumed(), result(used), reply("Done"))
     assert session.messages == ()
-    assert len(run.progress.milestones) == before + 3
+    assert len(run.progress.events) == before + 3
     assert run.progress.iterations == 2
     assert len(run.progress.tool_calls) == 1
-    tell(run, RunEnded("done", "Done"))
+    record(run, RunEnded("done", "Done"))
     run.close()
     assert len(session.messages) == 4
     assert is_valid(session.messages)
 
 
-def test_a_paused_run_waits(session):
+def test_paused_run_stays_paused(session):
     """A paused run is not added to the messages, is not ended by the next run and can be found again."""
     paused = pause(session, call())
     talk(session, "Meanwhile", "Yes?")
@@ -300,11 +306,11 @@ def test_a_paused_run_waits(session):
     run.close()
 
 
-def test_a_paused_run_that_is_closed_again_waits_on(session):
+def test_paused_run_can_be_paused_again(session):
     """A paused run can be reopened and paused repeatedly."""
     pause(session, call())
     run = session.reopen()
-    tell(run, RunResumed(), RunEnded("paused"))
+    record(run, RunResumed(), RunEnded("paused"))
     run.close()
     assert session.unfinished == (run.id,)
 
@@ -312,14 +318,14 @@ def test_a_paused_run_that_is_closed_again_waits_on(session):
 def test_run_at_its_limit_can_be_resumed(session):
     """A run that ended at a limit can be resumed, and only its new messages are added."""
     run, used = session.begin(), call()
-    tell(run, RunStarted("helper", "Hi"), says("", used), result(used))
-    tell(run, LimitReached("iterations", "Enough."), RunEnded("limit"))
+    record(run, RunStarted("helper", "Hi"), reply("", used), result(used))
+    record(run, LimitReached("iterations", "Enough."), RunEnded("limit"))
     run.close()
     between = talk(session, "Meanwhile", "Yes?")
     assert between not in session.unfinished
-    again = session.reopen(run.id, RunState.of(run.progress.milestones))
+    again = session.reopen(run.id, RunState.of(run.progress.events))
     assert again.progress.limit is not None
-    tell(again, RunResumed(), says("It is 42."), RunEnded("done", "It is 42."))
+    record(again, RunResumed(), reply("It is 42."), RunEnded("done", "It is 42."))
     again.close()
     assert [type(message).__name__ for message in session.messages] == [
         *("UserMessage", "AssistantMessage", "ToolMessage", "UserMessage", "AssistantMessage", "AssistantMessage")
@@ -334,12 +340,12 @@ def test_reader_sees_a_run_resumed_elsewhere(session):
     if session.store is None:
         pytest.skip("without a store there are no other readers")
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"), says("One"), RunEnded("limit"))
+    record(run, RunStarted("helper", "Hi"), reply("One"), RunEnded("limit"))
     run.close()
     reader = other(session)
     assert len(reader.messages) == 2
     again = session.reopen(run.id)
-    tell(again, RunResumed(), says("Two"), RunEnded("done"))
+    record(again, RunResumed(), reply("Two"), RunEnded("done"))
     again.close()
     assert reader.messages == session.messages
     assert len(reader.messages) == 3
@@ -348,11 +354,11 @@ def test_reader_sees_a_run_resumed_elsewhere(session):
 def test_result_can_be_resumed_only_once(session):
     """Resuming from the same result twice raises a SessionError."""
     paused = pause(session, call())
-    known = RunState.of(paused.progress.milestones)
+    known = RunState.of(paused.progress.events)
     run = session.reopen(paused.id, known)
     with pytest.raises(SessionError, match=r"is in progress elsewhere\. Wait until it has ended"):
         session.reopen(paused.id, known)
-    tell(run, RunResumed(), result(call()), says("Done"), RunEnded("done"))
+    record(run, RunResumed(), result(call()), reply("Done"), RunEnded("done"))
     run.close()
     with pytest.raises(SessionError, match="was resumed since"):
         session.reopen(paused.id, known)
@@ -362,7 +368,7 @@ def test_run_from_another_session_is_stored_in_full(session):
     """A run of another session can be resumed here, and all its messages are stored."""
     paused = pause(Session(), call())
     run = session.reopen(paused.id, paused.progress)
-    tell(run, RunResumed(), result(call()), says("Done"), RunEnded("done"))
+    record(run, RunResumed(), result(call()), reply("Done"), RunEnded("done"))
     run.close()
     assert len(session.messages) == 4
     assert other(session).messages == session.messages
@@ -392,7 +398,7 @@ def test_reopen_needs_an_unfinished_run(session):
         session.reopen()
     with pytest.raises(SessionError, match="no run 'nobody'"):
         session.reopen("nobody")
-    session.reopen("nobody", RunState()).close()  # the failed try holds nothing
+    session.reopen("nobody", RunState()).close()  # the failed attempt holds nothing
 
 
 def test_appended_messages_are_stored(session):
@@ -406,12 +412,12 @@ def test_appended_messages_are_stored(session):
 def test_call_ids_are_unique(session):
     """Calls get unique ids within a session, even in concurrent runs."""
     first, second = session.begin(), session.begin()
-    one = first.tell_apart(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
-    two = second.tell_apart(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
+    one = first.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
+    two = second.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
     ids = [used.id for message in (one, two) for used in message.tool_calls]
     assert len(set(ids)) == 3
     assert "" not in ids
-    assert first.tell_apart(AssistantMessage("Hello")) == AssistantMessage("Hello")
+    assert first.with_unique_ids(AssistantMessage("Hello")) == AssistantMessage("Hello")
     first.close()
     second.close()
 
@@ -421,19 +427,25 @@ def test_ids_used_elsewhere_are_known(session):
     if session.store is None:
         pytest.skip("without a store there are no other processes")
     elsewhere, run = other(session).begin(), session.begin()
-    tell(elsewhere, RunStarted("helper", "Hi"), says("", call(0)))
-    message = run.tell_apart(AssistantMessage("", (call(0),)))
+    record(elsewhere, RunStarted("helper", "Hi"), reply("", call(0)))
+    message = run.with_unique_ids(AssistantMessage("", (call(0),)))
     assert message.tool_calls[0].id != "call_0"
     run.close()
     elsewhere.close()
 
 
-def test_ids_that_clash_all_the_same_are_changed(session):
-    """If two processes use the same id at the same time, the run that ends later gets other ids."""
+def test_conflicting_ids_are_changed(session):
+    """If two processes use the same id concurrently, the run that ends later gets other ids."""
     first, second, used = session.begin(), session.begin(), call(0)
     for run, text in ((first, "one"), (second, "two")):
         note = f'{text}; read_more(handle="call_0") or {{"read_more": "read_more(handle=\\"call_0\\")"}}'
-        tell(run, RunStarted("helper", "Hi"), says("", used), result(used, note, whole=text * 9), RunEnded("done"))
+        record(
+            run,
+            RunStarted("helper", "Hi"),
+            reply("", used),
+            result(used, note, whole=text * 9),
+            RunEnded("done"),
+        )
     first.close()
     second.close()
     assert is_valid(session.messages)
@@ -450,7 +462,13 @@ def test_full_results_are_available_later(session):
     """The full text of the latest fifty results is available in later runs; older ones are shortened."""
     for number in range(52):
         run, used = session.begin(), call(number)
-        tell(run, RunStarted("helper", "Hi"), says("", used), result(used, "4…2", whole=f"{number}"), RunEnded("done"))
+        record(
+            run,
+            RunStarted("helper", "Hi"),
+            reply("", used),
+            result(used, "4…2", whole=f"{number}"),
+            RunEnded("done"),
+        )
         assert run.whole(f"call_{number}") == f"{number}"
         run.close()
     later = other(session).begin() if session.store is not None else session.begin()
@@ -465,19 +483,19 @@ def test_full_results_are_available_later(session):
 def test_run_knows_of_shortened_results(session):
     """A run knows whether any result was shortened, and finds the full text of each."""
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"), says("", call(1), call(2)), result(call(1), "all"))
-    assert not run.has_wholes
-    tell(run, result(call(2), "4…2", whole="42"), RunEnded("done"))
-    assert run.has_wholes
+    record(run, RunStarted("helper", "Hi"), reply("", call(1), call(2)), result(call(1), "all"))
+    assert not run.has_truncated
+    record(run, result(call(2), "4…2", whole="42"), RunEnded("done"))
+    assert run.has_truncated
     assert (run.whole("call_1"), run.whole("call_2")) == ("all", "42")
     run.close()
     assert session.messages
     later = session.begin()
-    assert (later.has_wholes, later.whole("call_2")) == (True, "42")
+    assert (later.has_truncated, later.whole("call_2")) == (True, "42")
     later.close()
 
 
-def test_a_session_is_renamed(session):
+def test_session_is_renamed(session):
     """A renamed session continues under its new name."""
     talk(session)
     session.rename("Reise")
@@ -486,7 +504,7 @@ def test_a_session_is_renamed(session):
     assert len(session.messages) == 4
 
 
-def test_a_session_is_deleted(session):
+def test_session_is_deleted(session):
     """A deleted session is empty and can be used again."""
     talk(session)
     session.delete()
@@ -508,10 +526,10 @@ def test_replaced_session_is_read_again(session):
     assert reader.messages[0] == UserMessage("new")
 
 
-def test_anew_archives_the_old_session(session):
-    """`anew` returns an empty session of the same name and stores the old one under another name."""
+def test_start_over_archives_the_old_session(session):
+    """`start_over` returns an empty session of the same name and stores the old one under another name."""
     talk(session)
-    new = session.anew()
+    new = session.start_over()
     assert (new.name, new.messages) == ("trip", ())
     talk(new, "Hi again")
     if session.store is not None:
@@ -519,10 +537,10 @@ def test_anew_archives_the_old_session(session):
         assert len(kept) == 1
         assert kept[0].startswith("trip, until 20")
         assert Session(kept[0], session.store).messages[0] == UserMessage("Hi")
-    assert Session("empty").anew().messages == ()
+    assert Session("empty").start_over().messages == ()
 
 
-def test_a_fork_begins_with_the_first_messages(session):
+def test_fork_begins_with_the_first_messages(session):
     """A fork starts with the first messages of the session and continues independently."""
     talk(session, "1")
     talk(session, "2")
@@ -531,13 +549,13 @@ def test_a_fork_begins_with_the_first_messages(session):
     talk(fork, "3")
     assert (len(fork.messages), len(session.messages)) == (4, 4)
     assert session.fork("all of it").messages == session.messages
-    assert isinstance(fork.entries[0].milestone, HistoryGiven)
+    assert isinstance(fork.entries[0].event, HistoryGiven)
 
 
-def test_a_fork_needs_a_free_name(session):
+def test_fork_needs_a_free_name(session):
     """A fork does not overwrite another session."""
     if session.store is None:
-        pytest.skip("without a store names are free")
+        pytest.skip("without a store, names are not reserved")
     talk(session)
     with pytest.raises(SessionError, match="already"):
         session.fork("trip")
@@ -545,8 +563,8 @@ def test_a_fork_needs_a_free_name(session):
         session.fork("")
 
 
-def test_an_exported_session_comes_back(session, tmp_path):
-    """A session that was exported is restored as it was, also under another name, with its paused run."""
+def test_exported_session_is_restored(session, tmp_path):
+    """An exported session is imported unchanged, also under another name, with its paused run."""
     talk(session, "Hà Nội \ud83d?")
     pause(session, call())
     session.export(tmp_path / "trip.jsonl")
@@ -561,15 +579,15 @@ def test_an_exported_session_comes_back(session, tmp_path):
         assert Session.restore(tmp_path / "trip.jsonl", session.store, "twin").messages == session.messages
 
 
-def test_a_session_is_shown(session):
-    """A session is shown as text that a person can read."""
+def test_session_is_shown(session):
+    """A session is shown as readable text."""
     talk(session, "How far is it?", "Ten miles.")
     assert session.show().startswith("Session trip\n1 run")
     assert "Ten miles." in session.show()
     assert Session("new").show() == "Session new\n0 runs"
 
 
-def test_a_session_can_be_pickled(session):
+def test_session_can_be_pickled(session):
     """A pickled session has the same messages and can be used further."""
     talk(session)
     pause(session, call())
@@ -585,14 +603,14 @@ def test_a_session_can_be_pickled(session):
 
 
 def test_many_threads_share_a_session(session):
-    """Runs in many threads are all entered, each in one piece, and no id comes twice."""
+    """Runs in many threads are all added, each in one piece, and all ids are unique."""
 
     def go(number):
         run = session.begin()
-        message = run.tell_apart(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
+        message = run.with_unique_ids(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
         used = message.tool_calls[0]
-        tell(run, RunStarted("helper", f"{number}"), ResponseReceived(Response(message)), result(used, f"{number}"))
-        tell(run, says(f"It is {number}."), RunEnded("done"))
+        record(run, RunStarted("helper", f"{number}"), ResponseReceived(Response(message)), result(used, f"{number}"))
+        record(run, reply(f"It is {number}."), RunEnded("done"))
         run.close()
 
     with ThreadPoolExecutor(4) as pool:
@@ -605,7 +623,7 @@ def test_many_threads_share_a_session(session):
 
 
 def test_two_processes_share_a_session(shared_place):
-    """Runs in two processes are all entered, and both see the same conversation."""
+    """Runs in two processes are all added, and both read the same conversation."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from test_session import *\n"
         "session = Session.open(sys.argv[2], 'trip')\n"
@@ -622,16 +640,16 @@ def test_two_processes_share_a_session(shared_place):
     session.store.close()
 
 
-def test_two_that_find_a_killed_run_end_it_once(shared_place):
-    """When several runs begin at the same time, exactly one of them ends the killed run."""
+def test_killed_run_is_ended_once(shared_place):
+    """Of several runs that start concurrently, exactly one ends the killed run."""
     session = Session.open(shared_place, "trip")
-    leave(session, says("Hm", call()))
+    leave(session, reply("Hm", call()))
     readers = [Session.open(shared_place, "trip") for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         for run in pool.map(Session.begin, readers):
             run.close()
     assert len(session.messages) == 3
-    assert [type(entry.milestone) for entry in session.entries].count(RunEnded) == 1
+    assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1
     for one in (session, *readers):
         one.store.close()
 
@@ -639,32 +657,32 @@ def test_two_that_find_a_killed_run_end_it_once(shared_place):
 def test_run_ended_by_another_process_is_not_ended_again(tmp_path):
     """A killed run that another process has already ended is not ended again."""
     session = Session.open(tmp_path / "sessions.db", "trip")
-    killed = leave(session, says("Hm"))
+    killed = leave(session, reply("Hm"))
     assert session.unfinished == (killed,)
     other(session).begin().close()
     session._interrupt(killed)
     release = session.store.hold("trip", "run-9")
     session._interrupt("run-9")
     release()
-    assert [type(entry.milestone) for entry in session.entries].count(RunEnded) == 1
+    assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1
     session.store.close()
 
 
-def test_nothing_is_kept_behind_a_gap(tmp_path):
+def test_nothing_is_stored_after_a_failed_write(tmp_path):
     """After a failed write, nothing more of the run is stored, and the next run marks it as interrupted."""
     session = Session.open(tmp_path / "sessions.db", "trip")
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"), says("One"))
+    record(run, RunStarted("helper", "Hi"), reply("One"))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         with pytest.raises(SessionError, match="nothing was written"):
-            tell(run, says("x" * 1_000_000))
+            record(run, reply("x" * 1_000_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     with pytest.raises(SessionError, match="the run cannot continue"):
-        tell(run, says("Three"))
+        record(run, reply("Three"))
     run.close()
     follower = session.begin()
     assert follower.history == (UserMessage("Hi"), AssistantMessage("One"))

@@ -1,4 +1,4 @@
-"""Runs in progress of a session: their storage, locks and records."""
+"""Tests for the runs in progress of a session: their storage, locks and records."""
 
 import pytest
 
@@ -14,15 +14,15 @@ ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")
 CALL = ToolCall("call_1", "clock", "{}")
 
 
-def tell(run, *milestones):
-    """Apply and store milestones of a run, as its loop and driver do."""
-    for milestone in milestones:
-        run.progress.apply(milestone)
-        run.keep(milestone)
+def record(run, *events):
+    """Apply and store stored events of a run, as its loop and driver do."""
+    for event in events:
+        run.progress.apply(event)
+        run.keep(event)
 
 
-def says(text, *calls):
-    """The model's answer."""
+def reply(text, *calls):
+    """Return an answer of the model."""
     return ResponseReceived(Response(AssistantMessage(text, calls)))
 
 
@@ -39,13 +39,13 @@ def test_result_stored_before_close_is_resumed():
     """A run closed between storing and applying a result has the result when resumed."""
     session = Session()
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"), says("", CALL), ToolCallStarted(CALL, ALLOWED))
+    record(run, RunStarted("helper", "Hi"), reply("", CALL), ToolCallStarted(CALL, ALLOWED))
     run.keep(ToolCallFinished(CALL, ToolResult("clock", "ok", "12:00")))
     run.close()
     again = session.reopen()
     assert again.progress.messages[-1] == ToolMessage("call_1", "clock", "12:00")
     again.leave()
-    again.close()  # a second time does nothing
+    again.close()  # closing again does nothing
 
 
 def test_summary_of_this_run_or_of_the_session():
@@ -54,25 +54,25 @@ def test_summary_of_this_run_or_of_the_session():
     session.append([UserMessage("Hi"), AssistantMessage("Hello")])
     run = session.begin()
     assert run.summary is None
-    tell(run, RunStarted("helper", "Go on", 2), Summarised("They met.", 2), says("Yes?"), RunEnded("done"))
+    record(run, RunStarted("helper", "Go on", 2), Summarised("They met.", 2), reply("Yes?"), RunEnded("done"))
     assert run.summary == Summary(2, AssistantMessage("Hello"), "They met.")
     run.close()
     assert session.begin().summary == run.summary
 
 
-def test_nothing_is_kept_behind_a_gap(tmp_path):
+def test_nothing_is_stored_after_a_failed_write(tmp_path):
     """After a failed write, nothing more is stored, neither immediately nor when the run is closed."""
     place = tmp_path / "sessions.db"
     session = Session.open(place, "trip")
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi"))
+    record(run, RunStarted("helper", "Hi"))
     place.rename(tmp_path / "moved.db")
     for told in ("removed or replaced during this run", "An earlier event of this run could not be stored"):
         with pytest.raises(SessionError, match=told):
-            run.keep(says("Hello"))
-    run.progress.apply(says("Hello"))
+            run.keep(reply("Hello"))
+    run.progress.apply(reply("Hello"))
     run.close()
     assert not place.exists()
     moved = SQLiteSessionStore(tmp_path / "moved.db")
-    assert [type(entry.milestone) for entry in moved.read("trip")[0]] == [RunStarted]
+    assert [type(entry.event) for entry in moved.read("trip")[0]] == [RunStarted]
     moved.close()

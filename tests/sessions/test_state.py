@@ -1,4 +1,4 @@
-"""Does the state of a run follow from its milestones alone, wherever they end?"""
+"""Tests for the state of a run, which follows from its stored events."""
 
 import pytest
 
@@ -33,31 +33,31 @@ ONE, TWO = ToolCall("call_1", "note", '{"text": "a"}'), ToolCall("call_2", "note
 BEGUN = RunStarted("helper", "Hi", 4, "record-1")
 
 
-def says(text="", *calls):
-    """The model's answer."""
+def reply(text="", *calls):
+    """Return an answer of the model."""
     return ResponseReceived(Response(AssistantMessage(text, calls), usage=SPENT))
 
 
 def finished(call, text="noted", **more):
-    """What came of a call."""
+    """Return the result of a call."""
     return ToolCallFinished(call, ToolResult("note", "ok", text, **more))
 
 
-def test_a_run_that_has_just_begun():
+def test_started_run():
     """A prompt is part of the conversation once the model has answered it."""
     progress = RunState.of([BEGUN])
     assert (progress.agent, progress.history, progress.record) == ("helper", 4, "record-1")
     assert (progress.prompt, progress.messages, progress.status) == ("Hi", [], None)
     assert not progress.is_answered
-    progress.apply(says("Hello"))
+    progress.apply(reply("Hello"))
     assert (progress.prompt, progress.text, progress.usage, progress.iterations) == (None, "Hello", SPENT, 1)
     assert progress.valid_messages() == (UserMessage("Hi"), AssistantMessage("Hello"))
     assert progress.is_answered
 
 
-def test_results_are_entered_in_the_order_asked():
+def test_results_are_added_in_the_order_of_the_calls():
     """The results of a response are added in the order of its calls once all are available."""
-    progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO, "two", usage=SPENT)])
+    progress = RunState.of([BEGUN, reply("", ONE, TWO), finished(TWO, "two", usage=SPENT)])
     assert (len(progress.messages), progress.tool_calls, progress.results) == (2, [], ())
     progress.apply(finished(ONE, "one"))
     assert [message.content for message in progress.messages[2:]] == ["one", "two"]
@@ -66,23 +66,23 @@ def test_results_are_entered_in_the_order_asked():
     assert (progress.steps, progress.usage) == ({}, SPENT + SPENT)
 
 
-@pytest.mark.parametrize("follows", [says("Done."), HandedOff("expert"), AnswerGiven("Done.")])
-def test_what_follows_from_results_is_seen(follows):
-    """The results of the newest response wait for what follows from them: another answer, or another agent."""
-    progress = RunState.of([BEGUN, says("", ONE), finished(ONE)])
+@pytest.mark.parametrize("follows", [reply("Done."), HandedOff("expert"), AnswerGiven("Done.")])
+def test_results_are_added_with_the_next_step(follows):
+    """The results of the newest response are added with the next answer or agent."""
+    progress = RunState.of([BEGUN, reply("", ONE), finished(ONE)])
     assert len(progress.results) == 1
     progress.apply(follows)
     assert progress.results == ()
 
 
 def test_unknown_call_is_ignored():
-    """A milestone about an unknown call is ignored."""
-    progress = RunState.of([BEGUN, says("", ONE), finished(TWO), Approved("call_9", "once")])
+    """A stored event about an unknown call is ignored."""
+    progress = RunState.of([BEGUN, reply("", ONE), finished(TWO), Approved("call_9", "once")])
     assert (progress.tool_calls, len(progress.steps)) == ([], 1)
 
 
 @pytest.mark.parametrize(
-    ("milestones", "told"),
+    ("events", "told"),
     [
         ([], "has not taken effect"),
         ([ToolCallStarted(ONE, ALLOWED)], "is unknown"),
@@ -99,9 +99,9 @@ def test_unknown_call_is_ignored():
         ),
     ],
 )
-def test_interrupted_calls(milestones, told):
+def test_interrupted_calls(events, told):
     """An interrupted call may have taken effect only if it was started with permission."""
-    progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO), *milestones])
+    progress = RunState.of([BEGUN, reply("", ONE, TWO), finished(TWO), *events])
     (interruption,) = progress.interruptions()
     assert interruption.result.status == "interrupted"
     assert told in interruption.result.error
@@ -109,9 +109,9 @@ def test_interrupted_calls(milestones, told):
     assert [type(message) for message in progress.messages[2:]] == [ToolMessage, ToolMessage]
 
 
-def test_waiting_calls_keep_the_conversation_valid():
-    """While a call waits for approval, its placeholder result keeps the conversation valid."""
-    progress = RunState.of([BEGUN, says("", ONE, TWO), ToolCallPostponed(ONE, "May it?", ASKED), RunEnded("paused")])
+def test_pending_calls_keep_the_conversation_valid():
+    """While a call is pending, its placeholder result keeps the conversation valid."""
+    progress = RunState.of([BEGUN, reply("", ONE, TWO), ToolCallPostponed(ONE, "May it?", ASKED), RunEnded("paused")])
     assert [step.call for step in progress.waiting] == [ONE]
     assert progress.status == "paused"
     waiting, wished = (message.content for message in progress.valid_messages()[2:])
@@ -123,11 +123,11 @@ def test_waiting_calls_keep_the_conversation_valid():
     assert len(progress.waiting) == 1
 
 
-def test_answers_are_refused_amended_and_given():
+def test_refused_amended_and_given_answers():
     """Refused, amended and given answers are reflected in the messages."""
-    progress = RunState.of([HistoryGiven((UserMessage("Before"),)), BEGUN, says("Helo"), AnswerRefused("Spell it.")])
+    progress = RunState.of([HistoryGiven((UserMessage("Before"),)), BEGUN, reply("Helo"), AnswerRefused("Spell it.")])
     assert (progress.refusals, progress.is_answered) == (1, False)
-    progress.apply(says("Hello"))
+    progress.apply(reply("Hello"))
     progress.apply(AnswerAmended("Hello!"))
     assert (progress.text, progress.messages[-1]) == ("Hello!", AssistantMessage("Hello!"))
     progress.apply(AnswerRefused("Once more."))
@@ -140,7 +140,7 @@ def test_answers_are_refused_amended_and_given():
 def test_run_is_resumed_after_its_end():
     """A resumed run has no end and no limit, and keeps the last agent."""
     limit = LimitReached("iterations", "No more.")
-    progress = RunState.of([BEGUN, RequestFailed("Busy", "RateLimited"), says("So far."), HandedOff("expert"), limit])
+    progress = RunState.of([BEGUN, RequestFailed("Busy", "RateLimited"), reply("So far."), HandedOff("expert"), limit])
     progress.apply(Summarised("Of old", 2, SPENT))
     progress.apply(RunEnded("limit", "So far."))
     assert (progress.status, progress.limit, progress.agent) == ("limit", limit, "expert")
@@ -149,7 +149,7 @@ def test_run_is_resumed_after_its_end():
     assert (progress.messages[-1], progress.usage) == (UserMessage("Go on."), SPENT + SPENT)
     progress.apply(RunResumed())
     assert len(progress.messages) == 3
-    assert len(progress.milestones) == 9
+    assert len(progress.events) == 9
 
 
 INNER = ToolCall("call_1.2", "send", "{}")
@@ -157,9 +157,9 @@ MADE = MadeCall(ToolCall("call_1.1", "note", "{}"), "ok", 1)
 
 
 def test_outer_call_waits_for_its_inner_call():
-    """An answer applies to the waiting inner call and is used up when the outer call resumes."""
+    """An answer applies to the pending inner call and is used up when the outer call resumes."""
     waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, (MADE,), SPENT)
-    progress = RunState.of([BEGUN, says("", ONE), Approved("call_1", "once"), ToolCallStarted(ONE, ALLOWED), waits])
+    progress = RunState.of([BEGUN, reply("", ONE), Approved("call_1", "once"), ToolCallStarted(ONE, ALLOWED), waits])
     (step,) = progress.waiting
     assert (step.asked, step.inner, step.made, step.decision) == (INNER, INNER, (MADE,), None)
     assert (step.within.call, step.within.question, step.within.inner) == (INNER, "May it send?", None)
@@ -178,16 +178,16 @@ def test_outer_call_waits_for_its_inner_call():
 def test_call_with_inner_calls_may_have_taken_effect(made, told):
     """An abandoned call may have taken effect if it has already made inner calls."""
     waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, made)
-    progress = RunState.of([BEGUN, says("", ONE), ToolCallStarted(ONE, ALLOWED), waits])
+    progress = RunState.of([BEGUN, reply("", ONE), ToolCallStarted(ONE, ALLOWED), waits])
     (finished,) = progress.interruptions()
     assert told in finished.result.error
 
 
-def test_first_handoff_of_a_response_counts():
+def test_first_handoff_of_a_response_is_made():
     """Only the first requested handoff in a response is followed; the other calls are denied."""
     first = ToolCallFinished(ONE, ToolResult("calculator", "ok", "The conversation is passed to Ann.", lead="Ann"))
     second = ToolCallFinished(TWO, ToolResult("clock", "ok", "The conversation is passed to Bob.", lead="Bob"))
-    progress = RunState.of([BEGUN, says("", ONE, TWO), second, first])
+    progress = RunState.of([BEGUN, reply("", ONE, TWO), second, first])
     assert [used.result.lead for used in progress.results] == ["Ann", ""]
     kept, passed_over = progress.messages[2:]
     assert kept.content == "The conversation is passed to Ann."

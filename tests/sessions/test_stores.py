@@ -1,4 +1,4 @@
-"""What must every store do? The same tests over each of them."""
+"""Tests for all stores: the same tests with each of them."""
 
 import pickle
 import subprocess
@@ -35,18 +35,18 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def entry(milestone=DONE, run="run-1", at=1.0):
-    """An entry of a run."""
-    return SessionEntry(run, at, milestone)
+def entry(event=DONE, run="run-1", at=1.0):
+    """Return an entry of a run."""
+    return SessionEntry(run, at, event)
 
 
 def child(program, *arguments):
-    """Another process that runs a program."""
+    """Start another process that runs a program."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def test_an_unknown_session_is_empty(store):
+def test_unknown_session_is_empty(store):
     """A session without entries is empty and is not listed."""
     assert store.read("trip") == ([], START)
     assert store.summaries() == []
@@ -109,7 +109,7 @@ def test_sessions_are_listed(store):
     assert (second.name, second.runs, second.entries, second.began, second.changed) == ("old", 2, 3, 1.0, 5.0)
 
 
-def test_a_session_is_renamed(store):
+def test_session_is_renamed(store):
     """A renamed session keeps its entries, and its old name is free."""
     store.append("trip", [entry()])
     store.rename("trip", "Reise")
@@ -127,7 +127,7 @@ def test_rename_needs_a_session_and_a_free_name(store):
         store.rename("trip", "other")
 
 
-def test_a_session_is_deleted(store):
+def test_session_is_deleted(store):
     """A deleted session is gone, and the others are not."""
     store.append("trip", [entry()])
     store.append("other", [entry()])
@@ -150,7 +150,7 @@ def test_recreated_session_is_read_in_full(store):
     assert behind[0] != position[0]
 
 
-def test_a_run_has_one_holder(store):
+def test_run_has_one_holder(store):
     """A held run cannot be held again until it is released; other runs are unaffected."""
     release = store.hold("trip", "run-1")
     assert store.is_held("trip", "run-1")
@@ -167,7 +167,7 @@ def test_a_run_has_one_holder(store):
     other()
 
 
-def test_a_session_in_use_stays(store):
+def test_session_in_use_cannot_be_deleted(store):
     """A session with a held run, even one without entries, cannot be deleted or renamed."""
     store.append("trip", [entry()])
     release = store.hold("trip", "run-9")
@@ -194,11 +194,11 @@ def test_threads_append_concurrently(store):
     pairs = zip(entries[::2], entries[1::2], strict=True)
     assert all(first.run == second.run and first.at == second.at for first, second in pairs)
     for run in "1234":
-        assert [one.at for one in entries if one.run == run and one.milestone.reason == "a"] == list(range(20))
+        assert [one.at for one in entries if one.run == run and one.event.reason == "a"] == list(range(20))
 
 
-def test_readers_miss_nothing(store):
-    """A reader sees each entry once and in order while other threads append."""
+def test_readers_receive_every_entry(store):
+    """A reader receives each entry once and in order while other threads append."""
     seen, position, writers = [], START, []
 
     def write(run):
@@ -216,7 +216,7 @@ def test_readers_miss_nothing(store):
     assert len(seen) == 60
 
 
-def test_a_closed_store_opens_again(store):
+def test_closed_store_opens_again(store):
     """A closed store is reopened when it is used."""
     store.append("trip", [entry()])
     store.close()
@@ -224,7 +224,7 @@ def test_a_closed_store_opens_again(store):
     assert store.read("trip")[0] == [entry()]
 
 
-def test_a_pickled_store_has_the_same_sessions(store):
+def test_pickled_store_has_the_same_sessions(store):
     """A pickled store has the sessions of the original."""
     store.append("trip", [entry()])
     copy = pickle.loads(pickle.dumps(store))
@@ -232,8 +232,8 @@ def test_a_pickled_store_has_the_same_sessions(store):
     copy.close()
 
 
-def test_objects_of_one_process_respect_each_other(shared_place):
-    """Two store objects at one place hold each other off like two processes."""
+def test_stores_of_one_process_exclude_each_other(shared_place):
+    """Two store objects with one location exclude each other like two processes."""
     first, second = store_at(shared_place), store_at(shared_place)
     release = first.hold("trip", "run-1")
     assert second.is_held("trip", "run-1")
@@ -272,7 +272,7 @@ def test_acknowledged_entries_survive_a_kill(shared_place, kill_after):
     store = store_at(shared_place)
     store.append("trip", [entry()])
     entries, _ = store.read("trip")
-    written = [one.milestone.reason for one in entries[:-1]]
+    written = [one.event.reason for one in entries[:-1]]
     assert len(written) >= 2 * len(acknowledged)
     assert written == [f"{number} {part}" for number in range(len(written) // 2) for part in "ab"]
     store.close()
@@ -336,8 +336,8 @@ sys.stdin.read()
 """
 
 
-def test_a_forked_process_keeps_nothing_held(shared_place):
-    """When a process is killed, its run is free, though a process that it had forked lives on."""
+def test_forked_process_holds_no_run(shared_place):
+    """When a process is killed, its run is released even if a forked child lives on."""
     store = store_at(shared_place)
     with child(ORPHANING, shared_place) as holder:
         assert holder.stdout.readline() == "there\n"

@@ -1,4 +1,4 @@
-"""About how many tokens is a conversation?"""
+"""Tests for token estimates and their calibration."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_estimate_depends_on_the_script(text: str, chars_a_token: float) -> None
 
 
 @given(st.text(st.characters(codec=None)), st.text())
-def test_tokens_add_up(one: str, other: str) -> None:
-    """Any text has an estimate, and two texts together have that of both."""
+def test_estimates_add_up(one: str, other: str) -> None:
+    """Any text has an estimate, and the estimates of two texts add up."""
     assert tokens_in(one) >= 0
     assert tokens_in(one + other) == pytest.approx(tokens_in(one) + tokens_in(other), abs=5)
 
@@ -87,15 +87,15 @@ def test_everything_in_a_request_counts(entry: object, least: int) -> None:
     assert least <= tokens_of(entry) <= 2 * least + 20
 
 
-def test_a_message_is_reckoned_once() -> None:
-    """Estimates are the same for equal messages and on repetition."""
+def test_estimate_is_cached() -> None:
+    """Equal messages have the same estimate, which is cached."""
     estimates = Estimates()
     messages = [UserMessage("hello"), UserMessage("hello"), AssistantMessage("hi")]
     assert [estimates.of(message) for message in messages] == [tokens_of(message) for message in messages]
     assert estimates.total(messages) == estimates.total(messages) == sum(map(tokens_of, messages))
 
 
-def test_a_request_is_its_instruction_tools_and_messages() -> None:
+def test_estimate_of_a_request_is_the_sum_of_its_parts() -> None:
     """The estimate of a request is the sum of its parts."""
     tool = ToolSpec("add", "Add two numbers.", {"type": "object"})
     alone = Estimates().total([UserMessage("hello")])
@@ -144,7 +144,7 @@ def test_estimate_does_not_depend_on_earlier_ones() -> None:
             assert estimates.total(said, order, tools) == Estimates().total(said, order, tools)
 
 
-# a file, and between how many tokens it is taken for
+# a file, and the bounds of its estimate
 FILES = {
     "pages that can be counted": (File.read(b"%PDF-1.4 " + b"<< /Type /Page >> << /Type/Pages >>" * 4), 6_000, 6_100),
     "pages that are hidden": (File.read(b"%PDF-1.7 " + bytes(200_000)), 6_000, 8_000),
@@ -158,12 +158,12 @@ FILES = {
 
 @pytest.mark.parametrize(("file", "least", "most"), FILES.values(), ids=FILES)
 def test_files_are_estimated(file, least, most) -> None:
-    """A PDF is estimated by its pages, a recording by its length and a text file by its words."""
+    """A PDF is estimated by its pages, a recording by its duration and a text file by its words."""
     assert least <= tokens_of(UserMessage(("", file))) <= most
     assert least <= tokens_of(ToolMessage("a", "b", "", files=(file,))) <= most
 
 
-def test_estimates_live_as_long_as_their_messages() -> None:
+def test_estimates_are_dropped_with_their_messages() -> None:
     """The estimate of a message and its derived copies are dropped with the message."""
     estimates = Estimates()
     for number in range(1_000):
@@ -192,25 +192,25 @@ def test_shortened_message_is_cached() -> None:
     assert made[0] is not made[2]
 
 
-def test_calibration_learns_from_the_server() -> None:
+def test_calibration_uses_the_counts_of_the_server() -> None:
     """Token counts reported by the server correct the estimates in both directions."""
     calibration = Calibration()
-    assert (calibration.counted(100), calibration.estimated(100)) == (100, 100)
+    assert (calibration.to_server(100), calibration.to_estimate(100)) == (100, 100)
     for _ in range(3):
-        calibration = calibration.learnt(1_000, 1_500)
+        calibration = calibration.updated(1_000, 1_500)
     assert calibration.ratio == 1.5
-    assert (calibration.counted(100), calibration.estimated(150)) == (150, 100)
+    assert (calibration.to_server(100), calibration.to_estimate(150)) == (150, 100)
 
 
 def test_calibration_ignores_outliers() -> None:
     """The calibration is the median of the last nine ratios, within bounds; a count of zero is ignored."""
     calibration = Calibration()
     for reported in (1_200, 1_200, 1_000_000, 1_200, 1):
-        calibration = calibration.learnt(1_000, reported)
+        calibration = calibration.updated(1_000, reported)
     assert calibration.ratio == 1.2
-    assert calibration.learnt(0, 50) is calibration.learnt(50, 0) is calibration
-    assert Calibration().learnt(1, 10**9).ratio == 4.0
-    assert Calibration().learnt(10**9, 1).ratio == 0.4
+    assert calibration.updated(0, 50) is calibration.updated(50, 0) is calibration
+    assert Calibration().updated(1, 10**9).ratio == 4.0
+    assert Calibration().updated(10**9, 1).ratio == 0.4
     for _ in range(20):
-        calibration = calibration.learnt(1_000, 900)
+        calibration = calibration.updated(1_000, 900)
     assert calibration.ratios == (0.9,) * 9

@@ -1,4 +1,4 @@
-"""Transcripts of recorded runs."""
+"""Tests for transcripts of recorded runs."""
 
 import itertools
 import sys
@@ -17,7 +17,7 @@ from agentkit.events import (
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
 from agentkit.recording import PersonAsked
 from agentkit.sessions.cassettes.entries import RecordedAnswer, RecordedEvent
-from agentkit.sessions.transcript import stories
+from agentkit.sessions.transcript import build_stories
 from agentkit.usage import Usage
 
 CALL = ToolCall("c1", "add", "{}")
@@ -25,15 +25,15 @@ ALLOW = Decision(Verdict.ALLOW, "level", "It is safe.")
 ASK = Decision(Verdict.ASK, "level", "It is not safe.")
 
 
-def told(*milestones):
-    """Return milestones of one run, a second apart, as in an exported session."""
-    return [RecordedEvent("r", float(at), milestone) for at, milestone in enumerate(milestones, 100)]
+def entries_of(*events):
+    """Return stored events of one run, a second apart, as in an exported session."""
+    return [RecordedEvent("r", float(at), event) for at, event in enumerate(events, 100)]
 
 
-def test_durations_come_from_milestone_times():
-    """Without recorded requests, durations are computed from the times of the milestones."""
-    run = stories(
-        told(
+def test_durations_come_from_event_times():
+    """Without recorded requests, durations are computed from the times of the stored events."""
+    run = build_stories(
+        entries_of(
             RunStarted("helper", "Go."),
             ResponseReceived(Response(AssistantMessage("", (CALL,)))),
             Approved("c1", "no"),
@@ -46,30 +46,32 @@ def test_durations_come_from_milestone_times():
     assert (run.status, run.answer) == ("unfinished", "Done.")
 
 
-def test_waiting_call_has_a_question():
-    """A waiting call has a question and no result; an answer to an unknown call is included."""
-    run = stories(told(RunStarted("helper", "Go."), ToolCallPostponed(CALL, "May I?"), Approved("other", "once")))[0]
+def test_pending_call_has_a_question():
+    """A pending call has a question and no result; an answer to an unknown call is included."""
+    run = build_stories(
+        entries_of(RunStarted("helper", "Go."), ToolCallPostponed(CALL, "May I?"), Approved("other", "once"))
+    )[0]
     waiting, other = run.tool_calls
     assert (waiting.question, waiting.result, waiting.judgment, waiting.seconds) == ("May I?", None, None, 0.0)
     assert (other.call.id, other.answers[0].answer) == ("other", "once")
 
 
-def test_a_call_has_the_time_that_it_waited_for_a_person():
-    """The recorded question to a person gives the time at which its call waited, and for how long."""
+def test_call_has_the_time_it_waited_for_a_person():
+    """The recorded approval request gives the time and the duration of the wait."""
     other = ToolCall("c2", "add", "{}")
-    events = told(RunStarted("helper", "Go."), ToolCallStarted(CALL, ASK), ToolCallStarted(other, ALLOW))
+    events = entries_of(RunStarted("helper", "Go."), ToolCallStarted(CALL, ASK), ToolCallStarted(other, ALLOW))
     asked = RecordedAnswer(1, PersonAsked(CALL, ASK), Approved("c1", "once"), at=101.5, seconds=2.5)
-    first, second = stories([*events, asked])[0].tool_calls
+    first, second = build_stories([*events, asked])[0].tool_calls
     assert (first.waited, second.waited) == ((101.5, 2.5), None)
 
 
-def test_waiting_inner_call_belongs_to_the_outer_call():
+def test_pending_inner_call_belongs_to_the_outer_call():
     """A waiting call made by a program is part of the program's call."""
     inner = ToolCall("c1.2", "refund", "{}")
     postponed = ToolCallPostponed(CALL, "May it?", ASK, "", inner, usage=Usage(requests=1, input_tokens=7))
-    run = stories(told(RunStarted("helper", "Go."), ToolCallStarted(CALL, ALLOW), postponed, Approved("c1.2", "once")))[
-        0
-    ]
+    run = build_stories(
+        entries_of(RunStarted("helper", "Go."), ToolCallStarted(CALL, ALLOW), postponed, Approved("c1.2", "once"))
+    )[0]
     (story,) = run.tool_calls
     assert (story.call.id, story.question, story.decision) == ("c1", "May it?", ALLOW)
     assert story.answers[0].answer == "once"
@@ -81,10 +83,10 @@ def test_response_with_new_ids_is_matched():
     request, renamed = Request((UserMessage("Go."),)), ToolCall("c1_2", "add", "{}")
     entries = [
         RecordedAnswer(1, request, Response(AssistantMessage("", (CALL,))), at=100.0, seconds=2.0),
-        *told(RunStarted("helper", "Go."), ResponseReceived(Response(AssistantMessage("", (renamed,))))),
-        *told(ResponseReceived(Response(AssistantMessage("Else.")))),
+        *entries_of(RunStarted("helper", "Go."), ResponseReceived(Response(AssistantMessage("", (renamed,))))),
+        *entries_of(ResponseReceived(Response(AssistantMessage("Else.")))),
     ]
-    (run,) = stories(entries)
+    (run,) = build_stories(entries)
     assert [getattr(step, "request", None) for step in run.steps] == [request, None]
 
 
@@ -93,16 +95,16 @@ def test_summary_request_is_listed_once():
     asking = RecordedAnswer(
         1, Request((UserMessage("Sum up."),)), Response(AssistantMessage("In short."), usage=Usage(5, 6)), 1.0
     )
-    entries = [asking, *told(RunStarted("helper", "Go."), Summarised("In short.", 4, Usage(5, 6)))]
-    (run,) = stories(entries)
+    entries = [asking, *entries_of(RunStarted("helper", "Go."), Summarised("In short.", 4, Usage(5, 6)))]
+    (run,) = build_stories(entries)
     assert (run.usage, len(run.steps)) == (Usage(5, 6), 1)
 
 
 def test_run_usage_includes_tool_results():
     """The usage of a run includes the usage in the results of its tool calls."""
     waiting = ToolCall("c2", "add", "{}")
-    run = stories(
-        told(
+    run = build_stories(
+        entries_of(
             RunStarted("boss", "Go."),
             ResponseReceived(Response(AssistantMessage("", (CALL, waiting)), usage=Usage(5, 6, requests=1))),
             ToolCallFinished(CALL, ToolResult("add", "ok", "1", usage=Usage(70, 80, requests=2))),
@@ -114,8 +116,8 @@ def test_run_usage_includes_tool_results():
 
 def test_empty_cassette_has_no_stories():
     """An empty cassette has no stories, and a run without a response has an empty answer."""
-    assert stories([]) == []
-    assert stories(told(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""
+    assert build_stories([]) == []
+    assert build_stories(entries_of(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""
 
 
 MANY = 20_000
@@ -126,14 +128,14 @@ def work(entries):
     count = itertools.count()
     sys.setprofile(lambda *_: next(count))
     try:
-        stories(entries)
+        build_stories(entries)
     finally:
         sys.setprofile(None)
     return next(count)
 
 
 def responses(count, **calls):
-    """Return requests answered outside of runs, and the milestones of their responses."""
+    """Return requests answered outside of runs, and the stored events of their responses."""
     answers = [Response(AssistantMessage(f"Answer {number}", **calls)) for number in range(count)]
     asked = Request([UserMessage("Go.")])
     outside = [RecordedAnswer(number, asked, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]
@@ -143,13 +145,13 @@ def responses(count, **calls):
 def test_responses_find_their_requests():
     """Responses are matched to the recorded requests in order."""
     outside, received = responses(3)
-    run = stories([*outside, *told(RunStarted("helper", "Go."), *received)])[0]
+    run = build_stories([*outside, *entries_of(RunStarted("helper", "Go."), *received)])[0]
     assert [moment.request for moment in run.moments] == [asking.question for asking in outside]
     assert [moment.seconds for moment in run.moments] == [0.5, 0.5, 0.5]
 
 
-def test_the_work_grows_with_the_entries():
-    """A recording of four times the entries takes about four times the work, whatever its entries are."""
+def test_work_is_linear_in_the_entries():
+    """A recording of four times the entries takes about four times the work."""
 
     def entries(count):
         outside, received = responses(count)
@@ -160,7 +162,7 @@ def test_the_work_grows_with_the_entries():
         return [
             *outside,
             *loose,
-            *told(RunStarted("a", "Go."), *received, wish, *(Approved(c.id, "no") for c in calls), *done),
+            *entries_of(RunStarted("a", "Go."), *received, wish, *(Approved(c.id, "no") for c in calls), *done),
         ]
 
     assert work(entries(800)) < 5 * work(entries(200))
@@ -172,6 +174,6 @@ def test_very_many_entries():
     calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(MANY))
     wish = ResponseReceived(Response(AssistantMessage("", calls)))
     approvals = [Approved(call.id, "once") for call in calls]
-    (run,) = stories([*outside, *told(RunStarted("helper", "Go."), *received, wish, *approvals)])
+    (run,) = build_stories([*outside, *entries_of(RunStarted("helper", "Go."), *received, wish, *approvals)])
     assert (len(run.moments), len(run.tool_calls)) == (MANY + 1, MANY)
     assert run.tool_calls[-1].call is calls[-1]

@@ -1,4 +1,4 @@
-"""Titles of sessions and full-text search in them."""
+"""Tests for titles of sessions and full-text search in them."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def place(tmp_path):
     return tmp_path / "sessions.db"
 
 
-def test_a_title_is_the_first_prompt_unless_a_person_named_the_session():
+def test_title_is_the_first_prompt_of_an_unnamed_session():
     """Generated names are replaced by the prompt; earlier branches state their time."""
     session = Session()
     session.append([UserMessage("Where  to\ngo?"), AssistantMessage("To Hue.")])
@@ -28,7 +28,7 @@ def test_a_title_is_the_first_prompt_unless_a_person_named_the_session():
     assert title_of("where-to-go-0a1b", []) == "where-to-go-0a1b"
 
 
-def test_a_search_finds_prompts_answers_and_calls(place):
+def test_search_finds_prompts_answers_and_calls(place):
     """All words must occur, in any case and place; the newest sessions come first, up to a maximum."""
     for number, answer in enumerate(("It is 42.", "It is much.")):
         session = Session.open(place, f"s{number}")

@@ -1,4 +1,4 @@
-"""Recording a program once, and replaying it without model, network and key."""
+"""Tests for recording a program once, and replaying it without model, network and key."""
 
 import asyncio
 from contextlib import contextmanager, suppress
@@ -18,20 +18,20 @@ VARIABLES = (
 
 @pytest.fixture(autouse=True)
 def _no_key(monkeypatch):
-    """Nothing names a provider."""
+    """Remove all provider variables."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def path(tmp_path):
-    """Where the cassette will be."""
+    """The path of a cassette."""
     return tmp_path / "trip.cassette"
 
 
 @contextmanager
 def hide_behind(error):
-    """Raise the error in the place of whatever is raised in the block."""
+    """Raise the error instead of any exception raised in the block."""
     try:
         yield
     finally:
@@ -39,12 +39,12 @@ def hide_behind(error):
 
 
 def divide_by(number):
-    """One, divided."""
+    """Return one divided by the number."""
     return 1 / number
 
 
 def ask_in_every_way(llm):
-    """Ask blocking, awaiting and streaming in both ways; the texts of the answers."""
+    """Return the texts of a sync and an async request and stream."""
 
     async def ask():
         text = await llm.achat("two")
@@ -60,8 +60,8 @@ def ask_in_every_way(llm):
     ]
 
 
-def test_every_way_of_asking_is_replayed_without_a_key(path):
-    """Blocking, awaiting and streaming requests are answered from the cassette; no provider is needed."""
+def test_every_request_is_replayed_without_a_key(path):
+    """Sync and async requests and streams are answered from the cassette, without a provider."""
     with FakeServer("One.", "Two.", "Four.", "Three.") as server, record(path):
         recorded = ask_in_every_way(LLM(base_url=server.base_url))
     with replay(path):
@@ -70,8 +70,8 @@ def test_every_way_of_asking_is_replayed_without_a_key(path):
     assert (llm.provider, llm.model, llm.describe().decided_by) == ("replay", "replay", "the replay")
 
 
-def test_figures_are_replayed(path):
-    """Usage and model of a replayed request are the recorded ones."""
+def test_usage_and_model_are_replayed(path):
+    """The usage and model of a replayed request are the recorded ones."""
     with FakeServer("One.") as server, record(path):
         recorded = LLM(base_url=server.base_url).complete("one")
     with replay(path):
@@ -87,8 +87,8 @@ def test_failures_are_replayed(path):
         LLM().chat("one")
 
 
-def test_an_llm_without_a_provider_is_good_in_replays_only(path):
-    """An LLM created in a replay without a provider raises NoProvider when it is used outside."""
+def test_llm_without_a_provider_works_in_replays_only(path):
+    """An LLM created in a replay without a provider raises NoProvider when it is used outside of it."""
     with record(path), ScriptedLLM("One.") as llm:
         llm.chat("one")
     with replay(path):
@@ -107,8 +107,8 @@ def test_an_llm_without_a_provider_is_good_in_replays_only(path):
         LLM()
 
 
-def test_a_stream_that_was_left_is_replayed_as_far_as_it_came(path):
-    """A stream that was left early is recorded as far as it came, and can be left early again."""
+def test_closed_stream_is_replayed(path):
+    """A stream that was closed early is recorded up to that point, and can be closed early again."""
     with record(path):
         stream = ScriptedLLM("One two three.").stream("one")
         first = next(stream)
@@ -120,8 +120,8 @@ def test_a_stream_that_was_left_is_replayed_as_far_as_it_came(path):
     assert not isinstance(first, ResponseReceived)
 
 
-def test_another_question_fails_the_block(path):
-    """A question that was not recorded raises ReplayError where it is asked, even past a caught error."""
+def test_unrecorded_request_fails_the_block(path):
+    """A request that was not recorded raises ReplayError, also at the end if the error was caught."""
     with record(path):
         ScriptedLLM("One.").chat("one")
     with pytest.raises(ReplayError, match=r"\+user: two"), replay(path):
@@ -133,7 +133,7 @@ def test_another_question_fails_the_block(path):
     assert "+user: two" in caught.value.__notes__[0]
 
 
-def test_answers_that_are_left_fail_the_block(path):
+def test_unused_answers_fail_the_block(path):
     """Unused answers are an error at the end, unless the replay is partial or has already failed."""
     with record(path):
         ScriptedLLM("One.").chat("one")
@@ -159,7 +159,7 @@ def test_failed_recording_keeps_the_older_cassette(path):
 
 
 def test_secrets_are_not_recorded(path):
-    """A key in a question is redacted in the cassette, and the question still fits."""
+    """A key in a request is redacted in the cassette, and the request still matches."""
     question = f"My key is sk-{'a1b2' * 8}, is it good?"
     with record(path):
         ScriptedLLM("No.").chat(question)
@@ -168,8 +168,8 @@ def test_secrets_are_not_recorded(path):
         assert LLM().chat(question) == "No."
 
 
-def test_blocks_in_other_tasks_do_not_disturb(tmp_path):
-    """Two tasks record to separate cassettes at the same time; requests outside are not recorded."""
+def test_concurrent_blocks_are_separate(tmp_path):
+    """Concurrent tasks record to separate cassettes; requests outside of the blocks are not recorded."""
 
     async def ask(name):
         with record(tmp_path / name):
@@ -194,7 +194,7 @@ def test_record_or_replay(path, mode, said):
     assert answers == said
 
 
-def test_nothing_is_recorded_unasked(path):
+def test_mode_none_records_nothing(path):
     """The mode `none` never records; without a cassette the error says how to record one."""
     with pytest.raises(SessionError, match="Record it first"), record_or_replay(path, "none"):
         pass

@@ -1,11 +1,11 @@
-"""How an OpenAI server shapes an answer over Chat Completions."""
+"""Tests for Chat Completions responses of the fake server."""
 
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from agentkit.messages import AssistantMessage, ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.fake_responses import chunks, completion, is_chat_delta, reply_of
+from agentkit.testing.fake_responses import chunks, completion, is_chat_delta, to_reply
 from agentkit.usage import Usage
 
 _AZURE = "/openai/deployments/mini/chat/completions"
@@ -27,7 +27,7 @@ everywhere = pytest.mark.parametrize("path", ["/v1/chat/completions", _AZURE])
 
 
 def _answer(line):
-    return reply_of(line).content
+    return to_reply(line).content
 
 
 def _request(path="/v1/chat/completions", **body):
@@ -40,8 +40,8 @@ def _joined(deltas, name):
 
 @every_line
 @everywhere
-def test_the_installed_client_knows_the_shapes(line, path):
-    """Whole and streamed, every answer fits the types of the openai package."""
+def test_answers_match_the_openai_package(line, path):
+    """Complete and streamed answers match the types of the openai package."""
     ChatCompletion.model_validate(completion(_answer(line), _request(path), 1))
     for chunk in chunks(_answer(line), _request(path, stream_options={"include_usage": True}), 1):
         ChatCompletionChunk.model_validate(chunk)
@@ -49,8 +49,8 @@ def test_the_installed_client_knows_the_shapes(line, path):
 
 @every_line
 @everywhere
-def test_a_stream_says_what_the_whole_answer_says(line, path):
-    """The deltas of a stream add up to the answer that is not streamed."""
+def test_deltas_form_the_answer(line, path):
+    """The deltas of a stream form the complete answer."""
     whole = completion(_answer(line), _request(path), 1)["choices"][0]
     choices = [chunk["choices"][0] for chunk in chunks(_answer(line), _request(path), 1) if chunk["choices"]]
     deltas = [choice["delta"] for choice in choices]
@@ -64,8 +64,8 @@ def test_a_stream_says_what_the_whole_answer_says(line, path):
     assert choices[-1]["finish_reason"] == whole["finish_reason"]
 
 
-def test_a_stream_begins_with_the_role_and_ends_with_the_reason():
-    """The first chunk carries the role, the last the finish reason; only those between are deltas."""
+def test_stream_starts_with_the_role_and_ends_with_the_reason():
+    """The first chunk has the role, the last the finish reason, and those between are deltas."""
     streamed = list(chunks(_answer("one two"), _request(), 7))
     assert [is_chat_delta(chunk) for chunk in streamed] == [False, True, True, False]
     assert streamed[0]["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
@@ -74,8 +74,8 @@ def test_a_stream_begins_with_the_role_and_ends_with_the_reason():
     assert not any("usage" in chunk for chunk in streamed)
 
 
-def test_usage_comes_last_when_it_is_asked_for():
-    """With `include_usage` a chunk without choices carries the usage, which is null before."""
+def test_usage_is_in_the_last_chunk():
+    """With `include_usage`, a last chunk without choices has the usage, which is null in the others."""
     asked = _request(stream_options={"include_usage": True})
     *before, last = chunks(_answer(_LINES["all usage"]), asked, 1)
     assert all(chunk["usage"] is None for chunk in before)
@@ -86,8 +86,8 @@ def test_usage_comes_last_when_it_is_asked_for():
     assert last["usage"] == completion(_answer(_LINES["all usage"]), asked, 1)["usage"]
 
 
-def test_a_server_may_report_no_usage():
-    """`say(..., usage=None)` reports no figures, whether asked or not."""
+def test_server_may_report_no_usage():
+    """`say(..., usage=None)` reports no usage, whether it was requested or not."""
     answer, asked = _answer(_LINES["no usage"]), _request(stream_options={"include_usage": True})
     assert "usage" not in completion(answer, asked, 1)
     assert not any("usage" in chunk for chunk in chunks(answer, asked, 1))
@@ -125,7 +125,7 @@ def test_extra_fields_are_sent_along():
     assert (message["audio"], message["tool_calls"][0]["signature"]) == (None, "x")
 
 
-def test_the_model_is_the_one_that_was_asked_for():
-    """The answer names the model of the request, unless the line names another."""
+def test_model_is_that_of_the_request():
+    """The answer has the model of the request, unless the line names another."""
     assert completion(_answer("Hi"), _request(), 1)["model"] == "gpt"
     assert completion(_answer(say("Hi", model="gpt-2026")), _request(), 1)["model"] == "gpt-2026"

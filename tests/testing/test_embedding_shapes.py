@@ -1,4 +1,4 @@
-"""Embeddings responses of the fake server."""
+"""Tests for embeddings responses of the fake server."""
 
 import json
 
@@ -6,16 +6,16 @@ import openai
 import pytest
 
 from agentkit.testing import FakeServer, RecordedRequest, ScriptError, fail
-from agentkit.testing.fake_responses import reply_with_vectors
+from agentkit.testing.fake_responses import embeddings_reply
 
 
 def asked(**body):
-    """The answer to a request for vectors: its status and its body."""
-    content = reply_with_vectors(RecordedRequest("POST", "/v1/embeddings", json=body)).content
-    return content.status, json.loads(b"".join(content.pieces))
+    """Return the status and the body of the answer to an embeddings request."""
+    content = embeddings_reply(RecordedRequest("POST", "/v1/embeddings", json=body)).content
+    return content.status, json.loads(b"".join(content.chunks))
 
 
-def test_an_answer_as_openai_shapes_it():
+def test_embeddings_answer():
     """An answer has a numbered vector for each text, the model, and the tokens."""
     status, body = asked(model="m", input=["one two", "three"], dimensions=4)
     assert (status, body["object"], body["model"]) == (200, "list", "m")
@@ -26,8 +26,8 @@ def test_an_answer_as_openai_shapes_it():
     assert body["usage"] == {"prompt_tokens": 3, "total_tokens": 3}
 
 
-def test_one_text_alone():
-    """A single text may be sent without a list."""
+def test_single_text():
+    """A single text can be sent without a list."""
     assert len(asked(model="m", input="one")[1]["data"]) == 1
 
 
@@ -44,7 +44,7 @@ def test_one_text_alone():
         {"input": "x", "dimensions": "many"},
     ],
 )
-def test_what_openai_refuses(body):
+def test_invalid_requests_are_rejected(body):
     """Requests that OpenAI rejects are rejected with the name of the parameter."""
     status, said = asked(model="m", **body)
     assert (status, said["error"]["param"] in ("input", "dimensions")) == (400, True)

@@ -1,4 +1,4 @@
-"""Requests parsed by the fake server."""
+"""Tests for the requests parsed by the fake server."""
 
 import io
 
@@ -12,7 +12,7 @@ def _read(data):
     return read_request(io.BytesIO(data))
 
 
-def test_a_request_is_recorded_in_full():
+def test_request_is_recorded_in_full():
     """Method, path, query, headers and JSON body are recorded, header names in lower case."""
     body = b'{"model": "gpt"}'
     request = _read(b"POST /v1/a%20b?x=1&y= HTTP/1.1\r\nAPI-Key: secret\r\nContent-Length: 16\r\n\r\n" + body + b"GET")
@@ -22,13 +22,13 @@ def test_a_request_is_recorded_in_full():
     assert request.keeps_alive
 
 
-def test_headers_are_not_shown():
-    """A request's repr does not show the key that came with it."""
+def test_repr_contains_no_key():
+    """The repr of a request does not contain its key."""
     assert "secret" not in repr(_read(b"POST / HTTP/1.1\r\nAuthorization: Bearer secret\r\n\r\n"))
 
 
 @pytest.mark.parametrize("data", [b"", b"\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}"])
-def test_a_connection_that_ends_holds_no_request(data):
+def test_incomplete_request_is_not_recorded(data):
     """A connection that closes before or within a request is not recorded."""
     assert _read(data) is None
 
@@ -61,8 +61,8 @@ def test_non_json_body_is_recorded_as_bytes(body):
     ("start", "header", "keeps"),
     [("HTTP/1.1", "", True), ("HTTP/1.1", "Connection: Close\r\n", False), ("HTTP/1.0", "", False)],
 )
-def test_the_client_says_whether_it_comes_back(start, header, keeps):
-    """A connection stays open unless the client asks to close it or speaks HTTP/1.0."""
+def test_connection_is_kept_alive(start, header, keeps):
+    """A connection stays open unless the client requests closing it or uses HTTP/1.0."""
     assert _read(f"GET / {start}\r\n{header}\r\n".encode()).keeps_alive is keeps
 
 
@@ -76,8 +76,8 @@ def test_the_client_says_whether_it_comes_back(start, header, keeps):
         ("/v1/responses", [], "", False),
     ],
 )
-def test_the_model_is_named_by_the_body_or_the_deployment(path, json, model, is_azure):
-    """The model is the body's, or else the deployment in an Azure path."""
+def test_model_of_a_request(path, json, model, is_azure):
+    """The model is that of the body, or else the deployment in an Azure path."""
     request = RecordedRequest("POST", path, json=json)
     assert (request.model, request.is_azure) == (model, is_azure)
 

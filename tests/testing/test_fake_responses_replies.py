@@ -1,29 +1,29 @@
-"""Replies of the fake server other than good answers."""
+"""Tests for replies of the fake server other than valid answers."""
 
 import json
 
 import pytest
 
 from agentkit.testing import ScriptedReply, call, cut, drop, fail, filtered, raw, refuse, say, slow
-from agentkit.testing.fake_responses import Raw, ScriptedAnswer, reply_of
+from agentkit.testing.fake_responses import Raw, ScriptedAnswer, to_reply
 
 
 @pytest.mark.parametrize("line", ["Hi", call("clock"), [call("a"), call("b")], say("Hi")])
 def test_model_lines_are_answers(line):
     """Every valid line of a ScriptedLLM, except for an exception, is valid for a FakeServer."""
-    assert isinstance(reply_of(line).content, ScriptedAnswer)
+    assert isinstance(to_reply(line).content, ScriptedAnswer)
 
 
-def test_a_reply_is_a_line():
-    """A reply is a line."""
-    assert reply_of(fail(500)) == fail(500)
+def test_reply_is_a_line():
+    """A reply is a valid line."""
+    assert to_reply(fail(500)) == fail(500)
 
 
 @pytest.mark.parametrize("line", [None, 7, ValueError("no"), b"bytes"])
 def test_invalid_line_is_rejected(line):
     """An exception, a number or any other invalid line raises an error."""
     with pytest.raises(TypeError, match="is not a valid script line"):
-        reply_of(line)
+        to_reply(line)
 
 
 @pytest.mark.for_each(
@@ -39,27 +39,27 @@ def test_invalid_line_is_rejected(line):
         (200, "server_error"),
     ],
 )
-def test_an_error_is_worded_as_openai_words_it(status, kind):
-    """`fail` sends the error object of OpenAI, with the type that goes with the status."""
+def test_error_has_the_format_of_openai(status, kind):
+    """`fail` sends an error object in OpenAI's format, with the type for the status."""
     content = fail(status, "No", code="c", parameter="p", headers={"Retry-After": "1"}).content
-    assert json.loads(content.pieces[0]) == {"error": {"message": "No", "type": kind, "param": "p", "code": "c"}}
+    assert json.loads(content.chunks[0]) == {"error": {"message": "No", "type": kind, "param": "p", "code": "c"}}
     assert (content.status, content.headers["Retry-After"]) == (status, "1")
 
 
-def test_raw_sends_bytes_texts_and_events():
-    """Bytes go as they are, texts as UTF-8, dictionaries as one server-sent event each."""
+def test_raw_sends_bytes_strings_and_events():
+    """Bytes are sent unchanged, strings as UTF-8, and each dictionary as a server-sent event."""
     assert raw(b"\xff", "đ", {"a": 1}, status=202, content_type="text/html").content == Raw(
         (b"\xff", "đ".encode(), b'data: {"a": 1}\n\n'), 202, {"Content-Type": "text/html"}
     )
 
 
 def test_ways_of_delivery_combine():
-    """A slow line may also be cut or dropped."""
+    """A delayed line can also be truncated or dropped."""
     assert slow(cut("Hi", after=2), before_seconds=1, between_seconds=2) == ScriptedReply(
-        reply_of("Hi").content, delay_seconds=1, pause_seconds=2, ending="cut", after=2
+        to_reply("Hi").content, delay_seconds=1, pause_seconds=2, ending="cut", after=2
     )
     assert drop(slow(say("Hi"), before_seconds=1), after=3) == ScriptedReply(
-        reply_of("Hi").content, delay_seconds=1, ending="dropped", after=3
+        to_reply("Hi").content, delay_seconds=1, ending="dropped", after=3
     )
 
 
@@ -74,8 +74,8 @@ def test_ways_of_delivery_combine():
         (drop(), "Reply(200 b'', silent)"),
     ],
 )
-def test_a_reply_is_shown_in_a_few_words(reply, shown):
-    """Errors show the reply and its delivery."""
+def test_reply_is_described_in_errors(reply, shown):
+    """Errors describe the reply and its delivery."""
     assert repr(reply) == shown
 
 

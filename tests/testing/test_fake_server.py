@@ -1,4 +1,4 @@
-"""A fake OpenAI server, asked by the real openai package over a real connection."""
+"""Tests for the fake OpenAI server with the real openai package over a real connection."""
 
 import asyncio
 import json
@@ -67,7 +67,7 @@ both_protocols = pytest.mark.parametrize("ask", [_chat, _respond])
 
 
 def _ask_in_vain(ask, server, *, times, said):
-    """Ask so often; the last time the server must fail, saying why, and the client must not try again."""
+    """Send this many requests; the last one must fail with a reason and without a retry."""
     with _client(server, max_retries=2) as client:
         for _ in range(times - 1):
             ask(client)
@@ -75,7 +75,7 @@ def _ask_in_vain(ask, server, *, times, said):
             ask(client)
 
 
-def _said(answer):
+def _content(answer):
     """Return the text, and the ID, name and arguments of each call, for either protocol."""
     if answer.object == "response":
         calls = [item for item in answer.output if item.type == "function_call"]
@@ -86,10 +86,10 @@ def _said(answer):
 
 
 @every_way
-def test_the_openai_client_reads_every_line(ask):
-    """The same lines are served over both protocols, as JSON and streamed."""
+def test_openai_client_parses_every_line(ask):
+    """The same lines are served over both protocols, complete and streamed."""
     with FakeServer(_LONG_ANSWER, call("clock"), "It is 4.", "") as server, _client(server) as client:
-        answers = [_said(ask(client)) for _ in range(4)]
+        answers = [_content(ask(client)) for _ in range(4)]
     calculator = ("call_1_1", "calculator", '{"expression": "2+2"}')
     assert answers == [
         ("Let me compute.", [calculator, ("call_1_2", "clock", "{}")]),
@@ -115,7 +115,7 @@ def test_fake_server_and_scripted_llm_agree(protocol):
 
 
 @pytest.mark.parametrize("way", ["chat", "responses"])
-def test_a_stream_comes_in_pieces(way):
+def test_streamed_text_arrives_in_pieces(way):
     """Streamed text reaches the openai client word by word."""
     with FakeServer("one two three") as server, _client(server) as client:
         if way == "chat":
@@ -126,8 +126,8 @@ def test_a_stream_comes_in_pieces(way):
     assert pieces == ["one ", "two ", "three"]
 
 
-def test_the_async_client_is_served_alike():
-    """The openai package's async client gets the same lines, streamed and whole."""
+def test_async_client_receives_the_same_lines():
+    """The openai package's async client receives the same lines, complete and streamed."""
 
     async def ask_all(base_url):
         async with openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0) as client:
@@ -141,7 +141,7 @@ def test_the_async_client_is_served_alike():
 
 
 def test_azure_deployments_are_served():
-    """Azure's dated paths are served with its content filter results, its version in the query and its key header."""
+    """Azure's dated paths are served with content filter results, version and key header."""
     with FakeServer("Hi", "one two") as server, _azure(server) as client:
         whole = _chat(client)
         chunks = list(_chat(client, stream=True))
@@ -153,10 +153,10 @@ def test_azure_deployments_are_served():
     assert asked.headers["api-key"] == "key"
 
 
-def test_the_v1_path_of_azure_is_served():
-    """Azure's v1 style is an ordinary client with another base URL."""
+def test_azure_v1_path_is_served():
+    """Azure's v1 style is served at another base URL."""
     with FakeServer("Hi", "Ho") as server, openai.OpenAI(base_url=f"{server.origin}/openai/v1/", api_key="k") as client:
-        assert [_said(_chat(client))[0], _said(_respond(client))[0]] == ["Hi", "Ho"]
+        assert [_content(_chat(client))[0], _content(_respond(client))[0]] == ["Hi", "Ho"]
 
 
 @every_way
@@ -185,14 +185,14 @@ def test_reasoning_items_can_be_sent_back():
     assert server.requests[1].json["input"] == sent
 
 
-def test_a_refusal_reaches_the_client():
+def test_refusal_reaches_the_client():
     """A refusal is returned in the field that the protocol defines."""
     with FakeServer(refuse("I cannot."), refuse("Nor can I.")) as server, _client(server) as client:
         assert _chat(client).choices[0].message.refusal == "I cannot."
         assert _respond(client).output[0].content[0].refusal == "Nor can I."
 
 
-def test_the_content_filter_reaches_the_client():
+def test_content_filter_reaches_the_client():
     """An answer that a content filter stopped has that finish reason."""
     with FakeServer(filtered("Once"), filtered()) as server, _client(server) as client:
         assert _chat(client).choices[0].finish_reason == "content_filter"
@@ -227,11 +227,11 @@ def test_client_retries_after_an_error(ask):
         FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server,
         _client(server, max_retries=1) as client,
     ):
-        assert _said(ask(client))[0] == "Hi"
+        assert _content(ask(client))[0] == "Hi"
     assert len(server.requests) == 2
 
 
-def test_an_error_may_hide_in_a_success():
+def test_error_with_status_200():
     """An error body may come with status 200."""
     with FakeServer(fail(200, "Overloaded")) as server, _client(server) as client:
         assert _chat(client).to_dict()["error"]["message"] == "Overloaded"
@@ -243,8 +243,8 @@ def test_html_with_status_200():
         assert _chat(client) == "<html>"
 
 
-def test_raw_bytes_reach_the_client():
-    """Recorded quirks are served byte by byte: CRLF, comments, empty choices, no end."""
+def test_raw_bytes_are_served():
+    """Recorded deviations are served byte by byte: CRLF, comments, empty choices, a missing end."""
     quirks = raw(
         b": keep-alive\r\n\r\n",
         {"choices": []},
@@ -262,25 +262,25 @@ def test_raw_bytes_reach_the_client():
     assert chunks[2]["usage"] == {"prompt_tokens": 1}
 
 
-def test_a_stream_may_be_cut_short():
-    """A cut stream ends without a finish reason, and the connection stays usable."""
+def test_stream_can_be_truncated():
+    """A truncated stream ends without a finish reason, and the connection stays usable."""
     with FakeServer(cut("one two three", after=2), "Hi") as server, _client(server) as client:
         chunks = list(_chat(client, stream=True))
-        assert _said(_chat(client))[0] == "Hi"
+        assert _content(_chat(client))[0] == "Hi"
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "one two "
     assert {chunk.choices[0].finish_reason for chunk in chunks} == {None}
 
 
 @both_protocols
-def test_a_connection_may_be_dropped_without_a_word(ask):
-    """A connection that closes before the answer is a connection error."""
+def test_connection_can_be_dropped_before_the_answer(ask):
+    """A connection that closes before the answer raises a connection error."""
     with FakeServer(drop()) as server, _client(server) as client, pytest.raises(openai.APIConnectionError):
         ask(client)
 
 
 @both_protocols
-def test_a_connection_may_be_dropped_within_an_answer(ask):
-    """A connection that closes within an answer is noticed, streamed or not."""
+def test_connection_can_be_dropped_during_the_answer(ask):
+    """A connection that closes during an answer raises an error, streamed or not."""
     with FakeServer(drop("Hi"), drop("one two", after=1)) as server, _client(server) as client:
         with pytest.raises(openai.APIConnectionError):
             ask(client)
@@ -288,23 +288,23 @@ def test_a_connection_may_be_dropped_within_an_answer(ask):
             list(ask(client, stream=True))
 
 
-def test_an_answer_may_be_slow_to_begin():
-    """A line may wait before its first byte, so that a timeout can be tested."""
+def test_answer_can_be_delayed():
+    """A line may delay its first byte, so that a timeout can be tested."""
     line = slow("Hi", before_seconds=60)
     with FakeServer(line) as server, _client(server, timeout=0.2) as client, pytest.raises(openai.APITimeoutError):
         _chat(client)
 
 
-def test_an_answer_may_be_slow_to_come():
-    """A line may wait between its pieces."""
+def test_answer_can_have_delays():
+    """A line may have delays between its pieces."""
     with FakeServer(slow("one two three", between_seconds=0.02)) as server, _client(server) as client:
         began = time.monotonic()
         assert len(list(_chat(client, stream=True))) == 5
     assert time.monotonic() - began >= 0.1
 
 
-def test_closing_ends_every_wait():
-    """Leaving the block does not wait for slow lines, nor for connections that stay open."""
+def test_closing_does_not_wait():
+    """Leaving the block does not wait for delayed lines or open connections."""
     with FakeServer(slow("Hi", before_seconds=600)) as server:
         asking = socket.create_connection(("127.0.0.1", int(server.origin.rpartition(":")[2])))
         asking.sendall(b"POST /v1/responses HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
@@ -325,21 +325,21 @@ def test_requests_are_recorded():
     assert asked.json == {"model": "gpt", "messages": _HI, "temperature": 0.5}
 
 
-def test_a_function_makes_a_line_from_the_request():
+def test_function_returns_a_line_for_the_request():
     """A line may be a function of the recorded request, which may choose any other line."""
 
     def echo(request):
         return slow(f"{request.model} heard {request.json['messages'][-1]['content']}")
 
     with FakeServer(echo, lambda _: fail(404)) as server, _client(server) as client:
-        assert _said(_chat(client))[0] == "gpt heard Hi"
+        assert _content(_chat(client))[0] == "gpt heard Hi"
         with pytest.raises(openai.NotFoundError):
             _chat(client)
 
 
 @every_way
-def test_a_request_too_many_is_a_server_error(ask):
-    """A request without a line left is answered with the request and the script, and reported by `done`."""
+def test_request_without_a_line_is_an_error(ask):
+    """A request without a remaining line gets an error with the request and the script, which `done` raises."""
     server = FakeServer("Only this.")
     with pytest.raises(ScriptError, match="The script has no line for request 2"), server:
         _ask_in_vain(ask, server, times=2, said="request 2; it has 1")
@@ -365,32 +365,32 @@ def test_function_returning_an_invalid_line_is_reported():
         _ask_in_vain(_chat, server, times=1, said="is not a valid script line")
 
 
-def test_lines_unsaid_fail_the_block():
-    """Leaving the block with lines unsaid fails and shows them."""
+def test_unused_lines_fail_the_block():
+    """Leaving the block with unused lines raises an error that shows them."""
     server = FakeServer("Hi", "Never asked")
     with pytest.raises(ScriptError, match="'Never asked'"), server, _client(server) as client:
         _chat(client)
 
 
-def test_a_block_that_fails_by_itself_keeps_its_error():
+def test_error_of_the_block_is_raised():
     """An exception in the block is not replaced by the error about unused lines."""
     with pytest.raises(KeyError), FakeServer("Never asked"):
         raise KeyError
 
 
 @pytest.mark.parametrize("line", [7, None, [], ValueError("no")])
-def test_a_wrong_line_is_refused_at_once(line):
+def test_invalid_line_is_rejected(line):
     """An invalid line raises an error when the script is created."""
     with pytest.raises(TypeError, match="is not a valid script line"):
         FakeServer(line)
 
 
-def test_an_unknown_address_takes_no_line():
-    """A request elsewhere is answered as OpenAI answers it, recorded, and costs no line."""
+def test_unknown_path_uses_no_line():
+    """A request to an unknown path is answered as by OpenAI, recorded, and uses no line."""
     with FakeServer("Hi") as server, _client(server) as client:
         with pytest.raises(openai.NotFoundError, match="Unknown request URL: GET /v1/models"):
             client.models.list()
-        assert _said(_chat(client))[0] == "Hi"
+        assert _content(_chat(client))[0] == "Hi"
     assert [asked.method for asked in server.requests] == ["GET", "POST"]
 
 
@@ -408,8 +408,8 @@ def _port(server):
     return int(server.origin.rpartition(":")[2])
 
 
-def test_it_has_no_address_unless_it_runs():
-    """Without `with` or `start` the server has no address, and closing twice is allowed."""
+def test_server_has_no_url_before_it_starts():
+    """Without `with` or `start` the server has no URL, and closing twice is allowed."""
     server = FakeServer()
     with pytest.raises(RuntimeError, match="not running"):
         _ = server.base_url
@@ -421,13 +421,13 @@ def test_it_has_no_address_unless_it_runs():
         _ = server.origin
 
 
-def test_it_may_run_again():
-    """A closed server may be started again and continues its script."""
+def test_server_can_be_restarted():
+    """A closed server can be started again and continues its script."""
     server = FakeServer("Hi", "Ho")
     for expected in ("Hi", "Ho"):
         server.start()
         with _client(server) as client:
-            assert _said(_chat(client))[0] == expected
+            assert _content(_chat(client))[0] == expected
         server.close()
     server.done()
 
@@ -453,8 +453,8 @@ def test_two_hundred_concurrent_connections():
     assert len(server.requests) == 200
 
 
-def test_a_connection_is_used_again():
-    """A client keeps its connection from request to request, and may say that it will not come back."""
+def test_connection_is_reused():
+    """A connection is reused until the client sends `Connection: close`."""
     body = b'{"model": "gpt", "input": "Hi"}'
     head = b"POST /v1/responses HTTP/1.1\r\nContent-Length: %d\r\n" % len(body)
     with FakeServer("Hi", "Ho") as server, socket.create_connection(("127.0.0.1", _port(server)), timeout=10) as peer:
@@ -464,14 +464,14 @@ def test_a_connection_is_used_again():
     assert answers.count(b"HTTP/1.1 200 OK") == 2
 
 
-def test_threads_get_a_line_each():
-    """Clients in many threads share the script."""
+def test_threads_share_the_script():
+    """Clients in several threads share the script."""
     with FakeServer(*map(str, range(40))) as server, _client(server) as client, ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda _: _said(_chat(client))[0], range(40)))
+        said = list(pool.map(lambda _: _content(_chat(client))[0], range(40)))
     assert sorted(said, key=int) == [str(number) for number in range(40)]
 
 
-def test_a_repeated_line_need_not_be_requested():
+def test_repeated_line_need_not_be_requested():
     """A server that repeats its last line accepts any number of requests, including none."""
     with FakeServer("Hi!", repeat=True) as server:
         assert server.requests == []

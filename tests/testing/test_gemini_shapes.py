@@ -1,9 +1,9 @@
-"""The bodies of answers in Gemini's protocol."""
+"""Tests for Gemini responses of the fake server."""
 
 import pytest
 
 from agentkit.testing import RecordedRequest, call, filtered, say
-from agentkit.testing.fake_responses import gemini_body, gemini_chunks, is_gemini_delta, reply_of
+from agentkit.testing.fake_responses import gemini_body, gemini_chunks, is_gemini_delta, to_reply
 from agentkit.usage import Usage
 
 LINES = {
@@ -14,9 +14,9 @@ LINES = {
 
 
 @pytest.mark.for_each(("reason", "line"), LINES.items())
-def test_a_stream_has_the_parts_of_the_whole_answer(reason, line):
-    """The parts of all chunks make up the parts of the whole answer, and only the last one says why it ended."""
-    answer, request = reply_of(line).content, RecordedRequest("POST", "/models/gemini:generateContent")
+def test_stream_has_the_parts_of_the_whole_answer(reason, line):
+    """The parts of all chunks are those of the complete answer, and only the last one has the finish reason."""
+    answer, request = to_reply(line).content, RecordedRequest("POST", "/models/gemini:generateContent")
     (whole,) = gemini_body(answer, request, 1)["candidates"]
     *deltas, last = gemini_chunks(answer, request, 1)
     parts = [part for chunk in deltas for part in chunk["candidates"][0]["content"]["parts"]]
@@ -38,7 +38,7 @@ def test_a_stream_has_the_parts_of_the_whole_answer(reason, line):
 def test_usage_counts_thoughts_separately():
     """Thinking tokens are not counted as candidate tokens, and missing usage is omitted."""
     request = RecordedRequest("POST", "/models/gemini:generateContent")
-    counted = gemini_body(reply_of(say("Hi", usage=Usage(100, 50, 80, 20, requests=1))).content, request, 1)
+    counted = gemini_body(to_reply(say("Hi", usage=Usage(100, 50, 80, 20, requests=1))).content, request, 1)
     assert counted["usageMetadata"] == {
         "promptTokenCount": 100,
         "candidatesTokenCount": 30,
@@ -46,4 +46,4 @@ def test_usage_counts_thoughts_separately():
         "cachedContentTokenCount": 80,
         "totalTokenCount": 150,
     }
-    assert "usageMetadata" not in gemini_body(reply_of(say("Hi", usage=None)).content, request, 1)
+    assert "usageMetadata" not in gemini_body(to_reply(say("Hi", usage=None)).content, request, 1)

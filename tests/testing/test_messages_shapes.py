@@ -1,4 +1,4 @@
-"""How Anthropic's server shapes an answer over Messages."""
+"""Tests for Messages responses of the fake server."""
 
 import pytest
 from anthropic.types import Message, RawMessageStreamEvent
@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from agentkit.messages import ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.fake_responses import is_messages_delta, message, messages_events, reply_of
+from agentkit.testing.fake_responses import is_messages_delta, message, messages_events, to_reply
 from agentkit.usage import Usage
 
 _LINES = {
@@ -25,7 +25,7 @@ every_line = pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
 
 
 def _answer(line):
-    return reply_of(line).content
+    return to_reply(line).content
 
 
 def _request(**body):
@@ -33,15 +33,15 @@ def _request(**body):
 
 
 @every_line
-def test_the_installed_package_knows_the_shapes(line):
-    """Whole and streamed, every answer fits the types of the anthropic package, event by event, pings aside."""
+def test_answers_match_the_anthropic_package(line):
+    """Complete and streamed answers, event by event except pings, match the types of the anthropic package."""
     Message.model_validate(message(_answer(line), _request(), 1))
     for event in messages_events(_answer(line), _request(), 1):
         assert event["type"] == "ping" or _EVENT.validate_python(event).type == event["type"]
 
 
 @every_line
-def test_the_pieces_are_those_of_the_whole_answer(line):
+def test_deltas_form_the_blocks_of_the_answer(line):
     """The joined deltas of each block equal the block of the whole answer."""
     streamed = list(messages_events(_answer(line), _request(), 1))
     for index, block in enumerate(message(_answer(line), _request(), 1)["content"]):

@@ -1,4 +1,4 @@
-"""The pytest marker that records and replays tests."""
+"""Tests for the pytest marker that records and replays tests."""
 
 import os
 import re
@@ -74,7 +74,7 @@ def run(pytester, monkeypatch):
 
 
 def test_once_records_and_then_replays(run, pytester):
-    """Tests of all kinds are recorded next to their file, and then run without a provider."""
+    """Tests of all kinds are recorded next to their file, and then replayed without a provider."""
     assert f"{PASSES + 1} passed" in run("--record=once")
     assert {re.sub("-[0-9a-f]{10}", "-#", path.name) for path in (pytester.path / "cassettes").iterdir()} == {
         "trip.cassette",
@@ -114,7 +114,7 @@ class TestB(TestA):
 """
 
 
-def test_tests_whose_names_are_alike_share_no_cassette(run, pytester):
+def test_similar_test_names_have_separate_cassettes(run, pytester):
     """Test names that differ only in punctuation, case or length get different, portable file names."""
     assert "20 passed" in run("--record=once", tests=ALIKE)
     names = [path.name for path in (pytester.path / "cassettes").iterdir()]
@@ -124,7 +124,7 @@ def test_tests_whose_names_are_alike_share_no_cassette(run, pytester):
 
 
 @pytest.mark.parametrize("name", ["a\\0b", "\\ud800"])
-def test_a_name_that_no_file_has_fails_the_test(run, name):
+def test_invalid_cassette_name_fails_the_test(run, name):
     """A cassette name with a NUL or a surrogate raises an error that says so."""
     told = run("--record=all", tests=ALIKE.replace("cassette\ndef", f"cassette('{name}')\ndef"))
     assert "contains a NUL character or a lone surrogate" in told
@@ -170,7 +170,7 @@ def test_same_test_names_have_separate_cassettes(run, pytester):
     assert "2 passed" in run(tests=ONE.format(words=["one"], more="", fixture=""))
 
 
-def test_a_failing_test_keeps_its_cassette(run, pytester):
+def test_failing_test_preserves_its_cassette(run, pytester):
     """A test that fails, or is not begun, while it is recorded keeps the cassette that it had."""
     run("--record=once", tests=ONE.format(words=["one"], more="", fixture=""))
     before = (pytester.path / "cassettes" / "test_trip.test_one.cassette").read_text()
@@ -180,6 +180,6 @@ def test_a_failing_test_keeps_its_cassette(run, pytester):
 
 
 @pytest.mark.cassette
-def test_here():
+def test_marker_works_in_this_test_suite():
     """The marker works in this test suite: a recorded answer is replayed without a model."""
     assert LLM().chat("Say one.") == "One."

@@ -1,56 +1,56 @@
-"""Documented rules of model servers, as the fake server enforces them."""
+"""Tests for the documented rules of model servers, as enforced by the fake server."""
 
 import httpx2
 import pytest
 
 from agentkit.llm.client import LLM
 from agentkit.testing import FakeServer
-from agentkit.testing.request_rules import faults
+from agentkit.testing.request_rules import violations
 
 ASKED = {"role": "user", "content": "Hi"}
 ITEM = {"role": "user", "content": "Hi"}
 
 
 def made(*ids, name="f", arguments="{}"):
-    """A message of the model with calls."""
+    """Return a message of the model with calls."""
     calls = [{"id": each, "type": "function", "function": {"name": name, "arguments": arguments}} for each in ids]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
 def given(call_id, content="ok"):
-    """A result of a call."""
+    """Return a result of a call."""
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def chat(*messages, **fields):
-    """A body of Chat Completions."""
+    """Return a body of Chat Completions."""
     return {"messages": [ASKED, *messages], **fields}
 
 
 def function(schema, strict=False, **fields):
-    """A body of the Responses protocol with one tool."""
+    """Return a body of the Responses protocol with one tool."""
     tool = {"type": "function", "name": "f", "parameters": schema, "strict": strict, **fields}
     return {"input": [ITEM], "tools": [tool]}
 
 
 def item(call_id, **fields):
-    """A call in the Responses protocol."""
+    """Return a call in the Responses protocol."""
     return {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}", **fields}
 
 
 def turns(*contents, **fields):
-    """A body of the Messages protocol, whose turns alternate."""
+    """Return a body of the Messages protocol with alternating turns."""
     messages = [{"role": ("user", "assistant")[at % 2], "content": content} for at, content in enumerate(contents)]
     return {"messages": messages, "max_tokens": 9, **fields}
 
 
 def google(*turns):
-    """A body of Gemini's protocol from roles and parts."""
+    """Return a body of Gemini's protocol from roles and parts."""
     return {"contents": [{"role": role, "parts": parts} for role, parts in turns]}
 
 
 def closed(**properties):
-    """A closed object."""
+    """Return a closed object."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
@@ -64,7 +64,7 @@ for _ in range(14):
     DEEP = closed(d=DEEP)
 
 BROKEN = [
-    # receiver, body, words of the fault
+    # receiver, body, words of the error
     ("openai", chat(tools=[]), "array too short"),
     ("openai", function(OPEN, name="a b"), "does not match"),
     ("openai", {"tools": [{"type": "function", "name": "f"}, {"type": "function", "name": "f"}]}, "unique"),
@@ -137,7 +137,7 @@ BROKEN = [
 def test_broken_rules(receiver, body, words):
     """A request that violates a rule is rejected with the rule."""
     pattern = words.split("|")
-    assert any(word in fault for fault in faults(receiver, body) for word in pattern)
+    assert any(word in fault for fault in violations(receiver, body) for word in pattern)
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_broken_rules(receiver, body, words):
 )
 def test_valid_requests(receiver, body):
     """A valid request breaks no rule."""
-    assert faults(receiver, body) == []
+    assert violations(receiver, body) == []
 
 
-def test_a_server_with_rules_refuses():
-    """A fake server with rules answers a request that breaks one with status 400, and uses no line for it."""
+def test_server_enforces_rules():
+    """A fake server with rules answers an invalid request with status 400, and uses no line for it."""
     with FakeServer("ok", rules="mistral") as server:
         body = {"model": "m", "messages": [ASKED, {"role": "assistant", "content": ""}]}
         answer = httpx2.post(f"{server.base_url}/chat/completions", json=body)

@@ -1,4 +1,4 @@
-"""How an OpenAI server shapes an answer over Responses."""
+"""Tests for Responses responses of the fake server."""
 
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from agentkit.messages import ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.fake_responses import is_responses_delta, reply_of, response, responses_events
+from agentkit.testing.fake_responses import is_responses_delta, response, responses_events, to_reply
 from agentkit.usage import Usage
 
 _LINES = {
@@ -26,7 +26,7 @@ every_line = pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
 
 
 def _answer(line):
-    return reply_of(line).content
+    return to_reply(line).content
 
 
 def _request(**body):
@@ -38,16 +38,16 @@ def _types(line):
 
 
 @every_line
-def test_the_installed_client_knows_the_shapes(line):
-    """Whole and streamed, every answer fits the types of the openai package, event by event."""
+def test_answers_match_the_openai_package(line):
+    """Complete and streamed answers, event by event, match the types of the openai package."""
     Response.model_validate(response(_answer(line), _request(), 1))
     for event in responses_events(_answer(line), _request(), 1):
         assert type(_EVENT.validate_python(event)).model_fields["type"].annotation.__args__ == (event["type"],)
 
 
 @every_line
-def test_a_stream_says_what_the_whole_answer_says(line):
-    """Finished items, deltas and the last event of a stream agree with the answer that is not streamed."""
+def test_stream_agrees_with_the_answer(line):
+    """The finished items, deltas and last event of a stream agree with the complete answer."""
     whole, streamed = response(_answer(line), _request(), 1), list(responses_events(_answer(line), _request(), 1))
     done = [event["item"] for event in streamed if event["type"] == "response.output_item.done"]
     assert done == streamed[-1]["response"]["output"] == whole["output"]
@@ -61,8 +61,8 @@ def test_a_stream_says_what_the_whole_answer_says(line):
         assert said == "".join(part.get("text", part.get("refusal")) for part in parts)
 
 
-def test_a_text_streams_between_its_events():
-    """A text is announced as an item and a part, streamed, and closed in turn."""
+def test_events_of_a_text():
+    """A text is announced as an item and a part, streamed, and closed in reverse order."""
     assert _types("one two") == [
         *("created", "in_progress", "output_item.added", "content_part.added"),
         *("output_text.delta", "output_text.delta", "output_text.done"),
@@ -70,8 +70,8 @@ def test_a_text_streams_between_its_events():
     ]
 
 
-def test_a_call_streams_its_arguments():
-    """A call is announced with its name and no arguments, which follow in pieces."""
+def test_events_of_a_call():
+    """A call is announced with its name and empty arguments, which follow in deltas."""
     assert _types(call("a", x=1)) == [
         *("created", "in_progress", "output_item.added"),
         *("function_call_arguments.delta", "function_call_arguments.delta", "function_call_arguments.done"),
@@ -91,8 +91,8 @@ def test_reasoning_comes_before_text_and_calls():
     assert items[3]["namespace"] == "x"
 
 
-def test_reasoning_may_be_hidden():
-    """A model that spent reasoning tokens without a word has a reasoning item without a summary."""
+def test_reasoning_without_a_summary():
+    """Reasoning tokens without reasoning text give a reasoning item without a summary."""
     items = response(_answer(_LINES["hidden reasoning"]), _request(), 1)["output"]
     assert (items[0]["type"], items[0]["summary"]) == ("reasoning", [])
     assert items[0]["encrypted_content"]
@@ -102,15 +102,15 @@ def test_reasoning_may_be_hidden():
     ("line", "status", "reason"),
     [("cut at its limit", "incomplete", "max_output_tokens"), ("a filtered text", "incomplete", "content_filter")],
 )
-def test_an_answer_that_was_stopped_is_incomplete(line, status, reason):
-    """An answer stopped by its limit or a filter has status `incomplete`, also in its last event."""
+def test_truncated_answer_is_incomplete(line, status, reason):
+    """An answer ended by its limit or a filter has the status `incomplete`, also in its last event."""
     whole = response(_answer(_LINES[line]), _request(), 1)
     assert (whole["status"], whole["incomplete_details"], whole["completed_at"]) == (status, {"reason": reason}, None)
     assert whole["output"][-1]["status"] == "incomplete"
     assert _types(_LINES[line])[-1] == "incomplete"
 
 
-def test_usage_is_reported_in_full_or_not_at_all():
+def test_usage_fields():
     """Token counts are in OpenAI's fields; `usage=None` omits them."""
     assert response(_answer(_LINES["no usage"]), _request(), 1)["usage"] is None
     assert response(_answer(_LINES["hidden reasoning"]), _request(), 1)["usage"] == {
@@ -122,8 +122,8 @@ def test_usage_is_reported_in_full_or_not_at_all():
     }
 
 
-def test_the_answer_repeats_the_settings():
-    """The settings of the request are repeated in the answer; `store` is on unless it was switched off."""
+def test_answer_repeats_the_settings():
+    """The settings of the request are repeated in the answer; `store` is true unless it was disabled."""
     asked = {"instructions": "Be brief.", "store": False, "temperature": 0.5}
     whole = response(_answer("Hi"), _request(**asked), 1)
     assert {name: whole[name] for name in asked} == asked

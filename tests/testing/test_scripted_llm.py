@@ -1,4 +1,4 @@
-"""A scripted LLM in the model's place."""
+"""Tests for ScriptedLLM."""
 
 import asyncio
 import pickle
@@ -26,8 +26,8 @@ every_way = pytest.mark.parametrize("ask", _WAYS.values(), ids=_WAYS)
 
 
 @every_way
-def test_it_says_its_lines_in_order(ask):
-    """Blocking, awaiting and streaming, each request gets the next line."""
+def test_lines_are_used_in_order(ask):
+    """Each sync, async or streamed request uses the next line."""
     with ScriptedLLM(call("calculator", expression="2+2"), "It is 4.") as llm:
         first, second = ask(llm, "What is 2+2?"), ask(llm, "And?")
     assert first.tool_calls == (ToolCall("call_1_1", "calculator", '{"expression": "2+2"}'),)
@@ -40,7 +40,7 @@ def test_it_says_its_lines_in_order(ask):
 
 
 @every_way
-def test_it_raises_the_exceptions_among_its_lines(ask):
+def test_exceptions_among_the_lines_are_raised(ask):
     """An exception among the lines is raised, and the script continues after it."""
     with ScriptedLLM(RateLimited("Slow down", status=429), "Now.") as llm:
         with pytest.raises(RateLimited, match="Slow down"):
@@ -49,8 +49,8 @@ def test_it_raises_the_exceptions_among_its_lines(ask):
 
 
 @every_way
-def test_a_question_too_many_fails_the_test(ask):
-    """A request that finds no line raises an AssertionError that shows the question."""
+def test_request_without_a_line_raises(ask):
+    """A request without a remaining line raises an AssertionError that shows it."""
     llm = ScriptedLLM("Only this.")
     ask(llm, "Hi")
     with pytest.raises(AssertionError, match="What else"):
@@ -58,7 +58,7 @@ def test_a_question_too_many_fails_the_test(ask):
 
 
 @every_way
-def test_a_function_makes_a_line_from_the_request(ask):
+def test_function_returns_a_line_for_the_request(ask):
     """A line may be a function of the request, which may choose any other line."""
 
     def echo(request):
@@ -70,8 +70,8 @@ def test_a_function_makes_a_line_from_the_request(ask):
             ask(llm, "Hi")
 
 
-def test_it_streams_in_pieces():
-    """Reasoning, text and calls come in pieces, then the whole response."""
+def test_lines_are_streamed_in_pieces():
+    """Reasoning, text and calls are streamed in pieces, followed by the whole response."""
     with ScriptedLLM(
         say("Let me see.", call("clock"), call("find", "{"), call("x", ""), reasoning="Which day?")
     ) as llm:
@@ -92,19 +92,19 @@ def test_it_streams_in_pieces():
     assert last.response.text == "Let me see."
 
 
-def test_lines_unsaid_fail_the_block():
-    """Leaving the block with lines unsaid fails and shows them."""
+def test_unused_lines_fail_the_block():
+    """Leaving the block with unused lines raises an error that shows them."""
     with pytest.raises(ScriptError, match="'Never asked'"), ScriptedLLM("Hello", "Never asked") as llm:
         llm.chat("Hi")
 
 
-def test_a_block_that_fails_by_itself_keeps_its_error():
+def test_error_of_the_block_is_raised():
     """An exception in the block is not replaced by the error about unused lines."""
     with pytest.raises(KeyError), ScriptedLLM("Never asked"):
         raise KeyError
 
 
-def test_done_can_be_asked_without_a_block():
+def test_done_without_a_block():
     """`done` raises nothing once every line was used."""
     llm = ScriptedLLM("Hello")
     with pytest.raises(ScriptError):
@@ -132,14 +132,14 @@ def test_response_is_returned_unchanged():
         assert llm.complete("Hi") == Response(unnamed.message, "length", LINE_USAGE, "mini")
 
 
-def test_the_last_line_can_repeat():
+def test_last_line_can_be_repeated():
     """With `repeat` the last line is used for all further requests, each time with new ids."""
     with ScriptedLLM(call("clock"), repeat=True) as llm:
         ids = [llm.complete("Hi").tool_calls[0].id for _ in range(3)]
     assert ids == ["call_1_1", "call_2_1", "call_3_1"]
 
 
-def test_many_runs_may_share_one():
+def test_concurrent_runs_share_the_script():
     """Concurrent tasks each get a different line."""
 
     async def ask_all(llm):
@@ -150,26 +150,26 @@ def test_many_runs_may_share_one():
 
 
 @pytest.mark.parametrize("line", [7, None, [], RateLimited])
-def test_a_wrong_line_is_refused_at_once(line):
+def test_invalid_line_is_rejected(line):
     """An invalid line raises an error when the script is created, not when it is used."""
     with pytest.raises(TypeError, match="is not a valid script line"):
         ScriptedLLM(line)
 
 
-def test_a_question_without_messages_is_shown_as_nothing():
-    """A request without messages fails as readably as any other."""
+def test_request_without_messages_has_a_readable_error():
+    """A request without messages has a readable error."""
     with pytest.raises(ScriptError, match="asked: nothing"):
         ScriptedProvider().complete(Request(()))
 
 
-def test_it_describes_itself():
-    """`describe` identifies a scripted LLM, whatever the environment names."""
+def test_description_of_a_scripted_llm():
+    """`describe` identifies a scripted LLM, whatever the environment contains."""
     described = ScriptedLLM("Hi", model="mini").describe()
     assert (described.provider, described.model, described.endpoint) == ("scripted", "mini", "this machine")
     assert described.decided_by == "the script"
 
 
-def test_it_cannot_be_copied():
+def test_scripted_llm_cannot_be_copied():
     """A scripted LLM cannot be copied, because a copy would repeat its lines."""
     with pytest.raises(TypeError, match="cannot be copied"):
         pickle.dumps(ScriptedLLM("Hi"))

@@ -1,4 +1,4 @@
-"""The lines of a script and their order."""
+"""Tests for the lines of a script and their order."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ from hypothesis import given, strategies
 
 from agentkit.messages import AssistantMessage, Response, ToolCall
 from agentkit.testing import LINE_USAGE, ScriptError, call, say
-from agentkit.testing.scripted_llm import Script, describe, pieces, resolve, response_of, with_call_ids
+from agentkit.testing.scripted_llm import Script, describe, resolve, split_words, to_response, with_call_ids
 from agentkit.usage import Usage
 
 
@@ -26,20 +26,20 @@ def _script(*lines, repeat=False):
         (call("find", name="x", arguments="y"), {"name": "x", "arguments": "y"}),
     ],
 )
-def test_call_takes_arguments_by_name_or_as_a_dictionary(made, arguments):
-    """Arguments may be given by name, as a dictionary or both, and whatever they are called."""
+def test_call_accepts_keywords_or_a_dictionary(made, arguments):
+    """Arguments can be passed by name, as a dictionary or both, under any name."""
     assert json.loads(made.arguments) == arguments
     assert made.id == ""
 
 
 @pytest.mark.parametrize("text", ["", "null", '{"expression": "2+', "[1]"])
-def test_call_says_a_text_verbatim(text):
-    """Arguments given as text are sent verbatim, so that invalid JSON can be scripted."""
+def test_call_accepts_a_string_verbatim(text):
+    """Arguments given as a string are sent verbatim, so that invalid JSON can be scripted."""
     assert call("calculator", text).arguments == text
 
 
-def test_call_refuses_a_text_and_names_together():
-    """A text cannot be merged with arguments by name."""
+def test_call_rejects_a_string_with_keywords():
+    """A string cannot be combined with arguments by name."""
     with pytest.raises(TypeError, match="not both"):
         call("calculator", "{}", expression="2+2")
 
@@ -50,8 +50,8 @@ def test_call_rejects_positional_arguments():
         call("roll", 3)
 
 
-def test_say_puts_all_that_a_model_says_into_a_response():
-    """`say` takes text, calls, reasoning, usage, finish reason and model."""
+def test_say_returns_a_response():
+    """`say` accepts text, calls, reasoning, usage, finish reason and model."""
     clock = call("clock")
     said = say("Wait", clock, reasoning="Which day?", usage=Usage(1, 2, requests=1), model="gpt")
     message = AssistantMessage("Wait", (clock,), "Which day?")
@@ -78,7 +78,7 @@ def test_say_without_usage_counts_the_request_as_unreported():
 )
 def test_line_is_converted_to_a_response(line, text, names, finish_reason):
     """A string, a call, several calls, a message and a response are valid lines."""
-    response = response_of(line)
+    response = to_response(line)
     assert (response.text, [entry.name for entry in response.tool_calls]) == (text, names)
     assert (response.finish_reason, response.usage) == (finish_reason, LINE_USAGE)
 
@@ -87,28 +87,28 @@ def test_line_is_converted_to_a_response(line, text, names, finish_reason):
 def test_invalid_line_raises_an_error(line):
     """An invalid line raises an error that lists the valid kinds."""
     with pytest.raises(TypeError, match="is not a valid script line"):
-        response_of(line)
+        to_response(line)
 
 
-def test_calls_without_an_id_get_one_from_the_request_and_their_position():
-    """Ids follow from request and position; an id that is given stays."""
+def test_calls_without_an_id_get_one():
+    """Ids depend on the request and the position; explicit ids are preserved."""
     response = with_call_ids(say("", call("a"), ToolCall("mine", "b", "{}"), call("c")), 3)
     assert [entry.id for entry in response.tool_calls] == ["call_3_1", "mine", "call_3_3"]
 
 
 @given(strategies.text())
-def test_pieces_add_up_to_the_text(text):
+def test_pieces_form_the_text(text):
     """The streamed pieces of any text add up to the text, and none of them is empty."""
-    assert "".join(pieces(text)) == text
-    assert all(pieces(text))
+    assert "".join(split_words(text)) == text
+    assert all(split_words(text))
 
 
 def test_pieces_are_words():
-    """A text streams word by word, each with the space that follows it."""
-    assert pieces("Hello there,\n you") == ["Hello ", "there,\n ", "you"]
+    """A text is streamed word by word, each with the space after it."""
+    assert split_words("Hello there,\n you") == ["Hello ", "there,\n ", "you"]
 
 
-def test_a_function_may_make_a_function():
+def test_function_may_return_a_function():
     """A function may return another function, which is called for the line."""
     assert resolve(lambda asked: lambda again: f"{asked} {again}", "x") == "x x"
 
@@ -126,8 +126,8 @@ def test_a_function_may_make_a_function():
         (say("x" * 200), "'" + "x" * 98 + "…"),
     ],
 )
-def test_a_line_is_described_in_a_few_words(line, shown):
-    """Errors show lines as a person would write them down."""
+def test_line_is_described_in_errors(line, shown):
+    """Errors show lines in the notation of the script."""
     assert describe(line) == shown
 
 
@@ -139,8 +139,8 @@ def test_lines_are_returned_in_order():
     script.done()
 
 
-def test_a_request_too_many_shows_the_question_and_the_script():
-    """A question that finds no line fails with a text that shows question and script."""
+def test_request_without_a_line_shows_the_script():
+    """A request without a remaining line raises an error that shows the request and the script."""
     script = _script(say("Hello"))
     script.take("one")
     with pytest.raises(ScriptError) as caught:
@@ -148,20 +148,20 @@ def test_a_request_too_many_shows_the_question_and_the_script():
     assert str(caught.value) == ("The script has no line for request 2; it has 1.\n  asked: What else?\n  1. 'Hello'")
 
 
-def test_an_empty_script_says_so():
+def test_empty_script_raises_on_the_first_request():
     """A script without lines fails on the first request."""
     with pytest.raises(ScriptError, match=r"the script is empty"):
         _script().take("x")
 
 
-def test_a_long_script_is_shown_in_part():
+def test_long_script_is_shown_in_part():
     """An error shows at most ten lines of a script and counts the rest."""
     script = Script([f"line {number}" for number in range(30)], str)
     with pytest.raises(ScriptError, match=r"10\. 'line 9'\n  … and 20 more$"):
         script.done()
 
 
-def test_unsaid_lines_are_shown():
+def test_unused_lines_are_shown():
     """`done` fails on unused lines and shows them with their numbers."""
     script = _script(say("a"), say("b"), say("c"))
     script.take("x")
@@ -170,14 +170,14 @@ def test_unsaid_lines_are_shown():
     assert str(caught.value) == "Only 1 of the script's 3 lines were used. Unused:\n  2. 'b'\n  3. 'c'"
 
 
-def test_the_last_line_repeats():
+def test_last_line_is_repeated():
     """With `repeat` the last line is used for all further requests."""
     script = _script("a", "b", repeat=True)
     assert [script.take("x")[1] for _ in range(5)] == ["a", "b", "b", "b", "b"]
 
 
-def test_nothing_cannot_be_repeated():
-    """`repeat` needs a line."""
+def test_repeating_requires_a_line():
+    """`repeat` requires a line."""
     with pytest.raises(ValueError, match="no line to repeat"):
         _script(repeat=True)
 

@@ -1,4 +1,4 @@
-"""Public names of `agentkit.testing`, which are imported on first use."""
+"""Tests for the public names of `agentkit.testing`, which are imported on first use."""
 
 import ast
 import subprocess
@@ -27,19 +27,19 @@ def test_public_names_can_be_imported(name):
     assert name in dir(agentkit.testing)
 
 
-def test_the_lists_agree():
+def test_names_for_type_checkers_are_the_public_ones():
     """Type checkers see exactly the public names."""
     assert set(IMPORTED) == set(agentkit.testing.__all__)
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    """A name that is not offered is an AttributeError that repeats it."""
+def test_unknown_name_raises_attribute_error():
+    """An unknown name raises an AttributeError that contains it."""
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = agentkit.testing.no_such_name
 
 
-def test_the_plugin_imports_nothing_else():
-    """Starting pytest costs the import of the plugin's module, and of nothing that it may need later."""
+def test_plugin_imports_nothing_else():
+    """Starting pytest imports the plugin's module, and none of its dependencies."""
     code = "import sys, agentkit.testing.pytest_plugin; print(*(m for m in sys.modules if m.startswith('agentkit')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     parts = ["agentkit._version", "agentkit", "agentkit.testing", "agentkit.testing.pytest_plugin"]

@@ -1,4 +1,4 @@
-"""Proves that annotations are read which pydantic reads otherwise, or not at all."""
+"""Tests for annotations that pydantic reads differently or not at all."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Pair = TypeAliasType("Pair", tuple[T, T], type_params=(T,))
 
 
 class Box(TypedDict, Generic[T]):
-    """A thing in a box."""
+    """A generic box."""
 
     item: T
     more: NotRequired[list[T]]
 
 
 def made(hint: Any) -> Tool[..., Any]:
-    """A tool with one parameter of this annotation, which it gives back."""
+    """Return a tool with one parameter of this annotation, which it returns."""
 
     def demo(value: Any) -> Any:
         return value
@@ -78,7 +78,7 @@ def test_annotated_text_describes_nested_types() -> None:
 
 
 class TooEarly:
-    """A named type, as type statements make them, that was asked what it stands for before that is known."""
+    """A type alias, as created by a type statement, whose value is read before it can be resolved."""
 
     @property
     def __value__(self) -> Any:
@@ -93,8 +93,8 @@ def test_type_alias_that_cannot_be_resolved_yet() -> None:
     assert text_of(TooEarly()) == ""
 
 
-def test_a_typeddict_may_name_what_follows_it() -> None:
-    """A TypedDict inside a function may name another that is defined after it."""
+def test_typeddict_may_refer_to_a_later_one() -> None:
+    """A TypedDict inside a function may refer to another that is defined after it."""
 
     class Order(TypedDict):
         """An order."""
@@ -113,8 +113,8 @@ def test_a_typeddict_may_name_what_follows_it() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="`type X = ...` is syntax from Python 3.12 on")
-def test_a_type_statement_makes_a_type() -> None:
-    """`type Ids = list[int]`, also generic, recursive, of choices, and with type parameters of the function."""
+def test_type_statements() -> None:
+    """`type Ids = list[int]` is accepted, also generic, recursive, or with type parameters of the function."""
     names: dict[str, Any] = {}
     code = (
         "from __future__ import annotations\n"
@@ -145,7 +145,7 @@ def test_final_parameter_with_default() -> None:
 
 
 class Connection:
-    """Something that only a program has."""
+    """A type without a JSON form."""
 
 
 @pytest.mark.for_each(
@@ -201,8 +201,8 @@ class Money:
         return sum(other.cents for other in (self, *others))
 
 
-def test_self_is_the_class_of_the_object() -> None:
-    """A method of an object may take others of its kind."""
+def test_self_is_the_class_of_the_method() -> None:
+    """A method with a parameter of type `Self` accepts objects of its class."""
     made = Tool(Money(1).plus)
     assert made.parameters["properties"]["others"]["items"]["properties"] == {"cents": {"type": "integer"}}
     assert made.invoke({"others": [{"cents": "2"}]}).value == 3

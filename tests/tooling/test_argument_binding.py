@@ -1,4 +1,4 @@
-"""Proves how arguments by name reach functions that take them by place, or any number of them."""
+"""Tests for binding named arguments to positional and variadic parameters."""
 
 import asyncio
 import json
@@ -41,14 +41,14 @@ def anything(*args, **kwargs) -> str:
 
 
 class Wish(TypedDict, total=False):
-    """What may be wished."""
+    """Optional keyword arguments."""
 
     unit: str
     days: int
 
 
 class Need(TypedDict):
-    """What must be said."""
+    """A required keyword argument."""
 
     unit: str
 
@@ -64,7 +64,7 @@ def needs(city: str, **need: Unpack[Need]) -> str:
 
 
 class Counter:
-    """Something with a method."""
+    """A class with a method."""
 
     def add(self, /, *numbers: Annotated[int, "What to add."]) -> int:
         """Add the numbers."""
@@ -158,8 +158,8 @@ def test_error_names_the_invalid_argument(function: Callable[..., Any], argument
         ),
     ],
 )
-def test_a_model_is_asked_for_a_list_and_an_object(function: Callable[..., Any], schema: dict[str, Any]) -> None:
-    """The schema has a list for `*values` and an object for `**options`, both of which may be left out."""
+def test_schema_of_variadic_parameters(function: Callable[..., Any], schema: dict[str, Any]) -> None:
+    """The schema has an optional list for `*values` and an optional object for `**options`."""
     parameters = Tool(function).parameters
     assert json.loads(json.dumps(parameters["properties"])) == schema
     assert {"values", "others", "numbers"}.isdisjoint(parameters.get("required", ()))
@@ -178,8 +178,8 @@ def test_direct_call_uses_python_arguments() -> None:
     assert seen == [{"first": "a", "values": [1, 2], "last": "z"}]
 
 
-def test_awaiting_is_the_same() -> None:
-    """An async function with any number of values is called the same way."""
+def test_async_function_with_variadic_parameters() -> None:
+    """An async function with variadic parameters is called in the same way."""
 
     async def total(*values: int) -> int:
         """Add."""

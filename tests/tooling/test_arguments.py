@@ -1,4 +1,4 @@
-"""Proves how a model's arguments are read, repaired and, when they are wrong, explained."""
+"""Tests for parsing, repairing and explaining a model's arguments."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 
 from agentkit.errors import BadArguments
 from agentkit.tooling.arguments import (
-    complaint,
-    copied,
-    expected,
-    missing,
+    arguments_error,
+    copy_arguments,
+    describe_type,
+    format_value,
+    invalid_sentence,
+    missing_sentence,
     read_arguments,
-    repaired,
-    shown,
-    unknown,
+    repair,
+    unknown_sentence,
     walk,
-    wrong,
 )
 
 
@@ -42,8 +42,8 @@ from agentkit.tooling.arguments import (
         ("{}", {}),
     ],
 )
-def test_arguments_come_in_many_forms(arguments: Any, read: dict[str, Any]) -> None:
-    """JSON text, a mapping, JSON encoded twice, and nothing at all are understood."""
+def test_forms_of_arguments(arguments: Any, read: dict[str, Any]) -> None:
+    """A JSON string, a mapping, JSON encoded twice, and no arguments at all are accepted."""
     assert read_arguments(arguments) == read
 
 
@@ -78,18 +78,20 @@ def test_reading_returns_a_new_dictionary() -> None:
 
 def test_error_message_is_bounded() -> None:
     """The error message lists the first five distinct problems and is limited in length."""
-    told = str(complaint(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
+    told = str(arguments_error(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
     assert told == "Same. Number 0. Number 1. Number 2. Number 3. And 46 more."
-    assert len(str(complaint(["x" * 5_000]))) == 1_000
+    assert len(str(arguments_error(["x" * 5_000]))) == 1_000
 
 
 def test_sentences_name_the_argument_and_what_was_expected() -> None:
-    """Each sentence names the argument, says what was expected, and shows what was given."""
-    assert missing(["path"], {"type": "string"}) == "Argument 'path' is missing; it should be text."
-    assert missing(["items", 2, "price"]) == "Argument 'items[2].price' is missing."
-    assert unknown("file", "read_file", ["path"]) == "read_file has no parameter 'file'; its parameters are path."
-    assert unknown("x", "now", []) == "now has no parameter 'x'; it takes no arguments."
-    assert wrong(["n"], "should be a number", "many") == "Argument 'n' should be a number; got \"many\"."
+    """Each sentence names the argument, the expected type and the given value."""
+    assert missing_sentence(["path"], {"type": "string"}) == "Argument 'path' is missing; it should be text."
+    assert missing_sentence(["items", 2, "price"]) == "Argument 'items[2].price' is missing."
+    assert (
+        unknown_sentence("file", "read_file", ["path"]) == "read_file has no parameter 'file'; its parameters are path."
+    )
+    assert unknown_sentence("x", "now", []) == "now has no parameter 'x'; it takes no arguments."
+    assert invalid_sentence(["n"], "should be a number", "many") == "Argument 'n' should be a number; got \"many\"."
 
 
 @pytest.mark.parametrize(
@@ -103,16 +105,16 @@ def test_sentences_name_the_argument_and_what_was_expected() -> None:
         ({"a": [1, 2]}, "{'a': [1, 2]}"),
     ],
 )
-def test_values_are_shown_briefly(value: object, text: str) -> None:
+def test_values_are_shortened_in_errors(value: object, text: str) -> None:
     """A value is shown in a few characters."""
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_large_value_is_truncated_in_errors() -> None:
     """Only the beginning of a large value is shown."""
-    assert len(shown([{"key": ["x" * 1_000] * 1_000}] * 1_000)) < 800
-    assert len(shown(object())) < 100
-    assert shown(10**5_000) == "a huge int"
+    assert len(format_value([{"key": ["x" * 1_000] * 1_000}] * 1_000)) < 800
+    assert len(format_value(object())) < 100
+    assert format_value(10**5_000) == "a huge int"
 
 
 @pytest.mark.for_each(
@@ -130,7 +132,7 @@ def test_large_value_is_truncated_in_errors() -> None:
 )
 def test_schema_is_described_in_words(schema: Any, text: str) -> None:
     """The expected type is described in words instead of JSON schema."""
-    assert expected(schema) == text
+    assert describe_type(schema) == text
 
 
 def test_walk_omits_validator_branches() -> None:
@@ -141,11 +143,11 @@ def test_walk_omits_validator_branches() -> None:
     assert walk(arguments, ["t", 0]) == ("t", 0)
 
 
-def test_json_inside_text_is_read() -> None:
-    """A list or an object that was written as JSON text is read where it did not fit, at any depth."""
+def test_nested_json_strings_are_parsed() -> None:
+    """A list or object written as a JSON string is parsed if it is needed, at any depth."""
     arguments = {"a": '[{"b": 1}]', "c": {"d": ("{}", 1)}, "e": "not json", "f": "7"}
     faults = [((name,), "wrong", None) for name in "aef"] + [(("c", "d", 0), "wrong", None)]
-    assert repaired(arguments, faults, []) == {"a": [{"b": 1}], "c": {"d": [{}, 1]}, "e": "not json", "f": "7"}
+    assert repair(arguments, faults, []) == {"a": [{"b": 1}], "c": {"d": [{}, 1]}, "e": "not json", "f": "7"}
     assert arguments["a"] == '[{"b": 1}]'
 
 
@@ -153,27 +155,27 @@ def test_many_repairs_take_linear_time() -> None:
     """Repairing many invalid values takes time proportional to their number."""
     count = 100_000
     faults = [(("a", index), "wrong", None) for index in range(count)]
-    assert repaired({"a": ["[1]"] * count}, faults, []) == {"a": [[1]] * count}
+    assert repair({"a": ["[1]"] * count}, faults, []) == {"a": [[1]] * count}
 
 
 def test_copied_arguments_are_independent() -> None:
     """A copy of arguments is deep, but sentinels and objects that cannot be copied are shared."""
     mark, lock = object(), threading.Lock()
     arguments = {"a": {"b": [1]}, "text": "x", "mark": mark, "lock": [lock]}
-    copy = copied(arguments)
+    copy = copy_arguments(arguments)
     copy["a"]["b"].append(2)
     assert arguments["a"] == {"b": [1]}
     assert (copy["text"], copy["mark"], copy["lock"]) == ("x", mark, [lock])
 
 
-def test_a_null_that_did_not_fit_means_not_given() -> None:
-    """A null is dropped from inner objects, and outside for parameters that are optional; never from lists."""
+def test_invalid_null_counts_as_omitted() -> None:
+    """An invalid null is dropped from nested objects and for optional parameters, but never from lists."""
     arguments = {"a": None, "b": None, "c": {"d": None, "e": 1}, "f": [None]}
     faults = [(path, "wrong", None) for path in (("a",), ("b",), ("c", "d"), ("f", 0))]
-    assert repaired(arguments, faults, ["a"]) == {"b": None, "c": {"e": 1}, "f": [None]}
+    assert repair(arguments, faults, ["a"]) == {"b": None, "c": {"e": 1}, "f": [None]}
 
 
 @pytest.mark.parametrize("path", [(), ("a",), ("a", 0), ("missing",), ("deep", "missing")])
 def test_unrepairable_arguments_return_none(path: tuple[str | int, ...]) -> None:
-    """If no value can be repaired, `repaired` returns None."""
-    assert repaired({"a": [None], "deep": {}}, [(path, "wrong", None)], []) is None
+    """If no value can be repaired, `repair` returns None."""
+    assert repair({"a": [None], "deep": {}}, [(path, "wrong", None)], []) is None

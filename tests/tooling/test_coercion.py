@@ -1,4 +1,4 @@
-"""Proves which values and names models mean when they write something else."""
+"""Tests for the coercion of values and names that models write differently."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Color(enum.Enum):
 
 
 class Level(enum.IntEnum):
-    """How urgent it is."""
+    """The urgency."""
 
     LOW = 1
     HIGH = 2
 
 
 class Access(enum.Flag):
-    """What may be done."""
+    """The permissions."""
 
     READ = 1
     WRITE = 2
@@ -53,7 +53,7 @@ class Corner(enum.Enum):
 
 
 class Twins(enum.Enum):
-    """Two that differ only in their letters."""
+    """Two members that differ only in case."""
 
     FIRST = "Same"
     SECOND = "SAME"
@@ -61,7 +61,7 @@ class Twins(enum.Enum):
 
 @dataclass
 class Guest:
-    """Somebody who comes."""
+    """A guest."""
 
     name: str
     arrives: date | None = None
@@ -120,7 +120,7 @@ SLIPS = [json.loads(line) for line in Path(__file__).with_name("slips.jsonl").re
 
 
 def python(expression: str) -> Any:
-    """The value of a Python expression in the data."""
+    """Return the value of a Python expression in the data."""
     return types.FunctionType(compile(expression, "slips.jsonl", "eval"), NAMES)()
 
 
@@ -167,13 +167,13 @@ SCHEMA: dict[str, Any] = {
         (("e",), []),
     ],
 )
-def test_the_schemas_of_a_place_are_found(path: tuple[str | int, ...], kinds: list[str]) -> None:
-    """References are followed and unions parted on the way to a place."""
+def test_schemas_at_a_path(path: tuple[str | int, ...], kinds: list[str]) -> None:
+    """The schemas at a path are found through references and unions."""
     assert [node["type"] for node in nodes_at(SCHEMA, path)] == kinds
 
 
-def test_names_are_known_in_other_letters() -> None:
-    """Capitals and the marks between words do not make another name."""
+def test_names_match_regardless_of_case_and_separators() -> None:
+    """Names match regardless of case and separators."""
     assert by_letters(["startDate", "START-DATE", "end"]) == {"startdate": ["startDate", "START-DATE"], "end": ["end"]}
     assert by_letters(["start_date", "a_", "_a"]) == {"startdate": ["start_date"], "a": ["a_", "_a"]}
     assert names_in([SCHEMA]) == ["a", "b", "c", "d"]

@@ -1,4 +1,4 @@
-"""Proves that arguments are found where a model has put one object too many around them, or one too few."""
+"""Tests for arguments with a superfluous or a missing wrapper object."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.coercion import regrouped
+from agentkit.tooling.coercion import regroup
 from agentkit.tooling.schema import FunctionParameters, GivenParameters
 
 
 @dataclass
 class Search:
-    """What is looked for."""
+    """A search."""
 
     query: str
     limit: int = 10
@@ -68,4 +68,4 @@ def test_wrapper_object_with_a_given_schema() -> None:
     schema = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
     assert GivenParameters(schema, "demo").check({"arguments": {"city": "Rome"}}) == {"city": "Rome"}
     assert GivenParameters({}, "demo").check({"arguments": {}}) == {"arguments": {}}
-    assert regrouped({"city": "Rome"}, schema) is None
+    assert regroup({"city": "Rome"}, schema) is None

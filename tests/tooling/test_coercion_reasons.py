@@ -1,10 +1,10 @@
-"""Proves that what a validator objects to is told in words a model can act on."""
+"""Tests for the reasons of validation errors, in words that a model can act on."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.coercion import first_sentence, joined, reason, untold
+from agentkit.tooling.coercion import discriminator_fault, first_sentence, join_reasons, reason
 
 
 @pytest.mark.for_each(
@@ -31,14 +31,14 @@ def test_reason(kind: str, message: str, told: str) -> None:
 
 def test_object_without_valid_discriminator() -> None:
     """The error names the discriminator field and its allowed values."""
-    assert untold({"discriminator": "'kind'"}, {}) == ("kind", "is missing", {})
+    assert discriminator_fault({"discriminator": "'kind'"}, {}) == ("kind", "is missing", {})
     expected = {"discriminator": "'kind'", "tag": "cow", "expected_tags": "'cat', 'dog'"}
-    assert untold(expected, {"kind": "cow"}) == ("kind", "should be one of 'cat', 'dog'", "cow")
-    assert untold({"discriminator": "by_shape()"}, {}) is None
-    assert untold({}, {}) is None
+    assert discriminator_fault(expected, {"kind": "cow"}) == ("kind", "should be one of 'cat', 'dog'", "cow")
+    assert discriminator_fault({"discriminator": "by_shape()"}, {}) is None
+    assert discriminator_fault({}, {}) is None
 
 
-def test_the_first_sentence_of_an_error() -> None:
+def test_first_sentence_of_an_error() -> None:
     """Only the first sentence of a long error message is used."""
     assert first_sentence(ValueError("It is wrong. Read the manual.\nAnd more")) == "It is wrong"
 
@@ -53,4 +53,4 @@ def test_the_first_sentence_of_an_error() -> None:
 )
 def test_union_errors_are_joined(reasons, sentence):
     """The errors of all members of a union are joined into one sentence without repetition."""
-    assert joined(reasons) == sentence
+    assert join_reasons(reasons) == sentence

@@ -1,4 +1,4 @@
-"""Proves that JSON is read also when it was not written quite as JSON."""
+"""Tests for JSON with deviations, such as comments, trailing commas and Python literals."""
 
 from __future__ import annotations
 

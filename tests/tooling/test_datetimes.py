@@ -1,4 +1,4 @@
-"""Proves which dates and times are understood, and that no other is taken for them."""
+"""Tests for the parsing of dates, times and durations in usual notations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from agentkit.tooling.coercion import moment, seconds
         ("time", "12:15 pm", "12:15:00"),
     ],
 )
-def test_a_moment_is_read_in_usual_notations(form: str, text: str, iso: str) -> None:
-    """A date whose year comes first or whose month is a word, and a time of either clock, are written in ISO 8601."""
+def test_usual_notations_of_a_datetime(form: str, text: str, iso: str) -> None:
+    """Dates starting with the year or with a named month, and times of either clock, are converted to ISO 8601."""
     assert moment(text, form) == iso
 
 
@@ -91,6 +91,6 @@ def test_long_string_is_not_a_datetime(form: str, text: str) -> None:
         ("1h" + " " * 60 + "1m", None),
     ],
 )
-def test_a_length_of_time_is_read_when_it_is_clear(text: str, length: float | None) -> None:
-    """Amounts with units that get smaller are added; a comma that may part a fraction and a capital M are not read."""
+def test_unambiguous_durations(text: str, length: float | None) -> None:
+    """Amounts with descending units are added; ambiguous decimal commas and a capital M are rejected."""
     assert seconds(text) == length

@@ -1,4 +1,4 @@
-"""Proves which headings and entries of docstrings are understood."""
+"""Tests for the headings and entries of docstrings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from agentkit.tooling.docstrings import described, usual
+from agentkit.tooling.docstrings import normalise, split_docstring
 from agentkit.tooling.signature import Documentation, documented
 
 STYLES = {
@@ -79,8 +79,8 @@ STYLES = {
 
 @pytest.mark.parametrize("docstring", STYLES.values(), ids=STYLES)
 def test_parameters_are_described_under_a_heading(docstring: str) -> None:
-    """Entries are read in the notations that people use, with the lines that go on below them."""
-    text, parameters = described(inspect.cleandoc(docstring))
+    """Entries in common notations are parsed, with their continuation lines."""
+    text, parameters = split_docstring(inspect.cleandoc(docstring))
     assert text == "Search."
     assert {name: parameters[name] for name in ("query", "limit")} == {
         "query": 'What to find, e.g. "a: b":\n* one\n* two',
@@ -91,23 +91,23 @@ def test_parameters_are_described_under_a_heading(docstring: str) -> None:
 def test_several_names_share_a_description() -> None:
     """Comma-separated names, with or without stars, share a description that may span lines."""
     docstring = "Args:\n  x, *args: Both\n  of them."
-    assert described(docstring) == ("", {"x": "Both\nof them.", "args": "Both\nof them."})
+    assert split_docstring(docstring) == ("", {"x": "Both\nof them.", "args": "Both\nof them."})
 
 
 @pytest.mark.parametrize(
     "docstring",
     ["", "Just text: with a colon.", "Note: this computes. Args: none.", "Todo:\n    things", "Warning:\n  x: y"],
 )
-def test_a_docstring_without_headings_is_all_text(docstring: str) -> None:
+def test_words_like_headings_in_a_text_are_ignored(docstring: str) -> None:
     """Words that look like headings inside a text are left alone."""
-    assert described(docstring) == (docstring, {})
+    assert split_docstring(docstring) == (docstring, {})
 
 
 def test_section_without_entries_is_ignored() -> None:
     """Text in a section that contains no entries is ignored."""
-    assert described("Do.\n\nArgs:\n    whatever you like") == ("Do.", {})
-    assert described("Do.\n\nArgs:\nwhatever you like") == ("Do.", {})
-    assert described("Do.\n\nArgs:") == ("Do.", {})
+    assert split_docstring("Do.\n\nArgs:\n    whatever you like") == ("Do.", {})
+    assert split_docstring("Do.\n\nArgs:\nwhatever you like") == ("Do.", {})
+    assert split_docstring("Do.\n\nArgs:") == ("Do.", {})
 
 
 OWN = {
@@ -125,7 +125,7 @@ OWN = {
     "without a colon": "Search.\n\n@param query What.\n@param limit How many.",
     "small letters": "Search.\n\nkeyword arguments:\n    query: What.\n    limit: How many.\nreturns:\n    It.",
     "two words": "Search.\n\nThe arguments are:\n    - query: What.\n\nKeyword arguments:\n    - limit: How many.",
-    "beside the heading": "Search.\n\nArgs: query (str): What.\n      limit: How many.",
+    "next to the heading": "Search.\n\nArgs: query (str): What.\n      limit: How many.",
     "bare fields": "Search.\n\n:query: What.\n:limit: How many.\n:return: It.",
     "ruled examples": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\nExamples:\n---------\nNone.",
     "fields for results": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\n:return: It.\n:rtype: str",
@@ -148,8 +148,8 @@ def test_section_is_recognised_by_its_entries(docstring: str) -> None:
 def test_list_of_other_names_is_not_a_section() -> None:
     """A list of names that are not parameters remains part of the description."""
     docstring = "Search in these:\n    books: All of them.\n    query\n\nReturns:\n    It."
-    assert described(docstring, ["query"]) == ("Search in these:\n    books: All of them.\n    query", {})
-    assert usual("a --- b @ c") == "a --- b @ c"
+    assert split_docstring(docstring, ["query"]) == ("Search in these:\n    books: All of them.\n    query", {})
+    assert normalise("a --- b @ c") == "a --- b @ c"
 
 
 def test_nested_heading_belongs_to_its_parameter() -> None:
@@ -219,6 +219,6 @@ def test_many_headings_are_parsed_quickly() -> None:
     """A docstring with a hundred thousand headings is parsed in linear time."""
     assert documented("Args\n---\n" * 100_000, ["a"]).parameters == {}
     docstring = "Some words:\n" * 100_000
-    assert described(docstring, ["a"]) == (docstring, {})
+    assert split_docstring(docstring, ["a"]) == (docstring, {})
     for line in ("x (a\n", "x\n (\n", "Args: y\n", ":func:`x`\n", ":x: y\n"):
         assert documented(line * 10_000, ["a"]).parameters == {}

@@ -1,4 +1,4 @@
-"""Proves which types of parameters are read from a docstring, where they have no annotations."""
+"""Tests for parameter types that are stated in docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proves how a tool's function runs inside its time limit."""
+"""Tests for the execution of tool functions with a time limit."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from agentkit.tooling import execution
 
 language = contextvars.ContextVar("language", default="none")
 LONG = 30.0
-"""Seconds that a test would hang if the work were waited for."""
+"""Seconds that a test would hang if it waited for the work."""
 
 
 def prompt(started: float) -> bool:
-    """Whether less than the long wait has passed, by far."""
+    """Return whether much less than the long wait has passed."""
     return time.perf_counter() - started < LONG / 3
 
 
@@ -61,13 +61,13 @@ def test_idle_thread_releases_arguments_of_last_call() -> None:
     """The arguments of a call are released when it has ended, although its thread lives on."""
 
     class Held:
-        """Something that can be watched."""
+        """An object whose release can be observed."""
 
     held = Held()
     gone = weakref.ref(held)
     execution.call(partial(isinstance, held, Held), LONG)
     del held
-    execution.call(int, LONG)  # the thread has taken up other work, so it has let go of the first
+    execution.call(int, LONG)  # the thread has other work, so it has released the first
     assert gone() is None
 
 
@@ -78,7 +78,7 @@ def test_idle_thread_exits() -> None:
     done: list[str] = []
     thread = threading.Thread(target=execution._work_on, args=(inbox, idle, 0.01), daemon=True)
     thread.start()
-    thread.join(0.1)  # nobody knows that it is idle, so that somebody may be about to give it work
+    thread.join(0.1)  # it is not registered as idle, so it may be about to get work
     assert thread.is_alive()
     inbox.put((lambda: done.append("worked"), lambda: done.append("told")))
     thread.join(LONG)
@@ -149,7 +149,7 @@ def _handed_out() -> Coroutine[None, None, int]:
     return _one()
 
 
-def test_a_hung_function_does_not_keep_the_interpreter_alive() -> None:
+def test_hung_function_does_not_block_the_exit_of_the_interpreter() -> None:
     """The interpreter exits while a function hangs in a thread and the background loop runs."""
     code = (
         "import asyncio, time\n"
@@ -169,8 +169,8 @@ def test_a_hung_function_does_not_keep_the_interpreter_alive() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("ToolTimeout\n", "", 0)
 
 
-def test_an_async_function_is_cancelled_at_its_timeout() -> None:
-    """A coroutine is cancelled at its timeout and may clean up."""
+def test_async_function_is_cancelled_at_its_timeout() -> None:
+    """A coroutine is cancelled at its timeout and can clean up."""
     seen: list[str] = []
 
     async def hang() -> None:
@@ -276,7 +276,7 @@ def test_concurrent_threads_share_one_background_loop() -> None:
     assert (done.stdout, done.stderr) == ("16 1\n", "")
 
 
-def test_an_async_function_can_be_called_inside_a_running_loop() -> None:
+def test_async_function_can_be_called_inside_a_running_loop() -> None:
     """Sync code inside a running event loop can call an async function."""
 
     async def notebook() -> int:
@@ -285,7 +285,7 @@ def test_an_async_function_can_be_called_inside_a_running_loop() -> None:
     assert asyncio.run(notebook()) == 1
 
 
-def test_an_async_function_can_call_another_one_from_sync_code_however_deep() -> None:
+def test_nested_async_tools_do_not_deadlock() -> None:
     """An async tool whose sync helpers call async tools does not wait for itself."""
 
     async def nested(depth: int) -> int:
@@ -296,7 +296,7 @@ def test_an_async_function_can_call_another_one_from_sync_code_however_deep() ->
     assert execution.call(partial(nested, 3), LONG, is_async=True) == 4
 
 
-def test_a_function_that_returns_an_awaitable_is_awaited() -> None:
+def test_function_that_returns_an_awaitable_is_awaited() -> None:
     """A plain function that returns a coroutine returns the value of the coroutine."""
     assert execution.call(_handed_out, LONG) == 1
     assert execution.call(_handed_out, None) == 1
@@ -313,7 +313,7 @@ def test_sync_functions_run_concurrently() -> None:
     assert sorted(asyncio.run(all_at_once())) == list(range(24))
 
 
-def test_a_sync_function_does_not_block_the_event_loop() -> None:
+def test_sync_function_does_not_block_the_event_loop() -> None:
     """The event loop keeps running while a sync function runs."""
     ticked = threading.Event()
 
@@ -356,7 +356,7 @@ def test_cancelling_the_caller_is_prompt(*, is_async: bool) -> None:
     release.set()
 
 
-def test_a_thread_that_ends_after_its_event_loop_is_closed_does_no_harm() -> None:
+def test_thread_outliving_its_event_loop_ends_silently() -> None:
     """A sync function left behind by a closed event loop ends silently."""
     release, ended = threading.Event(), threading.Event()
 
@@ -399,7 +399,7 @@ def test_forked_child_starts_a_new_background_loop() -> None:
         assert pool.apply_async(execution.call, (_one, LONG), {"is_async": True}).get(LONG) == 1
 
 
-def test_an_async_client_bound_to_its_loop_works_across_calls() -> None:
+def test_async_client_bound_to_its_loop_works_across_calls() -> None:
     """A queue made in one call can be used in the next: both ran on the same loop."""
 
     async def make() -> asyncio.Queue[int]:
@@ -417,8 +417,8 @@ def test_an_async_client_bound_to_its_loop_works_across_calls() -> None:
     assert execution.call(partial(use, queue), LONG, is_async=True) == 7
 
 
-def test_asynchronous_generators_keep_working_inside_a_tool() -> None:
-    """A coroutine may use async generators and context managers as anywhere else."""
+def test_async_generators_in_a_tool() -> None:
+    """A coroutine can use async generators and context managers."""
 
     @contextlib.asynccontextmanager
     async def resource() -> AsyncIterator[int]:
@@ -571,7 +571,7 @@ def test_async_iterator_without_close_is_accepted() -> None:
     """Any async iterator is accepted, also one that cannot be closed."""
 
     class Countdown:
-        """Three, two, one."""
+        """An iterator that yields three, two, one."""
 
         left = 4
 

@@ -1,4 +1,4 @@
-"""Checking arguments costs no more than in proportion to what a model sends, whatever it sends."""
+"""Tests that checking arguments takes time proportional to their size."""
 
 import datetime
 import enum
@@ -27,12 +27,12 @@ class Item(BaseModel):
 
 
 def note(start_date: datetime.date, items: list[Item], colors: dict[Color, int], end: str = "") -> str:
-    """Takes a value of each kind that is repaired."""
+    """Accept a value of each type that is repaired."""
     return end
 
 
 def rest(start_date: str = "", **others: int) -> str:
-    """Takes arguments by any name."""
+    """Accept arguments of any name."""
     return start_date
 
 

@@ -1,4 +1,4 @@
-"""Proves how the schemas that others write otherwise are read."""
+"""Tests for the normalisation of JSON schemas with nonstandard notation."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ CLOSED_POINT = {
         ("no schema", "no schema"),
     ],
 )
-def test_schemas_that_others_write_otherwise_are_read(schema: Any, read: Any) -> None:
-    """Types of other languages, choices that spell values of their type and marks of older drafts are put as today."""
+def test_nonstandard_schemas_are_converted(schema: Any, read: Any) -> None:
+    """Types of other languages, enum values of another type and keywords of older drafts are converted."""
     assert usual(schema) == read
 
 
@@ -155,8 +155,8 @@ def test_unresolved_reference_is_rejected(around: Any) -> None:
         (None, "null"),
     ],
 )
-def test_the_type_of_a_value_is_known(value: object, kind: str) -> None:
-    """Each JSON value has one type; a whole number is an integer and a truth value no number."""
+def test_type_of_a_value_is_known(value: object, kind: str) -> None:
+    """Each JSON value has one type: a whole number is an integer, and a boolean is not a number."""
     assert kind_of(value) == kind
 
 

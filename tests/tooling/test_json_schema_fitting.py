@@ -1,4 +1,4 @@
-"""Proves what of arguments is checked against a JSON schema that somebody gave."""
+"""Tests for validating arguments against a given JSON schema."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_too_deeply_nested_arguments_are_rejected() -> None:
 
 
 def chain(joining: Callable[[Any], Any], length: int) -> dict[str, Any]:
-    """A schema whose one property leads through many definitions, each joined to the next."""
+    """Return a schema whose only property leads through many linked definitions."""
     definitions: dict[str, Any] = {"d0": {"type": "string"}}
     for number in range(1, length):
         definitions[f"d{number}"] = joining({"$ref": f"#/$defs/d{number - 1}"})

@@ -1,4 +1,4 @@
-"""Values and functions of other libraries in tools: Pillow, NumPy, functools, asyncio."""
+"""Tests for values and functions of other libraries in tools: Pillow, NumPy, functools, asyncio."""
 
 import asyncio
 import functools
@@ -13,7 +13,7 @@ from agentkit.tooling.tool import Tool
 
 
 def returning(value):
-    """The result of a tool that returns a value."""
+    """Return the result of a tool that returns the given value."""
     return Tool(lambda: value, "give", "Give.").invoke()
 
 
@@ -34,8 +34,8 @@ def test_nested_images():
     assert json.loads(result.content)["page"][1] == "text"
 
 
-def test_a_picture_that_cannot_be_encoded():
-    """A picture without pixels is described in words."""
+def test_image_that_cannot_be_encoded():
+    """An image without pixels is replaced by a description."""
     result = returning(Picture.new("RGB", (0, 0)))
     assert (result.images, result.ok) == ((), True)
     assert "not shown" in result.content
@@ -63,7 +63,7 @@ def test_arrays_and_scalars(value, content):
     assert returning(value).content == content
 
 
-def test_a_long_array_is_cut():
+def test_long_array_is_truncated():
     """A long array keeps its head and tail."""
     result = Tool(lambda: numpy.arange(100_000), "give", "Give.", max_chars=500).invoke()
     assert (result.status, json.loads(result.content)["truncated"]) == ("truncated", True)
@@ -110,7 +110,7 @@ def test_functions_that_dispatch_by_type(function, arguments, content):
     assert tool.invoke(arguments).content == content
 
 
-def test_an_empty_list_of_arguments():
+def test_empty_list_of_arguments():
     """An empty list means no arguments for a tool without parameters, and fails for any other tool."""
     assert Tool(lambda: "now", "now", "Now.").invoke("[]").content == "now"
     assert Tool.from_schema("now", "Now.", {}, lambda: "now").invoke("[]").content == "now"
@@ -129,7 +129,7 @@ def stray_in_thread():
 
 @pytest.mark.parametrize("function", [stray, stray_in_thread])
 @pytest.mark.parametrize("seconds", [None, 10.0])
-def test_a_stray_cancellation_is_a_failed_call(function, seconds):
+def test_stray_cancellation_is_a_failed_call(function, seconds):
     """A CancelledError from inside a tool fails the call, blocking and awaited, with and without a time limit."""
     tool = Tool(function, timeout_seconds=seconds)
     for result in (tool.invoke(), asyncio.run(tool.ainvoke())):
@@ -138,7 +138,7 @@ def test_a_stray_cancellation_is_a_failed_call(function, seconds):
 
 
 @pytest.mark.parametrize("seconds", [None, 10.0])
-def test_a_requested_cancellation_cancels(seconds):
+def test_requested_cancellation_cancels(seconds):
     """If the task itself is cancelled, the call is cancelled, too."""
 
     async def main():

@@ -1,4 +1,4 @@
-"""Proves which texts are read as numbers."""
+"""Tests for the conversion of strings to numbers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_grouped_digits_are_read_as_a_number(text: str, written: str | None) -> 
     assert number(text) == written
 
 
-def test_one_group_of_digits_is_read_where_a_whole_number_is_asked_for() -> None:
-    """`1,234` may be a little more than one, but no integer is."""
+def test_grouped_digits_of_an_integer() -> None:
+    """`1,234` is ambiguous for a float, and an integer where an integer is required."""
     assert number("1,234", is_whole=True) == "1234"
     assert number("0,500", is_whole=True) is None
 
@@ -56,7 +56,7 @@ def test_one_group_of_digits_is_read_where_a_whole_number_is_asked_for() -> None
         ("x", None),
     ],
 )
-def test_an_integer_is_exact(written: str, exact: int | None) -> None:
+def test_integer_is_exact(written: str, exact: int | None) -> None:
     """An integer is converted without loss of digits, and short strings never expand to hundreds."""
     assert whole(written) == exact
 
@@ -83,16 +83,14 @@ def test_an_integer_is_exact(written: str, exact: int | None) -> None:
         ("10,20,300", None, None),
     ],
 )
-def test_a_list_is_read_when_no_comma_may_belong_to_a_number(
-    text: str, floats: list[str] | None, integers: list[str] | None
-) -> None:
-    """Commas with and without a space, or that may group digits or part a fraction, make a list unclear."""
+def test_ambiguous_list_of_numbers_is_rejected(text: str, floats: list[str] | None, integers: list[str] | None) -> None:
+    """A list with commas that may be part of a number is ambiguous and rejected."""
     assert numbers(text) == floats
     assert numbers(text, is_whole=True) == integers
 
 
 def test_list_of_numbers_is_distinguished_from_a_number() -> None:
-    """`1,000` is ambiguous and not read as a list of numbers; `1, 2.5` is."""
+    """`1,000` is ambiguous and not parsed as a list of numbers; `1, 2.5` is."""
     assert numbers("1, 2.5;-3,") == ["1", "2.5", "-3"]
     assert numbers("1,000") is None
     assert numbers("1, two") is None

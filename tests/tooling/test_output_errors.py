@@ -1,10 +1,10 @@
-"""What is wrong with an answer, in the words that a model needs to mend it?"""
+"""Tests for the errors of an invalid answer, which tell the model how to correct it."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.output_types import OutputError, placed, sentences
+from agentkit.tooling.output_types import OutputError, sentences, split_location
 
 SCHEMA = {
     "type": "object",
@@ -33,8 +33,8 @@ SCHEMA = {
     ],
 )
 def test_locations_become_paths(location, is_missing, expected):
-    """Steps through the value are its path; the others are the types of unions that were tried."""
-    assert placed({"a": [{"b": 1}]}, location, is_missing=is_missing) == expected
+    """The path of an error contains the steps through the value, without the members of unions."""
+    assert split_location({"a": [{"b": 1}]}, location, is_missing=is_missing) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_required_null_is_reported_as_null():
     assert told == ["'result.day' should be text in the form date; got null."]
 
 
-def test_references_that_go_round_come_to_an_end():
-    """A definition that is nothing but itself says nothing."""
+def test_circular_references_are_bounded():
+    """A definition that only refers to itself has no description."""
     schema = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}
     assert sentences([OutputError(("a",), "is missing", {})], schema, {}) == ["'a' is missing; it should be any value."]
 

@@ -1,4 +1,4 @@
-"""Of which types can an answer be, what is a model told of them, and what when it is wrong?"""
+"""Tests for output types: schemas, instructions, values, errors and partial answers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from agentkit.tooling.output_types import OutputType
 
 
 class Item(BaseModel):
-    """What can be bought."""
+    """An item."""
 
     name: str
     price: float
 
 
 class Invoice(BaseModel):
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     items: list[Item]
@@ -46,7 +46,7 @@ class Invoice(BaseModel):
 
 @dataclasses.dataclass
 class Person:
-    """Somebody."""
+    """A person."""
 
     name: str
     age: int = 18
@@ -227,21 +227,21 @@ WRONG = [
 
 
 def named(case):
-    """A type in a test id."""
+    """Return the name of a type for a test id."""
     return OutputType.of(case).name if isinstance(case, type) or typing.get_origin(case) else None
 
 
 @pytest.mark.for_each(("kind", "text", "value"), RIGHT, ids=named)
-def test_right_answers(kind, text, value):
-    """An answer of the type is read, as JSON, between fences, with words around it, or with the wrapper left out."""
+def test_valid_answers(kind, text, value):
+    """A valid answer is parsed from JSON, code fences, surrounding text, or without its wrapper."""
     read = OutputType.of(kind).parse(text)
     assert read == value
     assert type(read) is type(value)
 
 
 @pytest.mark.for_each(("kind", "text", "value"), RIGHT, ids=named)
-def test_values_are_stored_as_text(kind, text, value):
-    """A value that is encoded and read again is the same."""
+def test_values_round_trip(kind, text, value):
+    """A value that is encoded and parsed again is equal."""
     output = OutputType.of(kind)
     assert output.parse(output.encode(value)) == value
 
@@ -253,7 +253,7 @@ def test_nan_round_trips():
 
 
 @pytest.mark.for_each(("kind", "text", "told"), WRONG, ids=named)
-def test_wrong_answers(kind, text, told):
+def test_invalid_answers(kind, text, told):
     """The error lists each invalid place with the expected type, without references to pydantic."""
     with pytest.raises(BadResponse) as caught:
         OutputType.of(kind).parse(text)
@@ -290,7 +290,7 @@ SCHEMAS = [
 
 
 def contains(whole: Any, part: Any) -> bool:
-    """Whether a dictionary has these entries, dictionaries in it compared the same way."""
+    """Return whether a dictionary has these entries, comparing nested dictionaries in the same way."""
     if isinstance(part, dict):
         return all(key in whole and contains(whole[key], inner) for key, inner in part.items())
     return whole == part

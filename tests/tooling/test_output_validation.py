@@ -1,4 +1,4 @@
-"""Is this JSON a value of a Python type?"""
+"""Tests for the validation of JSON as a value of a Python type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Order(pydantic.BaseModel):
 
 
 class Careless(pydantic.BaseModel):
-    """A model whose validator fails by itself."""
+    """A model whose validator raises an unexpected exception."""
 
     size: int
 
@@ -45,8 +45,8 @@ def test_aliases_and_computed_fields_round_trip():
     assert Validator(Order).check(Validator(Order).encode(order)) == order
 
 
-def test_half_characters_are_replaced():
-    """Half of an emoji, as some models write, does not spoil the answer."""
+def test_lone_surrogates_are_replaced():
+    """A lone surrogate in an answer is replaced."""
     assert OutputType.of(list[str]).parse('["a\\ud83d"]') == ["a?"]
 
 

@@ -1,4 +1,4 @@
-"""What does a JSON text say so far that is still being written?"""
+"""Tests for the parsing of incomplete JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def grown(*pieces, **options):
 
 
 def is_part(part, whole):
-    """Whether a value is a beginning of another."""
+    """Return whether a value is a beginning of another."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(
             key in whole and is_part(inner, whole[key]) for key, inner in part.items()
@@ -41,7 +41,7 @@ def is_part(part, whole):
 
 @given(WHOLE, st.booleans(), st.lists(st.integers(0, 400), max_size=8))
 def test_pieces_give_the_same_value_as_the_whole(value, is_ascii, cuts):
-    """However a text is cut, its parts say ever more of the value, and all of them the whole of it."""
+    """However a text is split, its parts return growing values, the last of which is complete."""
     text = json.dumps(value, ensure_ascii=is_ascii)
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     seen = grown(*(text[start:end] for start, end in itertools.pairwise(places)))
@@ -51,7 +51,7 @@ def test_pieces_give_the_same_value_as_the_whole(value, is_ascii, cuts):
 
 @given(WHOLE)
 def test_single_characters_give_the_same_value(value):
-    """A text that comes character by character is read as well."""
+    """A text that arrives character by character has the same value."""
     assert grown(*json.dumps(value, indent=1))[-1] == value
 
 
@@ -109,8 +109,8 @@ def test_parsing_stops_at_invalid_json(text, value):
     assert grown(text, '{"more": 1}') == [value, value]
 
 
-def test_brackets_of_prose_are_passed_over():
-    """A bracket that opens nothing is part of the words around the answer."""
+def test_brackets_in_text_are_ignored():
+    """Brackets in the text around the answer are ignored."""
     assert grown('See {here} and [there]: {"a"', ": 1}")[-1] == {"a": 1}
     assert grown('Of [1] and [2]: {"a": 1}', opening="{") == [{"a": 1}]
 
@@ -138,8 +138,8 @@ def test_too_long_number_stops_parsing():
 @pytest.mark.parametrize(
     "text", ['{"a": "' + 100_000 * r"\"{" + '"}', "[" + "1," * 100_000 + "1]", "{ " * 100_000, '{"a":' + " " * 200_000]
 )
-def test_a_long_text_in_single_characters(text):
-    """Hundreds of thousands of characters that come one by one are each read once."""
+def test_long_text_in_single_characters(text):
+    """Hundreds of thousands of single characters are parsed in linear time."""
     growing = GrowingJSON()
     for character in text:
         growing.feed(character)

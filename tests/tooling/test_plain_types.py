@@ -1,4 +1,4 @@
-"""Proves that plain annotations are read without pydantic, and just as pydantic reads them."""
+"""Tests for plain annotations, which are handled without pydantic but with the same results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from agentkit.tooling.schema import FunctionParameters, is_plain_default, plain
 
 
 def spelt(hint: str) -> Any:
-    """An annotation in a spelling of older Pythons."""
+    """Return an annotation in the notation of older Python versions."""
     return typing.get_type_hints(types.SimpleNamespace(__annotations__={"hint": hint}), vars(typing))["hint"]
 
 
 class Urgency(Enum):
-    """How soon something must be done.
+    """The urgency of a task.
 
     It may be given by its text.
     """
@@ -51,13 +51,13 @@ class Nothing(Enum):
 
 
 class Own(Enum):
-    """An enum that has a schema of its own."""
+    """An enum with a custom schema."""
 
     A = "a"
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema, handler):
-        """Another schema."""
+        """Return another schema."""
         return {"type": "string", "pattern": "a"}
 
 
@@ -123,7 +123,7 @@ VALUES = [
 
 
 def parameters(hint: Any, default: Any = ...) -> FunctionParameters:
-    """The parameters of a function `demo(value: hint = default)`."""
+    """Return the parameters of a function `demo(value: hint = default)`."""
     if default is ...:
 
         def demo(value):
@@ -174,7 +174,7 @@ def test_only_scalars_are_plain_defaults() -> None:
 
 
 def test_plain_tools_need_no_third_party_package() -> None:
-    """Making, describing, checking and running a plain tool loads only the standard library, and no asyncio."""
+    """Creating, describing, checking and running a plain tool imports only the standard library without asyncio."""
     code = (
         "import sys\n"
         "from agentkit.tooling.tool import tool\n"

@@ -1,4 +1,4 @@
-"""Proves how what came of a tool call is told."""
+"""Tests for the results of tool calls: status, errors, truncation, and redaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, Blocked, SandboxError, ToolTimeout
 from agentkit.messages import Status
-from agentkit.tooling.results import denial, failure, fault, objection, returned, with_handle
+from agentkit.tooling.results import denial, denial_text, exception_result, failure, success, with_handle
 from agentkit.tooling.tool import Tool
 
 DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use trash.")
@@ -41,29 +41,29 @@ DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use tras
         (["error"], "ok", None),
     ],
 )
-def test_a_dictionary_speaks_for_itself(value: Any, status: Status, error: str | None) -> None:
-    """A dictionary with a status word or an error says how the call went; anything else went well."""
-    result = returned("demo", value, 1_000)
+def test_dictionary_determines_the_status(value: Any, status: Status, error: str | None) -> None:
+    """A dictionary with a status or an error determines the status; any other value is a success."""
+    result = success("demo", value, 1_000)
     assert (result.status, result.error, result.value) == (status, error, value)
     assert result.ok is (error is None)
 
 
 @pytest.mark.for_each("status", get_args(Status))
-def test_every_status_word_is_understood(status: Status) -> None:
-    """Each of the status words can be reported by a tool with an error, but for those that only a run can say."""
-    told = returned("demo", {"status": status, "error": "broken"}, 1_000).status
+def test_every_status_is_accepted(status: Status) -> None:
+    """Each status can be reported by a tool with an error, except for those reserved for runs."""
+    told = success("demo", {"status": status, "error": "broken"}, 1_000).status
     assert told == ("failed" if status in ("waiting", "interrupted") else status)
 
 
-def test_output_that_was_cut_is_truncated() -> None:
-    """Output beyond its bound has the status truncated, and the whole value is still there for the caller."""
-    result = returned("demo", "x" * 500, 100)
+def test_output_beyond_the_limit_is_truncated() -> None:
+    """Truncated output has the status `truncated`, and the whole value is available to the caller."""
+    result = success("demo", "x" * 500, 100)
     assert (result.status, len(result.content), len(result.value), result.ok) == ("truncated", 100, 500, True)
 
 
-def test_a_failure_that_was_cut_stays_a_failure() -> None:
-    """Cutting the output never hides that the call failed."""
-    assert returned("demo", {"error": "e", "output": "x" * 500}, 200).status == "failed"
+def test_truncated_failure_is_a_failure() -> None:
+    """A truncated failure is still a failure."""
+    assert success("demo", {"error": "e", "output": "x" * 500}, 200).status == "failed"
 
 
 def test_failure_is_reported_as_json() -> None:
@@ -73,7 +73,7 @@ def test_failure_is_reported_as_json() -> None:
     assert (result.status, result.error, result.decision, result.value) == ("failed", 'no "quotes"', DENIED, None)
 
 
-def test_a_failure_is_bounded_and_can_be_encoded() -> None:
+def test_failure_is_truncated_and_can_be_encoded() -> None:
     """A long error with lone surrogates is truncated and can be encoded."""
     result = failure("demo\ud800", "x\ud800" * 10**6, "failed")
     assert len(result.content) < 2_500
@@ -97,7 +97,7 @@ def test_a_failure_is_bounded_and_can_be_encoded() -> None:
 )
 def test_exception_is_reported_without_traceback(error: Exception, status: Status, text: str) -> None:
     """An exception is reported with its type and message; the status shows a timeout or denial."""
-    result = fault("demo", error)
+    result = exception_result("demo", error)
     assert (result.status, result.error) == (status, text)
 
 
@@ -108,7 +108,7 @@ def test_exception_with_failing_str_is_reported() -> None:
         def __str__(self) -> str:
             raise RuntimeError("mute")
 
-    assert fault("demo", Mute()).error == "Mute: (Mute: its text representation failed with RuntimeError)"
+    assert exception_result("demo", Mute()).error == "Mute: (Mute: its text representation failed with RuntimeError)"
 
 
 def test_keyboard_interrupt_in_str_is_raised() -> None:
@@ -119,14 +119,14 @@ def test_keyboard_interrupt_in_str_is_raised() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fault("demo", Interrupting())
+        exception_result("demo", Interrupting())
 
 
-def test_a_denial_carries_reason_and_remedy() -> None:
+def test_denial_has_reason_and_remedy() -> None:
     """The error of a denied call contains the reason and the remedy."""
     result = denial("demo", DENIED)
     assert (result.status, result.error, result.decision) == ("denied", "This deletes files. Use trash.", DENIED)
-    assert objection(Decision(Verdict.DENY, "r", "Because.")) == "Because."
+    assert denial_text(Decision(Verdict.DENY, "r", "Because.")) == "Because."
 
 
 def test_long_unknown_tool_name_is_truncated():
@@ -134,11 +134,11 @@ def test_long_unknown_tool_name_is_truncated():
     assert json.loads(failure("x" * 100_000, "no such tool", "failed").content)["tool"] == "x" * 64
 
 
-def test_a_decision_shows_no_secrets() -> None:
+def test_decision_contains_no_secrets() -> None:
     """Secrets are removed from the decision in a result."""
     token = "ghp_" + "Q7" * 18
     decision = Decision(Verdict.ALLOW, "r", f"sends {token}", f"curl -H {token}", "no")
-    for result in (returned("demo", "x", 100, decision), failure("demo", "x", "failed", decision)):
+    for result in (success("demo", "x", 100, decision), failure("demo", "x", "failed", decision)):
         assert result.decision is not None
         assert token not in repr(result)
         assert (result.decision.rule, result.decision.remedy) == ("r", "no")
@@ -146,43 +146,43 @@ def test_a_decision_shows_no_secrets() -> None:
 
 def test_secrets_in_an_error_value_are_removed() -> None:
     """A secret in an exception object returned as the error is removed."""
-    result = returned("demo", {"error": ValueError("ghp_" + "Q7" * 18)}, 1_000)
+    result = success("demo", {"error": ValueError("ghp_" + "Q7" * 18)}, 1_000)
     assert "Q7" not in str(result.error)
 
 
 @pytest.mark.parametrize("value", ["x" * 500, {"output": "x" * 500}, list(range(500))])
 def test_truncated_result_stores_the_whole_output(value: Any) -> None:
     """A truncated result stores the whole output; any other result does not."""
-    result = returned("demo", value, 200)
+    result = success("demo", value, 200)
     assert result.whole == (value if isinstance(value, str) else json.dumps(value))
-    assert returned("demo", value, 5_000).whole is None
+    assert success("demo", value, 5_000).whole is None
     assert failure("demo", "no", "failed").whole is None
 
 
 def test_whole_output_is_bounded_and_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored output has at most 1,000,000 characters, includes the end, and has no secrets."""
     monkeypatch.setenv("DB_PASSWORD", "p4ssw0rd-xyz99")
-    whole = returned("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).whole
+    whole = success("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).whole
     assert whole is not None
     assert len(whole) == 1_000_000
     assert whole.endswith("the end")
     assert "xyz99" not in whole
-    assert returned("demo", "x" * 3_000_000, 2_000_000).whole is None
+    assert success("demo", "x" * 3_000_000, 2_000_000).whole is None
 
 
 def test_truncated_result_contains_its_handle() -> None:
     """A truncated result says how to read the rest; a complete result does not."""
-    cut, whole = returned("demo", "x" * 5_000, 1_000), returned("demo", "short", 1_000)
+    cut, whole = success("demo", "x" * 5_000, 1_000), success("demo", "short", 1_000)
     assert 'read_more(handle="call_1", start=' in with_handle(cut, "call_1").content
     assert with_handle(cut, "call_1").whole == cut.whole
     assert with_handle(whole, "call_1") is whole
 
 
 class Whereabouts:
-    """A value whose text is the name of the thread that asks for it."""
+    """A value whose text is the name of the current thread."""
 
     def __str__(self) -> str:
-        """The thread's name."""
+        """Return the name of the thread."""
         return threading.current_thread().name
 
 
@@ -202,8 +202,8 @@ def test_long_result_is_rendered_in_a_thread(rest: Any, threads: int) -> None:
 def test_long_text_is_stored_without_secrets() -> None:
     """The stored text has at most 1,000,000 characters and no secrets."""
     secret = "sk-" + "a1b2" * 10
-    whole = returned("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).whole
+    whole = success("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).whole
     assert len(whole or "") == 1_000_000
-    short = returned("read", f"{'x' * 70_000} {secret} {'y' * 70_000}", 50_000).whole
+    short = success("read", f"{'x' * 70_000} {secret} {'y' * 70_000}", 50_000).whole
     assert secret not in (short or secret)
     assert "[redacted: API key]" in (short or "")

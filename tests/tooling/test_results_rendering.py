@@ -1,4 +1,4 @@
-"""Proves how any Python value becomes bounded text."""
+"""Tests for the rendering of any Python value as bounded text."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr
 
 from agentkit.content import Image
-from agentkit.tooling.results import cut_text, is_long, naming_handle, rendered
+from agentkit.tooling.results import cut_text, is_long, render, with_read_more
 
 ROOM = 50_000
 
 
-def told(value: Any) -> Any:
+def parsed_rendering(value: Any) -> Any:
     """Render a value and parse the JSON text, which must be valid and complete."""
-    text, was_cut, _ = rendered(value, ROOM)
+    text, was_cut, _ = render(value, ROOM)
     assert not was_cut
-    return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+    return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
 
 
 class Color(enum.Enum):
-    """An enum of several kinds of values."""
+    """An enum with values of several types."""
 
     RED = "red"
     PAIR = (1, 2)
@@ -52,20 +52,20 @@ class Level(enum.IntEnum):
 
 
 class Word(enum.StrEnum):
-    """An enum of words."""
+    """An enum of strings."""
 
     YES = "yes"
 
 
 class Point(NamedTuple):
-    """A tuple with names."""
+    """A named tuple."""
 
     x: int
     y: int
 
 
 class Grid:
-    """An array as numpy has them: of any number of dimensions, with a text that leaves out its middle."""
+    """An array like numpy's, of any number of dimensions, whose text omits its middle."""
 
     __array_interface__: ClassVar = {"version": 3}
 
@@ -100,7 +100,7 @@ class Person(BaseModel):
 
 
 class Holder(BaseModel):
-    """A pydantic model that cannot always write itself as JSON."""
+    """A pydantic model that cannot always be serialized as JSON."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     thing: Any = None
@@ -121,20 +121,20 @@ class Holding:
 
 
 class Evasive:
-    """An object that answers no question about what it has."""
+    """An object whose attributes cannot be read."""
 
     def __getattr__(self, name: str) -> object:
         raise RuntimeError(f"nothing is called {name}")
 
 
 class Name(str):
-    """Text of a type of its own."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 class Squares(collections.abc.Mapping[int, int]):
-    """A mapping that is no dictionary and counts how often it is asked."""
+    """A mapping that is not a dictionary and counts its lookups."""
 
     def __init__(self, size: int) -> None:
         self.size, self.asked = size, 0
@@ -218,7 +218,7 @@ class Squares(collections.abc.Mapping[int, int]):
 )
 def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
     """Any return value is rendered as valid JSON without NaN, Infinity or lone surrogates."""
-    found = told(value)
+    found = parsed_rendering(value)
     assert expected(found) if callable(expected) else found == expected
 
 
@@ -233,25 +233,25 @@ def test_is_long(value: Any, *, expected: bool) -> None:
 
 def test_text_is_rendered_without_quotes() -> None:
     """A string is rendered unchanged and without quotes, except for lone surrogates."""
-    assert rendered("Xin chào\n", ROOM) == ("Xin chào\n", False, ())
-    assert rendered("a\ud800b", ROOM) == ("a\ufffdb", False, ())
+    assert render("Xin chào\n", ROOM) == ("Xin chào\n", False, ())
+    assert render("a\ud800b", ROOM) == ("a\ufffdb", False, ())
 
 
-def test_json_is_written_for_readers_of_any_language() -> None:
-    """Letters outside ASCII are written as themselves, which costs fewer tokens."""
-    assert rendered({"city": "Hà Nội"}, ROOM)[0] == '{"city": "Hà Nội"}'
+def test_non_ascii_letters_are_not_escaped() -> None:
+    """Non-ASCII letters are not escaped, which takes fewer tokens."""
+    assert render({"city": "Hà Nội"}, ROOM)[0] == '{"city": "Hà Nội"}'
 
 
 def test_recursive_value_is_marked() -> None:
     """A reference from a value to itself is replaced by a note."""
     loop: dict[str, Any] = {"x": 1}
     loop["me"] = loop
-    assert told(loop) == {"x": 1, "me": "(this value contains itself)"}
+    assert parsed_rendering(loop) == {"x": 1, "me": "(this value contains itself)"}
     node = Node("a")
     node.next = node
-    assert told(node)["next"] == "(this value contains itself)"
+    assert parsed_rendering(node)["next"] == "(this value contains itself)"
     shared = [1]
-    assert told([shared, shared]) == [[1], [1]]
+    assert parsed_rendering([shared, shared]) == [[1], [1]]
 
 
 def test_deeply_nested_value_is_truncated() -> None:
@@ -259,7 +259,7 @@ def test_deeply_nested_value_is_truncated() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    text, was_cut, _ = rendered(deep, ROOM)
+    text, was_cut, _ = render(deep, ROOM)
     assert was_cut
     assert "…" in text
     assert json.loads(text)["truncated"] is True
@@ -267,7 +267,7 @@ def test_deeply_nested_value_is_truncated() -> None:
 
 def test_long_text_keeps_head_and_tail() -> None:
     """A long string keeps its beginning and end at 80 to 20, with a count of omitted characters."""
-    text, was_cut, _ = rendered("a" * 5_000 + "z" * 5_000, 1_000)
+    text, was_cut, _ = render("a" * 5_000 + "z" * 5_000, 1_000)
     assert was_cut
     assert len(text) == 1_000
     head, note, tail = text.split("\n")
@@ -287,7 +287,7 @@ def test_text_is_truncated_to_any_length(max_chars: int) -> None:
 def test_truncated_dictionary_keeps_keys_and_small_values() -> None:
     """A long dictionary keeps all keys and short values, and its long values share the space."""
     value = {"command": "ls", "output": "o" * 10**6, "stdout": "s" * 10**6, "stderr": "", "return_code": 0}
-    text, was_cut, _ = rendered(value, 10_000)
+    text, was_cut, _ = render(value, 10_000)
     found = json.loads(text)
     assert was_cut
     assert list(found) == ["command", "output", "stdout", "stderr", "return_code", "truncated"]
@@ -297,10 +297,10 @@ def test_truncated_dictionary_keeps_keys_and_small_values() -> None:
     assert 9_000 < len(text) <= 10_000
 
 
-def test_a_cut_list_keeps_whole_items_of_head_and_tail() -> None:
-    """A list that is too long keeps its first and its last items, 80 to 20, and counts the ones between."""
+def test_truncated_list_keeps_whole_items() -> None:
+    """A long list keeps its first and last items at 80 to 20, and counts the ones between."""
     rows = [{"id": number, "name": f"row {number}"} for number in range(10_000)]
-    text, was_cut, _ = rendered(rows, 10_000)
+    text, was_cut, _ = render(rows, 10_000)
     found = json.loads(text)
     items = found["value"]
     note = next(index for index, item in enumerate(items) if isinstance(item, str))
@@ -312,27 +312,27 @@ def test_a_cut_list_keeps_whole_items_of_head_and_tail() -> None:
     assert note == pytest.approx(4 * (len(items) - note), rel=0.2)
 
 
-def test_a_cut_mapping_counts_its_missing_entries() -> None:
+def test_truncated_mapping_counts_omitted_entries() -> None:
     """A large dictionary keeps its first and last entries and counts the ones between."""
-    text, _, _ = rendered({f"key {number}": number for number in range(10_000)}, 5_000)
+    text, _, _ = render({f"key {number}": number for number in range(10_000)}, 5_000)
     found = json.loads(text)
     assert next(iter(found)) == "key 0"
     assert list(found)[-2:] == ["key 9999", "truncated"]
     assert found["…"].endswith("of 10,000 entries left out")
 
 
-def test_a_mapping_that_cannot_be_read_backwards_keeps_its_head() -> None:
-    """A mapping of another kind than dict is read from its beginning only, and only as far as there is room."""
+def test_mapping_without_reverse_order_keeps_its_head() -> None:
+    """A mapping other than a dictionary is read from its beginning, and only as far as needed."""
     squares = Squares(1_000_000)
-    text, _, _ = rendered(squares, 5_000)
+    text, _, _ = render(squares, 5_000)
     assert json.loads(text)["3"] == 9
     assert squares.asked < 5_000
 
 
-def test_cut_bytes_say_how_many_are_missing() -> None:
-    """Bytes beyond the bound are cut before they are decoded."""
+def test_truncated_bytes_state_the_omitted_number() -> None:
+    """Long bytes are truncated before they are decoded."""
     for value in (b"a" * 10**6, b"\xff" * 10**6, "é".encode() * 10**6):
-        text, was_cut, _ = rendered(value, 1_000)
+        text, was_cut, _ = render(value, 1_000)
         assert was_cut
         assert "bytes left out" in json.loads(text)["value"]
 
@@ -358,7 +358,7 @@ def test_huge_value_uses_little_time_and_memory(kind: str) -> None:
     value = HUGE[kind]()
     started = time.process_time()
     tracemalloc.start()
-    text, was_cut, _ = rendered(value, ROOM // 10)
+    text, was_cut, _ = render(value, ROOM // 10)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert was_cut
@@ -390,7 +390,7 @@ values = st.recursive(
 @given(values, st.integers(100, 2_000))
 def test_any_value_fits_any_bound_as_valid_json(value: Any, max_chars: int) -> None:
     """Any value is rendered within any bound as valid JSON, and a truncated value is marked."""
-    text, was_cut, _ = rendered(value, max_chars)
+    text, was_cut, _ = render(value, max_chars)
     assert len(text) <= max_chars
     text.encode()
     if not isinstance(value, str):
@@ -418,26 +418,26 @@ TOKEN = "ghp_" + "Q7" * 18
 )
 def test_secrets_are_removed_before_truncation(value: Any, max_chars: int) -> None:
     """Secrets are removed before a value is truncated, so that no part of them remains."""
-    assert "ghp_Q" not in rendered(value, max_chars)[0]
+    assert "ghp_Q" not in render(value, max_chars)[0]
 
 
-def test_a_secret_is_found_before_json_disguises_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The value of a secret variable is struck out though JSON would write it with escapes."""
+def test_secret_is_redacted_before_json_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value of a secret variable is redacted even if JSON would escape it."""
     monkeypatch.setenv("DB_PASSWORD", 'p@ss"w0rd\\xyz99\n')
     for value in (Node('is p@ss"w0rd\\xyz99'), {'p@ss"w0rd\\xyz99'}, {"a": b'p@ss"w0rd\\xyz99'}):
-        assert "xyz99" not in rendered(value, ROOM)[0]
+        assert "xyz99" not in render(value, ROOM)[0]
 
 
-def test_all_missing_characters_are_counted() -> None:
-    """The note of a very long text counts all that is missing, though only its ends were read."""
-    assert "[… 999,800 of 1,000,000 characters left out …]" in rendered("x" * 10**6, 200)[0]
+def test_all_omitted_characters_are_counted() -> None:
+    """The note of a very long text counts all omitted characters, although only its ends were read."""
+    assert "[… 999,800 of 1,000,000 characters left out …]" in render("x" * 10**6, 200)[0]
 
 
-def test_a_note_that_names_a_handle_says_where_to_read_on() -> None:
-    """The note in a cut text names the handle and the first character that is missing; the text grows no longer."""
+def test_note_names_the_handle_and_position() -> None:
+    """The note in a truncated text names the handle and the next position without growing the text."""
     whole = "".join(f"line {number}\n" for number in range(5_000))
-    cut, _, _ = rendered(whole, 1_000)
-    text = naming_handle(cut, "call_1")
+    cut, _, _ = render(whole, 1_000)
+    text = with_read_more(cut, "call_1")
     head, note, tail = (
         text.partition("\n[… ")[0],
         text[text.index("[… ") : text.index(" …]")],
@@ -452,7 +452,7 @@ def test_a_note_that_names_a_handle_says_where_to_read_on() -> None:
 def test_note_quoted_in_the_text_is_unchanged() -> None:
     """The handle is added only to the note of the cut, not to a similar note in the text."""
     quoted = "\n[… 1 of 2 characters left out …]\n"
-    text = naming_handle(rendered(quoted + "x" * 5_000 + quoted, 1_000)[0], "call_1")
+    text = with_read_more(render(quoted + "x" * 5_000 + quoted, 1_000)[0], "call_1")
     assert text.startswith(quoted)
     assert text.endswith(quoted)
     assert text.count("read_more") == 1
@@ -462,16 +462,16 @@ def test_note_quoted_in_the_text_is_unchanged() -> None:
 @pytest.mark.parametrize("value", [{"output": "x" * 5_000}, list(range(5_000))])
 def test_json_with_a_handle_remains_valid(value: Any) -> None:
     """The handle is added to truncated JSON as a separate key."""
-    text = naming_handle(rendered(value, 1_000)[0], "call_1")
+    text = with_read_more(render(value, 1_000)[0], "call_1")
     found = json.loads(text)
     assert (found["truncated"], found["read_more"]) == (True, 'read_more(handle="call_1")')
     assert len(text) < 1_100
 
 
-@pytest.mark.parametrize("text", ["x" * 99 + "…", "[" * 100_000, "[1]", rendered("x" * 5_000, 120)[0]])
+@pytest.mark.parametrize("text", ["x" * 99 + "…", "[" * 100_000, "[1]", render("x" * 5_000, 120)[0]])
 def test_handle_is_appended_without_a_note(text: str) -> None:
     """If the text contains no note, the handle is appended as the last line."""
-    assert naming_handle(text, 'a"b') == f'{text}\n[read_more(handle="a\\"b") reads the whole]'
+    assert with_read_more(text, 'a"b') == f'{text}\n[read_more(handle="a\\"b") reads the whole]'
 
 
 @pytest.mark.parametrize(
@@ -479,20 +479,20 @@ def test_handle_is_appended_without_a_note(text: str) -> None:
 )
 def test_value_with_too_many_entries_is_truncated(value: Any) -> None:
     """A value with too many entries is truncated and marked as such in the JSON."""
-    text, was_cut, _ = rendered(value, 1_000_000, 500)
+    text, was_cut, _ = render(value, 1_000_000, 500)
     assert was_cut
     assert json.loads(text)["truncated"] is True
     assert 1_000 < len(text) < 5_000
-    assert rendered(value, 1_000_000)[1] is False
+    assert render(value, 1_000_000)[1] is False
 
 
 @pytest.mark.parametrize("url", ["https://a.example/x.png?k=SECRET", "http://me:SECRET@a.example/x.png"])
 def test_image_with_a_secret_in_its_url_is_omitted(url: str) -> None:
     """An image whose URL contains a secret is not sent."""
-    told, _, images = rendered([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
+    parsed_rendering, _, images = render([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
     assert [image.url for image in images] == ["https://a.example/x.png"]
-    assert "its URL contains a secret" in told
-    assert "SECRET" not in told
+    assert "its URL contains a secret" in parsed_rendering
+    assert "SECRET" not in parsed_rendering
 
 
 def hiding(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Which parameters does a run give, and what is said where there is none?"""
+"""Tests for the run context as a parameter of tools and other functions."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Optional, Protocol, TypedDict, TypeVar
@@ -13,23 +13,23 @@ T = TypeVar("T")
 
 @dataclass
 class Shop:
-    """What the tools need to know."""
+    """The context of the tools."""
 
     owner: str = "An"
 
 
 class Box(Generic[T]):
-    """A class that cannot tell what is in it."""
+    """A generic class without type information at runtime."""
 
 
 class Named(Protocol):
-    """A protocol that is not for the time of running."""
+    """A protocol that is not checkable at runtime."""
 
     owner: str
 
 
 class Fields(TypedDict):
-    """A dictionary, which no class tells apart."""
+    """A TypedDict, which cannot be checked with isinstance."""
 
     owner: str
 
@@ -95,7 +95,7 @@ async def awaiting(run: RunContext[Shop], count: int) -> Any:
 
 
 class Counter:
-    """Has a method that is a tool."""
+    """A class with a method that is a tool."""
 
     def method(self, run: RunContext[Shop], count: int) -> Any:
         """Count."""
@@ -108,7 +108,7 @@ SPREAD = [(after_many, {"count": [3]}), (any_name, {"count": {"count": 3}})]
 
 @pytest.fixture
 def context():
-    """The context of a tool call that is at work."""
+    """Return the context of a running tool call."""
     context = RunContext(Shop(), agent="clerk")
     token = CONTEXT.set(context)
     yield context
@@ -174,7 +174,7 @@ def test_matching_context_is_accepted(kind, value):
     ("value", "told"),
     [(None, "no context"), ("An", "a context of type str"), (Shop, "a context of type type")],
 )
-def test_what_does_not_fit_is_refused(value, told):
+def test_context_of_another_class_is_rejected(value, told):
     """A context of another class raises an error that names the required class."""
     with pytest.raises(ConfigError, match=f"'of_a_shop' needs a Shop as the context of its run, which has {told}"):
         Tool(of_a_shop).check_context(value)
@@ -203,8 +203,8 @@ def test_repr_omits_messages():
     ],
     ids=["nothing", "the context", "an optional context", "too much", "a class", "a text"],
 )
-def test_functions_of_a_run_take_nothing_or_the_context(function, is_accepted, takes_context):
-    """A function of a run takes no argument or the run context, which it gets only if it requires it."""
+def test_functions_of_a_run_may_take_the_context(function, is_accepted, takes_context):
+    """A function of a run takes no argument or the run context, which is passed only if required."""
     context = RunContext(Shop("Bo"))
     assert is_told_of_run(function) is is_accepted
     if takes_context is not None:

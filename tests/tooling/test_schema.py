@@ -1,4 +1,4 @@
-"""Proves that signatures become JSON schemas, and arguments the Python values a function was written for."""
+"""Tests for schemas from signatures, and the conversion of arguments to Python values."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ class Dog(BaseModel):
 
 
 class Even(BaseModel):
-    """An even number; seven breaks the validator."""
+    """An even number; the validator fails for seven."""
 
     number: int
 
     @field_validator("number")
     @classmethod
     def is_even(cls, number: int) -> int:
-        """Refuse odd numbers."""
+        """Reject odd numbers."""
         if number == 7:
             raise KeyError("seven")
         assert number < 100, "too large"
@@ -124,7 +124,7 @@ class Even(BaseModel):
 
 
 def parameters(hint: Any, default: Any = inspect.Parameter.empty, name: str = "value") -> FunctionParameters:
-    """The parameters of a function `demo(*, value: hint = default)`."""
+    """Return the parameters of a function `demo(*, value: hint = default)`."""
 
     def demo(**arguments: Any) -> Any:
         return arguments
@@ -139,7 +139,7 @@ def check(hint: Any, given: Any) -> Any:
     return parameters(hint).check({"value": given})["value"]
 
 
-def told(found: FunctionParameters, arguments: Any) -> str:
+def error_of(found: FunctionParameters, arguments: Any) -> str:
     """Return the error message for invalid arguments."""
     with pytest.raises(BadArguments) as caught:
         found.check(arguments)
@@ -208,7 +208,7 @@ def told(found: FunctionParameters, arguments: Any) -> str:
         (Person, {"name": "An", "born": None}, Person(name="An")),
     ],
 )
-def test_a_function_receives_real_python_values(hint: Any, given: Any, value: Any) -> None:
+def test_function_receives_real_python_values(hint: Any, given: Any, value: Any) -> None:
     """Arguments are converted to the annotated Python types, and common mistakes are corrected."""
     found = check(hint, given)
     assert (found, type(found)) == (value, type(value))
@@ -237,7 +237,7 @@ def test_schema_of_an_annotation(hint: Any, schema: Any) -> None:
     assert (found["type"], found["required"], found["additionalProperties"]) == ("object", ["value"], False)
 
 
-def test_a_model_parameter_is_not_flattened() -> None:
+def test_model_parameter_stays_one_parameter() -> None:
     """A single parameter that is a model stays one parameter."""
     schema = parameters(Cat).json_schema
     assert list(schema["properties"]) == ["value"]
@@ -245,7 +245,7 @@ def test_a_model_parameter_is_not_flattened() -> None:
 
 
 def test_recursive_types_are_defined_once() -> None:
-    """A type that contains itself is a definition, referred to."""
+    """A recursive type is a definition with references."""
     schema = parameters(list[Tree]).json_schema
     assert list(schema["$defs"]) == ["Tree"]
     assert schema["$defs"]["Tree"]["properties"]["branches"]["items"] == {"$ref": "#/$defs/Tree"}
@@ -269,8 +269,8 @@ def described(
     """
 
 
-def test_annotations_win_over_the_docstring() -> None:
-    """A parameter is described by its field or its annotation, else by the docstring, else by its type."""
+def test_annotation_overrides_the_docstring() -> None:
+    """A parameter is described by its field or annotation, or else by the docstring, or else by its type."""
     found = FunctionParameters(described, "described")
     texts = {name: schema.get("description") for name, schema in found.json_schema["properties"].items()}
     assert texts == {
@@ -320,7 +320,7 @@ def test_any_parameter_name_is_accepted(name: str, hint: Any) -> None:
         (Point, object()),
     ],
 )
-def test_a_default_that_json_cannot_write_is_not_in_the_schema(hint: Any, default: Any) -> None:
+def test_default_without_json_form_is_omitted(hint: Any, default: Any) -> None:
     """A default outside JSON still works, and the schema stays valid."""
     found = parameters(hint, default)
     json.dumps(found.json_schema, allow_nan=False)
@@ -335,23 +335,23 @@ def test_default_is_not_copied() -> None:
     assert found.json_schema["properties"]["value"]["default"] == [{"x": 1, "y": 0}]
 
 
-def test_defaults_of_fields_are_understood() -> None:
-    """A default may be given the way pydantic models give theirs."""
+def test_defaults_of_fields() -> None:
+    """A default may be declared as in pydantic models."""
     for hint, default in ((int, Field(3, ge=1)), (Annotated[int, Field(default=3)], inspect.Parameter.empty)):
         found = parameters(hint, default)
         assert found.check({}) == {"value": 3}
         assert found.check({"value": None}) == {"value": 3}
     found = parameters(list[int], Field(default_factory=lambda: [1]))
     assert found.check({}) == {"value": [1]}
-    assert "is missing" in told(parameters(int, Field(description="required")), {})
+    assert "is missing" in error_of(parameters(int, Field(description="required")), {})
 
 
 @pytest.mark.parametrize("hint", [int, Annotated[int, Field()], Color, list[Point]])
-def test_null_for_an_optional_parameter_means_its_default(hint: Any) -> None:
+def test_null_of_an_optional_parameter_is_its_default(hint: Any) -> None:
     """A null for an optional parameter is replaced by its default."""
     found = parameters(hint, "the default")
     assert found.check({"value": None}) == {"value": "the default"}
-    assert "got null" in told(parameters(hint), {"value": None})
+    assert "got null" in error_of(parameters(hint), {"value": None})
 
 
 def test_null_for_a_nullable_parameter() -> None:
@@ -367,7 +367,7 @@ def test_aliases_are_accepted() -> None:
     assert list(found.json_schema["properties"]) == ["value"]
     for given in ({"value": "x"}, {"file_path": "x"}, {"paths": ["x"]}):
         assert found.check(given) == {"value": "x"}
-    assert told(found, {}) == "Argument 'value' is missing; it should be text."
+    assert error_of(found, {}) == "Argument 'value' is missing; it should be text."
     assert parameters(hint, "d").check({"file_path": None}) == {"value": "d"}
     renamed = parameters(Annotated[int, Field(alias="class")])
     assert list(renamed.json_schema["properties"]) == ["class"]
@@ -416,7 +416,7 @@ def test_joint_failure_names_all_parameters() -> None:
     attempts: list[int] = []
 
     class Moody:
-        """A type that cannot be read the first time."""
+        """A type whose schema cannot be built the first time."""
 
         @classmethod
         def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
@@ -434,7 +434,7 @@ def test_joint_failure_names_all_parameters() -> None:
 
 
 def test_local_types_can_refer_to_one_another() -> None:
-    """Types that are local to a function, recursive ones included, are found there."""
+    """Types local to a function, including recursive ones, can refer to each other."""
 
     @dataclasses.dataclass
     class Local:
@@ -484,55 +484,55 @@ def test_local_types_can_refer_to_one_another() -> None:
         (Even, {"number": 7}, "The arguments could not be checked (KeyError: 'seven')."),
     ],
 )
-def test_an_error_names_the_argument_and_what_was_expected(hint: Any, given: Any, sentence: str) -> None:
+def test_error_names_the_argument_and_the_expected_type(hint: Any, given: Any, sentence: str) -> None:
     """The error names the invalid argument, the expected type and the given value in one sentence."""
-    assert told(parameters(hint), {"value": given}) == sentence
+    assert error_of(parameters(hint), {"value": given}) == sentence
 
 
 def test_missing_argument_is_reported_with_its_type() -> None:
     """The error names a missing required argument and its type."""
-    assert told(parameters(list[Point]), {}) == "Argument 'value' is missing; it should be a list."
-    assert told(parameters(Point), {}) == "Argument 'value' is missing; it should be an object."
-    assert told(parameters(Tree), {}) == "Argument 'value' is missing; it should be an object."
-    assert told(parameters(int), "") == "Argument 'value' is missing; it should be a whole number."
+    assert error_of(parameters(list[Point]), {}) == "Argument 'value' is missing; it should be a list."
+    assert error_of(parameters(Point), {}) == "Argument 'value' is missing; it should be an object."
+    assert error_of(parameters(Tree), {}) == "Argument 'value' is missing; it should be an object."
+    assert error_of(parameters(int), "") == "Argument 'value' is missing; it should be a whole number."
 
 
 @pytest.mark.parametrize("hint", [int, Point])
 def test_unknown_argument_error_lists_the_parameters(hint: Any) -> None:
     """The error for an unknown argument names it and lists the parameters."""
     sentence = "demo has no parameter 'valeu'; its parameters are value."
-    assert sentence in told(parameters(hint), {"valeu": 1})
+    assert sentence in error_of(parameters(hint), {"valeu": 1})
 
 
 def test_errors_are_bounded() -> None:
     """The error message is short, regardless of the size and number of invalid arguments."""
     wrong = {"value": [{"x": "y" * 10_000} for _ in range(1_000)], **{f"extra{n}": n for n in range(1_000)}}
-    assert len(told(parameters(list[Point]), wrong)) <= 1_000
+    assert len(error_of(parameters(list[Point]), wrong)) <= 1_000
 
 
 @pytest.mark.parametrize(
     "hint", [Iterable[int], typing.Iterable[int], Iterable[int] | None, Annotated[Iterable[int], Field(min_length=1)]]
 )
-def test_an_iterable_is_a_list(hint: Any) -> None:
+def test_iterable_is_a_list(hint: Any) -> None:
     """An iterable parameter receives a list whose entries are validated."""
     assert parameters(hint).check({"value": ["1", 2]}) == {"value": [1, 2]}
-    assert "should be a valid integer" in told(parameters(hint), {"value": [1, "x"]})
+    assert "should be a valid integer" in error_of(parameters(hint), {"value": [1, "x"]})
 
 
-def test_a_bare_iterable_is_a_list_of_anything() -> None:
+def test_bare_iterable_is_a_list_of_anything() -> None:
     """An iterable without an entry type receives a list with any entries."""
     assert parameters(dict[str, Iterable]).check({"value": {"a": [1, "x"]}}) == {"value": {"a": [1, "x"]}}
 
 
 class Lazy(BaseModel):
-    """A model whose numbers can be read once; a default and a field may be called anything."""
+    """A model with iterators that can be read once; defaults and fields may have any name."""
 
     metadata: Iterable[int]
     serialization: dict[str, str] = {"type": "generator"}
 
 
 class Eager(BaseModel):
-    """A model with nothing lazy in it, though its default speaks of it."""
+    """A model without iterators, although its default mentions one."""
 
     type: dict[str, str] = {"type": "generator"}
 
@@ -575,15 +575,15 @@ def test_arguments_are_not_mutated() -> None:
         (tuple[int, str], False),
     ],
 )
-def test_strict_mode_where_it_is_possible(hint: Any, *, possible: bool) -> None:
-    """A tool has a strict schema exactly when the provider would accept one."""
+def test_strict_schema_if_possible(hint: Any, *, possible: bool) -> None:
+    """A tool has a strict schema if and only if the provider would accept it."""
     found = parameters(hint).strict_schema
     assert (found is not None) is possible
     assert found is None or found["required"] == ["value"]
 
 
-def test_the_keyword_arguments_of_a_python_call_are_found() -> None:
-    """A direct call is put into keyword arguments, defaults included, values as they are."""
+def test_keyword_arguments_of_a_direct_call() -> None:
+    """The arguments of a direct call are converted to keyword arguments, with defaults and unchanged values."""
     found = FunctionParameters(described, "described")
     assert found.bind((1, 2), {"c": 3, "d": 4, "e": 5}) == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": "x"}
     with pytest.raises(TypeError, match=r"described\(\) missing a required argument: 'a'"):
@@ -708,16 +708,16 @@ def test_null_string_for_an_optional_argument() -> None:
     assert found.check({"count": "null"}) == {}
 
 
-def test_names_of_a_given_schema_are_known_in_other_letters() -> None:
-    """`startDate` is understood for `start_date`; two that could be meant for one are neither."""
+def test_names_of_a_given_schema_match_regardless_of_case() -> None:
+    """`startDate` is accepted for `start_date`, unless it matches two parameters."""
     found = GivenParameters({"properties": {"start_date": {"type": "string"}}}, "demo")
     assert found.check({"startDate": "today"}) == {"start_date": "today"}
     with pytest.raises(BadArguments, match="has no parameter 'startDate'"):
         found.check({"startDate": "a", "StartDate": "b"})
 
 
-def test_older_spellings_of_annotations_are_understood() -> None:
-    """Unions and lists of the typing module, and a typing.TypedDict inside them, are read like the newer spellings."""
+def test_older_notation_of_annotations() -> None:
+    """Unions and lists of the typing module, and a typing.TypedDict inside them, are accepted."""
     for hint in ("Union[Options, None]", "Optional[List[Options]]", "Dict[str, Options]"):
         found = parameters(
             typing.get_type_hints(SimpleNamespace(__annotations__={"a": hint}), {**vars(typing), **globals()})["a"]
@@ -725,8 +725,8 @@ def test_older_spellings_of_annotations_are_understood() -> None:
         assert "size" in str(found.json_schema)
 
 
-def test_arguments_that_json_cannot_write_are_checked_as_they_are() -> None:
-    """A number too long for JSON, and a value that contains itself, are checked as Python values."""
+def test_arguments_without_json_form_are_checked() -> None:
+    """A number too large for JSON and a recursive value are checked as Python values."""
     endless: list[Any] = []
     endless.append(endless)
     for hint, value in ((list[str], [10**5_000]), (list[int], endless)):
@@ -782,8 +782,8 @@ def test_judge_receives_only_arguments_of_the_schema() -> None:
     assert heard == [{"a": -3, "b": 2}] * 2
 
 
-def test_a_function_of_nothing_that_json_can_give_takes_no_arguments() -> None:
-    """When only defaults are left, a model calls the tool without arguments."""
+def test_function_without_json_parameters_has_no_arguments() -> None:
+    """If only parameters with defaults remain, a model calls the tool without arguments."""
 
     def demo(key: Callable[[int], int] = abs) -> int:
         return key(-1)

@@ -1,4 +1,4 @@
-"""Validation of the less common keywords of JSON schema."""
+"""Tests for the validation of the less common keywords of JSON schema."""
 
 import re
 
@@ -9,7 +9,7 @@ from agentkit.tooling.tool import Tool
 
 
 def checked(value, schema):
-    """The result of a call whose argument `v` has a schema."""
+    """Return the result of a call whose argument `v` has the given schema."""
     described = {"type": "object", "properties": {"v": schema}}
     return Tool.from_schema("look", "", described, lambda v: v).invoke({"v": value})
 
@@ -71,6 +71,6 @@ def test_multiples_of_huge_numbers():
     assert not is_multiple(10, 3)
 
 
-def test_a_pattern_takes_linear_time():
+def test_pattern_takes_linear_time():
     """A pattern with nested repetitions is matched against a long string in linear time."""
     assert not matches("^(a+)+$", "a" * 50_000 + "b")

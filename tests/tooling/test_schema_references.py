@@ -1,4 +1,4 @@
-"""Resolution of references in JSON schemas."""
+"""Tests for the resolution of references in JSON schemas."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_arguments_are_checked_behind_references(schema, right, wrong):
 
 
 def test_references_without_a_target_allow_any_value():
-    """A reference to nothing is removed; values, and properties with the names of keywords, are left alone."""
+    """Dangling references are removed; values, and properties with the names of keywords, are unchanged."""
     schema = {
         "properties": {"v": {"$ref": "#/$defs/Nowhere", "description": "d"}, "$ref": {"type": "string"}},
         "default": {"$ref": "#/$defs/Nowhere"},
@@ -92,12 +92,12 @@ def test_definitions_with_references_to_each_other():
 
 
 def closed(**properties):
-    """A closed object."""
+    """Return a closed object."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def texts(count, chars=1):
-    """A choice of texts."""
+    """Return an enum of strings."""
     return {"type": "string", "enum": [f"{number:0{chars}}" for number in range(count)]}
 
 

@@ -1,4 +1,4 @@
-"""Proves what a function says about itself."""
+"""Tests for the signatures of functions: names, parameters, annotations and descriptions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AsyncCaller:
 
 
 def read(function: Any, *, without_first: bool = False) -> tuple[Parameter, ...]:
-    """The parameters of a function, by way of its signature."""
+    """Return the parameters of a function, through its signature."""
     found = reflection.signature_of(function, "demo", without_first=without_first)
     return reflection.parameters_of(found, function, "demo")
 
@@ -106,7 +106,7 @@ def test_is_asynchronous(function: Any, *, is_async: bool) -> None:
     assert reflection.is_asynchronous(function) is is_async
 
 
-def test_a_parameter_says_whether_it_must_be_given() -> None:
+def test_parameter_has_annotation_and_default() -> None:
     """A parameter has a resolved annotation, a default or none, and the text of its annotation."""
 
     def demo(a: Annotated[int, "how many"], b: list[str] = (), c=None) -> None:
@@ -123,8 +123,8 @@ def test_a_parameter_says_whether_it_must_be_given() -> None:
     )
 
 
-def test_a_wrapped_function_is_read_through_its_wrapper() -> None:
-    """A decorator that keeps `__wrapped__` does not hide the parameters behind it, nor the names they are made of."""
+def test_wrapped_function_is_read_through_its_wrapper() -> None:
+    """A decorator that sets `__wrapped__` preserves the parameters and the names in annotations."""
 
     @functools.wraps(documented)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ def test_annotation_is_resolved_in_its_own_module() -> None:
 
 
 def annotated(hint: str) -> Any:
-    """A function whose parameter `value` has an annotation written as text."""
+    """Return a function whose parameter `value` has a string annotation."""
 
     def demo(value):
         return value
@@ -166,11 +166,11 @@ def test_unreadable_signature_is_rejected(function: Any, told: str) -> None:
         read(function)
 
 
-def test_annotations_that_are_read_late_may_be_unresolvable() -> None:
-    """From Python 3.14 on, reading a signature evaluates its annotations: an unknown name is refused the same way."""
+def test_lazy_annotations_may_be_unresolvable() -> None:
+    """In Python 3.14, annotations are evaluated lazily: an unknown name raises the same error."""
 
     class Late:
-        """A callable object whose signature raises as a late annotation would."""
+        """A callable object whose signature raises an error, like that of a lazy annotation."""
 
         def __call__(self) -> None:
             """Do nothing."""
@@ -183,7 +183,7 @@ def test_annotations_that_are_read_late_may_be_unresolvable() -> None:
         reflection.signature_of(Late(), "demo")
 
 
-def test_local_names_are_found_where_the_tool_is_made() -> None:
+def test_local_names_are_resolved() -> None:
     """Classes that are local to a function can annotate the tools made in it."""
 
     class Local:
@@ -202,8 +202,8 @@ def test_local_names_are_found_where_the_tool_is_made() -> None:
     assert [parameter.hint for parameter in Body.found] == [Local, list[int]]
 
 
-def test_whether_a_function_lacks_its_instance() -> None:
-    """A function written in a class body with a first parameter `self` or `cls` still lacks its instance."""
+def test_function_in_a_class_body_lacks_its_instance() -> None:
+    """A function in a class body with a first parameter `self` or `cls` has no instance yet."""
     assert reflection.takes_instance(Caller.method)
     assert not reflection.takes_instance(Caller.of_nobody)
     assert not reflection.takes_instance(Caller().method)
@@ -305,8 +305,8 @@ def test_module_level_tool_is_pickled_by_name():
         assert other.function is tool.function
 
 
-def test_main_module_can_be_left_out():
-    """Where the main module will be another, nothing is looked up in it by name."""
+def test_main_module_can_be_excluded():
+    """With another main module, no function is pickled by its name in it."""
     program = """
         import pickle
         from agentkit import tool

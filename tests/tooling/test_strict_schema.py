@@ -1,4 +1,4 @@
-"""Proves how a JSON schema is made readable for models, and closed for strict mode."""
+"""Tests for JSON schemas in a form for models, and their strict form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLOSED_POINT = {**POINT, "additionalProperties": False}
 
 
 def closed(inner: Any, *, required: bool = True) -> Any:
-    """The strict form of a schema with the one property `value`, seen from inside, or None."""
+    """Return the strict form of a schema with the only property `value`, or None."""
     schema = {"type": "object", "properties": {"value": inner}, "required": ["value"] if required else []}
     found = strict(schema)
     return None if found is None else found["properties"]["value"]
@@ -95,7 +95,7 @@ def test_optional_property_becomes_nullable(inner: Any, expected: Any) -> None:
 
 
 def test_definitions_are_closed_too() -> None:
-    """Recursive definitions are closed like everything else."""
+    """Recursive definitions are closed in strict mode."""
     node = {
         "type": "object",
         "properties": {"next": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]}},
@@ -126,8 +126,8 @@ def test_nested_nulls_can_be_disallowed() -> None:
     assert strict({**schema, "properties": {"value": POINT}}, nested_nulls=False) is not None
 
 
-def test_closing_a_schema_leaves_it_as_it_was() -> None:
-    """The functions are pure: a schema that was closed or tidied has not changed."""
+def test_schema_is_not_modified() -> None:
+    """Closing or simplifying a schema does not modify it."""
     schema = {"type": "object", "title": "T", "properties": {"a": {"type": "string", "title": "A"}}, "$defs": {}}
     before = json.dumps(schema)
     strict(schema)
@@ -180,8 +180,8 @@ def test_titles_and_discriminators_are_removed() -> None:
 
 
 @pytest.mark.parametrize("value", [float("inf"), [float("nan")], {"a": [-float("inf")]}])
-def test_numbers_that_json_cannot_write_are_left_out(value: Any) -> None:
-    """An infinite default or bound would make the schema invalid JSON."""
+def test_infinite_numbers_are_omitted(value: Any) -> None:
+    """An infinite default or bound, which is invalid in JSON, is omitted."""
     assert tidied({"type": "number", "default": value, "maximum": value, "minimum": 1.5}) == {
         "type": "number",
         "minimum": 1.5,
@@ -270,7 +270,7 @@ def test_referenced_parts_are_validated(part: Any, told: str) -> None:
 
 
 def nested(inner: Any, keyword: str, levels: int) -> Any:
-    """Lists in lists under a keyword."""
+    """Return lists nested in lists under a keyword."""
     for _ in range(levels):
         inner = {keyword: [inner]}
     return inner

@@ -1,4 +1,4 @@
-"""Proves what a tool is: a function that a model may use, described, checked, judged and bounded."""
+"""Tests for tools: their description, arguments, judges, limits, methods, and results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASK = Decision(Verdict.ASK, "ask-first", "Somebody should look.")
 
 
 def no_etc(arguments: Mapping[str, Any]) -> Decision:
-    """A judge: nothing below /etc."""
+    """Deny paths below /etc."""
     if arguments["path"].startswith("/etc"):
         return Decision(Verdict.DENY, "no-etc", "That folder is the system's.", remedy="Use the workspace.")
     return ALLOW
@@ -141,8 +141,8 @@ def test_async_tool_returns_a_coroutine() -> None:
     assert asyncio.run(wait_long(0.0)) == "waited 0.0"
 
 
-def test_a_tool_describes_itself() -> None:
-    """Name, description, parameters, level and limits come from the function, or are given."""
+def test_attributes_of_a_tool() -> None:
+    """Name, description, parameters, level and limits come from the function or are given explicitly."""
     assert (divide.name, divide.description, divide.level) == ("divide", "Divide.", SafetyLevel.SAFE)
     assert (divide.timeout_seconds, divide.max_chars, divide.is_async) == (60.0, 50_000, False)
     assert (wait_long.name, wait_long.description, wait_long.level) == ("wait", "Wait a bit.", SafetyLevel.NETWORK)
@@ -158,8 +158,8 @@ def test_a_tool_describes_itself() -> None:
     assert repr(wait_long) == "Tool('wait', level=NETWORK)"
 
 
-def test_a_model_sees_a_specification() -> None:
-    """The specification, with the strict schema where there is one, is made once."""
+def test_specification_of_a_tool() -> None:
+    """The specification, with a strict schema if possible, is created once."""
     nullable = {"anyOf": [{"type": "number"}, {"type": "null"}]}
     strict = {
         "type": "object",
@@ -175,8 +175,8 @@ def test_a_model_sees_a_specification() -> None:
     }
 
 
-def test_a_tool_never_changes() -> None:
-    """No attribute of a tool can be set or deleted, and the schemas it hands out are copies."""
+def test_tool_is_immutable() -> None:
+    """No attribute of a tool can be set or deleted, and its schemas are copies."""
     with pytest.raises(
         AttributeError, match=r"Tool 'divide' is immutable. Create another tool instead of setting 'name'"
     ):
@@ -198,8 +198,8 @@ def test_a_tool_never_changes() -> None:
         ({"a": 6, "b": None}, 3.0),
     ],
 )
-def test_invoking_checks_and_runs(arguments: Any, value: float) -> None:
-    """`invoke` and `ainvoke` take a model's arguments and give a result with value, text, decision and time."""
+def test_invoke_validates_and_runs(arguments: Any, value: float) -> None:
+    """`invoke` and `ainvoke` accept a model's arguments and return value, text, decision and time."""
     for result in (divide.invoke(arguments), asyncio.run(divide.ainvoke(arguments))):
         assert (result.tool, result.status, result.value, result.error, result.ok) == (
             "divide",
@@ -229,8 +229,8 @@ def test_invoke_without_arguments() -> None:
         ("[1", "The arguments are not valid JSON"),
     ],
 )
-def test_bad_arguments_are_explained_and_nothing_runs(arguments: Any, error: str) -> None:
-    """Bad arguments are a failed result that a model can learn from; judged, they are a denial."""
+def test_invalid_arguments_are_explained(arguments: Any, error: str) -> None:
+    """Invalid arguments are a failed result with an explanation, or a denial if the call is judged."""
     result = divide.invoke(arguments)
     assert (result.status, result.value) == ("failed", None)
     assert result.decision == divide.judge(arguments)
@@ -244,8 +244,8 @@ def test_bad_arguments_are_explained_and_nothing_runs(arguments: Any, error: str
         divide.check(arguments)
 
 
-def test_a_denied_decision_keeps_a_tool_from_running() -> None:
-    """`run` and `arun` take a judged call, and obey the judgment."""
+def test_denied_call_does_not_run() -> None:
+    """`run` and `arun` accept a judged call, and do not run a denied one."""
     denied = Decision(Verdict.DENY, "no", "Not today.")
     for result in (divide.run({"a": 1, "b": 2}, denied), asyncio.run(divide.arun({"a": 1, "b": 2}, denied))):
         assert (result.status, result.value, result.decision) == ("denied", None, denied)
@@ -342,7 +342,7 @@ def test_judge_cannot_change_nested_arguments() -> None:
     assert Tool(total, judge=greedy).invoke({"numbers": [1, 2]}).value == 3
 
 
-def test_a_judge_may_read_an_iterable() -> None:
+def test_judge_may_read_an_iterable() -> None:
     """The function gets the items of an iterable that its judge has read, and both get them checked."""
 
     def total(numbers: Iterable[int]) -> int:
@@ -356,25 +356,25 @@ def test_a_judge_may_read_an_iterable() -> None:
     assert careful.judge({"numbers": [1, -2]}) == ASK
 
 
-def test_a_misspelt_direct_call_of_a_judged_tool_is_a_type_error() -> None:
-    """A direct call that does not fit the signature raises TypeError, as any Python call; it is never let through."""
+def test_invalid_direct_call_of_a_judged_tool_raises_type_error() -> None:
+    """A direct call that does not match the signature raises TypeError, and is not run."""
     with pytest.raises(TypeError, match=r"show\(\) got an unexpected keyword argument 'paht'"):
         show(paht="/etc/passwd")
 
 
-def test_running_is_the_last_part_alone() -> None:
-    """`run` and `arun` take arguments that were checked and a decision that was made elsewhere."""
+def test_run_accepts_validated_arguments() -> None:
+    """`run` and `arun` accept validated arguments and a decision."""
     for result in (divide.run({"a": 6.0}, ASK), asyncio.run(divide.arun({"a": 6.0}, ASK))):
         assert (result.value, result.decision) == (3.0, ASK)
 
 
 def fail(error: Any) -> None:
-    """Raise something."""
+    """Raise the given exception."""
     raise error
 
 
 async def afail(error: Any) -> None:
-    """Raise something later."""
+    """Raise the given exception asynchronously."""
     raise error
 
 
@@ -399,8 +399,8 @@ def test_tool_exception_is_returned_as_a_result(function: Any) -> None:
 
 @pytest.mark.parametrize("timeout_seconds", [None, 60])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
-def test_interruptions_pass_through(error: BaseException, timeout_seconds: float | None) -> None:
-    """An interruption and an exit are not failures of the tool and pass through."""
+def test_interruptions_are_raised(error: BaseException, timeout_seconds: float | None) -> None:
+    """KeyboardInterrupt and SystemExit are not failures of the tool and are raised."""
     with pytest.raises(type(error)):
         Tool(fail, timeout_seconds=timeout_seconds).invoke({"error": error})
 
@@ -411,8 +411,8 @@ def test_interruptions_pass_through(error: BaseException, timeout_seconds: float
         Tool(divide.function, judge=judge).invoke({"a": 1})
 
 
-def test_a_tool_that_takes_too_long_has_timed_out() -> None:
-    """At its timeout a tool has the status timed_out, with the seconds, and what became of the work."""
+def test_tool_that_exceeds_its_timeout() -> None:
+    """At its timeout a tool has the status timed_out, with the seconds and the state of its work."""
     release = threading.Event()
     hanging = Tool(lambda: release.wait(30), "hanging", timeout_seconds=0.05)
     started = time.perf_counter()
@@ -428,7 +428,7 @@ def test_a_tool_that_takes_too_long_has_timed_out() -> None:
     release.set()
 
 
-def test_without_a_limit_a_tool_runs_in_the_caller_s_thread() -> None:
+def test_tool_without_a_timeout_runs_in_the_caller_s_thread() -> None:
     """`timeout_seconds=None` runs a sync tool where it is called."""
 
     def where() -> int:
@@ -457,8 +457,8 @@ def test_output_that_cannot_be_rendered_fails() -> None:
     assert Tool(lambda: Broken(error=1), "broken").invoke().error == "RuntimeError: unreadable"
 
 
-def test_methods_are_tools_of_their_instances() -> None:
-    """A method that is a tool works from an instance, without `self` among its parameters, each with its own."""
+def test_methods_can_be_tools() -> None:
+    """A method that is a tool is bound to its instance, and `self` is not among its parameters."""
     mine, yours = Basket("An"), Basket("Bo")
     assert mine.add("kiwi", 2) == "An: 2 kiwi"
     assert yours.add.invoke({"fruit": "kiwi"}).value == "Bo: 1 kiwi"
@@ -470,7 +470,7 @@ def test_methods_are_tools_of_their_instances() -> None:
     assert Neighbour().borrowed.invoke({"self_made": "mine"}).value == "mine"
 
 
-def test_methods_taken_from_the_class_are_called_with_an_instance() -> None:
+def test_methods_accessed_on_the_class_need_an_instance() -> None:
     """A method accessed on its class is called with an instance, and its judge applies."""
     assert Basket.add.lacks_instance
     assert Basket.add(Basket("An"), "kiwi") == "An: 1 kiwi"
@@ -492,7 +492,7 @@ def test_static_and_class_methods_can_be_tools() -> None:
 
 
 def test_annotations_of_methods_may_be_defined_later() -> None:
-    """A method may name a type that follows its class: it is read when it is first used."""
+    """An annotation of a method may name a class defined later; it is resolved on first use."""
     assert Basket("An").swap.invoke({"fruit": {"name": "fig"}}).value == "An: fig"
 
 
@@ -507,7 +507,7 @@ async def amixed(a: int, b: str) -> tuple[int, str]:
 
 
 class Doubler:
-    """Something that can be called."""
+    """A callable object."""
 
     def __call__(self, a: int) -> int:
         """Call it."""
@@ -527,7 +527,7 @@ class Doubler:
     ],
 )
 def test_anything_callable_can_be_a_tool(function: Any, arguments: dict[str, Any], value: Any) -> None:
-    """Functions, partials, callable objects, lambdas with a name, and functions that hand out coroutines are tools."""
+    """Functions, partials, callable objects, named lambdas and functions returning coroutines can be tools."""
     made = Tool(function, "made")
     assert made.invoke(arguments).value == value
     assert asyncio.run(made.ainvoke(arguments)).value == value
@@ -601,8 +601,8 @@ def test_invalid_tool_is_rejected(function: Any, options: dict[str, Any], told: 
         tool(**options)(function)
 
 
-def test_a_tool_of_somebody_else_s_schema() -> None:
-    """A tool can be made of a name, a description and a JSON schema; its function gets the arguments by name."""
+def test_tool_with_a_given_schema() -> None:
+    """A tool can be created from a name, a description and a JSON schema; its function receives keywords."""
     schema = {
         "type": "object",
         "properties": {"file-name": {"type": "string"}, "count": {"type": "integer"}},
@@ -643,11 +643,11 @@ def test_judge_of_a_tool_with_a_given_schema() -> None:
         Tool.from_schema("two words", "Read.", schema, forward)
 
 
-def test_an_async_function_serves_a_foreign_tool() -> None:
-    """The function behind a foreign schema may be async, or a method."""
+def test_async_function_of_a_tool_with_a_given_schema() -> None:
+    """The function of a tool with a given schema may be async or a method."""
 
     class Server:
-        """Something that serves tools."""
+        """A class whose method runs tools."""
 
         async def call(self, **arguments: Any) -> Any:
             """Serve."""
@@ -673,8 +673,8 @@ def test_any_parameter_name_is_supported(echo: Any, *, rich: bool) -> None:
     assert made.judge(given) == ALLOW
 
 
-def test_a_direct_call_costs_microseconds() -> None:
-    """Wrapping a function makes calling it barely slower."""
+def test_direct_call_costs_microseconds() -> None:
+    """Calling a tool directly takes only microseconds longer than its function."""
     calls = 20_000
     started = time.process_time()
     for _ in range(calls):

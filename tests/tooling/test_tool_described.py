@@ -1,4 +1,4 @@
-"""How is a tool told otherwise than its function says, and what does a tool tell of its judge?"""
+"""Tests for `described`, which changes the description of a tool, and `judged_by`."""
 
 import pickle
 
@@ -20,12 +20,12 @@ def refuse(_):
 
 
 def adding_in(workspace):
-    """The tool that adds, as each workspace has it."""
+    """Return the tool that adds, for each workspace."""
     return Tool(add, "add", f"Adds in {workspace}.", within=adding_in)
 
 
 class Clerk:
-    """Somebody with a method that is a tool."""
+    """A class with a method that is a tool."""
 
     @Tool
     def greet(self, name: str) -> str:
@@ -45,8 +45,8 @@ def test_described_changes_only_the_description():
     assert first.spec.description == first.description == "Add two numbers."
 
 
-def test_another_description_holds_in_every_workspace():
-    """A tool that works in a workspace keeps the other description there, and still does when it was pickled."""
+def test_description_is_preserved_in_every_workspace():
+    """A tool keeps its other description in each workspace and after pickling."""
     other = adding_in("here").described("Adds.")
     assert other.is_in_workspace
     for each in (other, pickle.loads(pickle.dumps(other))):

@@ -1,4 +1,4 @@
-"""Proves that tools come in ordered, unchanging collections."""
+"""Tests for toolsets: creation, selection, combination, lookup, and errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def later(text: str) -> str:
 
 
 class Shelf:
-    """Something with tools among its methods."""
+    """A class with tools among its methods."""
 
     @tool
     def take(self, count: int) -> int:
@@ -100,8 +100,8 @@ three = Toolset([add, fetch, remove])
         ([Fielded()], ("Fielded",)),
     ],
 )
-def test_a_toolset_is_made_of_anything_that_holds_tools(items: Any, names: tuple[str, ...]) -> None:
-    """Tools, functions, methods, toolsets and iterables of these make a toolset, in their order, functions wrapped."""
+def test_toolset_from_many_kinds_of_items(items: Any, names: tuple[str, ...]) -> None:
+    """A toolset can be created from tools, functions, methods, toolsets and iterables of these, in order."""
     toolset = Toolset(items)
     assert toolset.names == names
     assert all(isinstance(each, Tool) for each in toolset)
@@ -114,8 +114,8 @@ def test_uncalled_as_tool_is_rejected() -> None:
         Toolset([agent.as_tool])
 
 
-def test_the_tools_of_a_class_and_of_its_instances_work() -> None:
-    """A method that is a tool knows its instance, one of the class its class."""
+def test_tools_of_a_class_and_its_instances() -> None:
+    """A tool of an instance receives the instance, and one of a class the class."""
     toolset = Toolset([Shelf().take, Shelf.describe, Shelf().put])
     assert [each.invoke({"count": 2}).value for each in toolset] == [2, "ShelfShelf", 2]
 
@@ -154,8 +154,8 @@ def test_invalid_item_is_rejected_with_a_hint(items: Any, told: str) -> None:
         Toolset(items)
 
 
-def test_toolsets_are_added_to_anything_from_either_side() -> None:
-    """A toolset plus a toolset, a list, a tuple, a tool or a function, on either side, is a toolset."""
+def test_toolsets_can_be_added() -> None:
+    """A toolset can be added to a toolset, list, tuple, tool or function, on either side."""
     base = Toolset([add])
     for other, name in ((Toolset([fetch]), "fetch"), ([fetch], "fetch"), ((fetch,), "fetch"), (plain, "plain")):
         assert (base + other).names == ("add", name)
@@ -167,8 +167,8 @@ def test_toolsets_are_added_to_anything_from_either_side() -> None:
         operator.add(base, [add])
 
 
-def test_some_of_the_tools_can_be_chosen() -> None:
-    """Tools are chosen by name, left out by name, or limited to a safety level."""
+def test_selection_of_tools() -> None:
+    """Tools can be selected or excluded by name, or limited to a safety level."""
     assert three.only("remove", "add").names == ("remove", "add")
     assert three.only() == Toolset()
     assert three.without("fetch").names == ("add", "remove")
@@ -204,22 +204,22 @@ def test_unknown_name_error_suggests_a_name() -> None:
         (Toolset(), "add", "No tool is named 'add': the collection is empty."),
     ],
 )
-def test_a_tool_a_model_made_up_is_answered_with_the_real_ones(toolset: Toolset, name: str, told: str) -> None:
-    """A name that no tool has raises UnknownTool, which names the closest real one and lists the others."""
+def test_unknown_name_lists_the_tools(toolset: Toolset, name: str, told: str) -> None:
+    """An unknown name raises UnknownTool, which suggests the closest name and lists the others."""
     with pytest.raises(UnknownTool) as caught:
         toolset.find(name)
     assert str(caught.value) == told
 
 
-def test_an_endless_name_is_answered_briefly() -> None:
-    """A hallucinated name of any length costs neither time nor room."""
+def test_long_unknown_name_is_truncated() -> None:
+    """An unknown name of any length is handled quickly and truncated in the error."""
     with pytest.raises(UnknownTool) as caught:
         three.find("fetch" * 1_000_000)
     assert len(str(caught.value)) < 300
 
 
-def test_a_toolset_is_a_sequence_that_never_changes() -> None:
-    """A toolset has a length, an order, members, slices and an equality, and no way to change."""
+def test_toolset_is_an_immutable_sequence() -> None:
+    """A toolset has a length, order, membership, slices and equality, and cannot be changed."""
     assert len(three) == 3
     assert bool(three)
     assert not Toolset()

@@ -1,4 +1,4 @@
-"""Unions of object types: each member is told apart, and a wrong answer is explained by the member it names."""
+"""Tests for unions of object types, whose members are distinguished."""
 
 import json
 from dataclasses import dataclass
@@ -118,7 +118,7 @@ ANSWERS = [
 
 @pytest.mark.for_each(("kind", "given", "value"), ANSWERS)
 def test_member_of_an_answer(kind, given, value):
-    """An answer is read as the member that it names, or whose fields it has, and is written so that it is read back."""
+    """An answer is parsed as the member that it names or whose fields it has, and encoded so that it can be parsed."""
     output = OutputType.of(kind)
     assert output.parse(json.dumps(given)) == value
     assert output.parse(output.encode(value)) == value
@@ -143,8 +143,8 @@ def test_member_of_an_answer(kind, given, value):
         (Flight | NoFlight | str, {"number": "A1", "price": "x"}, "'price' should be a valid integer"),
     ],
 )
-def test_wrong_answer_is_explained_by_its_member(kind, given, fault):
-    """A wrong answer is never read as another member: the error is that of the member that was meant."""
+def test_invalid_answer_is_explained_by_its_member(kind, given, fault):
+    """An invalid answer is not parsed as another member, and the error is that of the intended one."""
     with pytest.raises(BadResponse) as raised:
         OutputType.of(kind).parse(json.dumps(given))
     assert str(raised.value).startswith(fault)
@@ -212,8 +212,8 @@ def test_union_arguments_of_tools(given, answer):
     assert (result.error or result.value).startswith(answer)
 
 
-def test_an_agent_asks_again():
-    """The exact error goes back to the model, which answers again."""
+def test_invalid_answer_of_an_agent_is_corrected():
+    """The error is sent back to the model, which answers again."""
     llm = ScriptedLLM('{"number": "A1", "price": "three hundred"}', '{"number": "A1", "price": 300}')
     result = Agent("clerk", llm=llm, output_type=[Flight, NoFlight]).run("A flight, please.")
     assert result.output == Flight("A1", 300)

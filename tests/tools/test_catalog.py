@@ -1,4 +1,4 @@
-"""Are the shipped tools in their sets, in the promised order?"""
+"""Tests for the catalog of shipped tools and their collections."""
 
 import importlib
 import pkgutil
@@ -38,13 +38,13 @@ def test_order_of_core_tools():
     assert names == ["get_current_datetime", "calculator", "string_length", "parse_json"]
 
 
-def test_core_tools_are_safe():
+def test_core_tools_only_compute():
     """Every core tool only computes from its arguments."""
     assert {tool.level for tool in core_tools} == {SafetyLevel.SAFE}
 
 
-def test_collections_are_known_by_name():
-    """Collections and single tools are chosen by name, each tool once, in the order of the names."""
+def test_collections_are_selected_by_name():
+    """Collections and tools are selected by name, each tool once, in the order of the names."""
     chosen = named(["calculator", "core", "calculator"])
     assert [tool.name for tool in chosen] == ["calculator", "get_current_datetime", "string_length", "parse_json"]
 
@@ -55,6 +55,6 @@ def test_unknown_tool_error_suggests_a_name():
         named(["calculater"])
 
 
-def test_default_tools_begin_with_the_core():
-    """The default tools begin with those that only compute."""
+def test_default_tools_start_with_the_core():
+    """The default tools start with the core tools."""
     assert [tool.name for tool in default_tools][: len(core_tools)] == [tool.name for tool in core_tools]

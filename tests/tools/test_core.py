@@ -1,4 +1,4 @@
-"""Do the core tools keep the promise of their names, parameters and keys?"""
+"""Tests for the core tools: names, parameters, keys of the results, and errors."""
 
 import importlib.util
 import math
@@ -16,7 +16,7 @@ WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 @pytest.fixture
 def no_time_zone_data():
-    """A machine without a time zone database, for the length of a test."""
+    """Hide the time zone database during a test."""
     if importlib.util.find_spec("tzdata"):
         pytest.skip("the tzdata package is installed")
     path = zoneinfo.TZPATH
@@ -36,7 +36,7 @@ def no_time_zone_data():
     ],
 )
 def test_tool_is_named_and_described(tool, name, parameters):
-    """A core tool has its promised name and parameters, each described, and is safe."""
+    """A core tool has the documented name and parameters, each with a description, and is safe."""
     described = tool.parameters["properties"]
     assert (tool.name, list(described), tool.level) == (name, parameters, SafetyLevel.SAFE)
     assert tool.description
@@ -55,8 +55,8 @@ def test_calculator_returns_errors():
     assert answer == {"expression": "1 / 0", "error": "1 / 0 divides by zero."}
 
 
-def test_calculator_repeats_a_long_expression_shortened():
-    """An expression that is too long to be read is not repeated whole."""
+def test_calculator_shortens_a_long_expression():
+    """An expression that is too long is shortened in the result."""
     answer = calculator_tool(expression="1+" * 5000)
     assert len(answer["expression"]) == 1000
     assert "10,000 characters" in answer["error"]
@@ -75,7 +75,7 @@ def test_returned_error_is_a_failed_result():
 
 
 def test_datetime_is_now():
-    """Date and time are those of this moment, with the offset from UTC, and agree with each other."""
+    """The date and time are the current ones, with the offset from UTC, and agree with each other."""
     answer = current_datetime_tool()
     moment = datetime.fromisoformat(answer["datetime"])
     assert abs(datetime.now(UTC) - moment) < timedelta(minutes=5)
@@ -90,14 +90,14 @@ def test_datetime_is_now():
     [("Asia/Ho_Chi_Minh", "+07:00"), ("Asia/Kathmandu", "+05:45"), ("Pacific/Marquesas", "-09:30"), ("UTC", "+00:00")],
 )
 def test_datetime_in_a_time_zone(name, offset):
-    """A time zone is given by its IANA name."""
+    """A time zone can be given by its IANA name."""
     answer = current_datetime_tool(timezone=name)
     assert (answer["timezone"], answer["utc_offset"]) == (name, offset)
 
 
 @pytest.mark.parametrize("name", ["utc", "Z", "GMT"])
 def test_datetime_in_utc_by_another_name(name):
-    """The other names of UTC mean UTC."""
+    """Other names of UTC are accepted."""
     assert current_datetime_tool(timezone=name)["timezone"] == "UTC"
 
 
@@ -170,14 +170,14 @@ def test_unknown_time_zone_is_explained(name, hint):
     ],
 )
 def test_time_zone_is_found_by_offset_abbreviation_city_and_country(name, zone, offsets):
-    """What people write for a time zone is understood, and the result names the zone that was used."""
+    """Common notations of a time zone are accepted, and the result names the zone."""
     answer = current_datetime_tool(timezone=name)
     assert (answer["timezone"], answer["utc_offset"] in offsets) == (zone, True)
 
 
 @pytest.mark.parametrize("name", ["UTC+15", "GMT-25", "UTC+7:99", "Etc/UTC+7", "Atlantis"])
 def test_no_zone_with_another_offset_is_suggested(name):
-    """An offset that does not exist, and an unknown name, never lead to a zone whose name has the sign reversed."""
+    """An invalid offset or unknown name never suggests a zone whose name has the opposite sign."""
     error = current_datetime_tool(timezone=name)["error"]
     assert error.startswith("Unknown time zone")
     assert "Etc/GMT" not in error
@@ -200,7 +200,7 @@ def test_no_zone_with_another_offset_is_suggested(name):
     ],
 )
 def test_commas_in_a_call_are_explained(expression, result, note):
-    """A comma that can group digits or separate arguments is read as the function allows, and the result says how."""
+    """A comma that may group digits or separate arguments is parsed as the function allows, with a note."""
     answer = calculator_tool(expression=expression)
     assert answer["result"] == pytest.approx(result, abs=0.01)
     assert answer.get("note", "").startswith(note)

@@ -1,4 +1,4 @@
-"""Tests of shipped tools that a program calls by itself, without an agent."""
+"""Tests for direct calls of shipped tools by a program, without an agent."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ COMMANDS = json.loads((Path(__file__).parent / "direct_commands.json").read_text
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """The current folder, with a folder `build` and a file in it."""
+    """The current folder, with a folder `build` that contains a file."""
     monkeypatch.chdir(tmp_path)
     build = tmp_path / "build"
     build.mkdir()
@@ -33,12 +33,12 @@ def folder(tmp_path, monkeypatch):
 
 
 def records():
-    """The runs and calls that are recorded on this machine."""
+    """Return the recorded runs and calls of this machine."""
     return Journal.of_this_machine().runs()
 
 
 def command(*arguments):
-    """What `agentkit ARGUMENTS` prints in the current folder."""
+    """Return the output of `agentkit ARGUMENTS` in the current folder."""
     process = subprocess.run(
         [sys.executable, "-m", "agentkit", *arguments], text=True, capture_output=True, check=False
     )
@@ -46,8 +46,8 @@ def command(*arguments):
 
 
 @pytest.mark.for_each("text", COMMANDS["destroy"])
-def test_commands_that_destroy_must_be_confirmed(text):
-    """Whatever its spelling, a command that deletes recursively or by force says so in its decision."""
+def test_destructive_commands_must_be_confirmed(text):
+    """A recursive or forced deletion in any spelling is marked as destructive in its decision."""
     decision = judge_command(text, workspace="/workspace")
     assert decision.destroys or decision.denied
     undoable = judge_command(text, workspace="/workspace", unrestorable=lambda _: "")
@@ -58,14 +58,14 @@ def test_commands_that_destroy_must_be_confirmed(text):
 
 @pytest.mark.for_each("text", COMMANDS["run"])
 def test_other_commands_need_no_confirmation(text):
-    """A command that a run only asks about, or allows, runs when a program calls it."""
+    """A command that would be allowed or need approval in a run can be called directly."""
     decision = judge_command(text, workspace="/workspace")
     assert not decision.destroys
     assert not decision.denied
 
 
-def test_unconfirmed_destruction_is_blocked_with_remedy(folder):
-    """A direct call that destroys changes nothing, and its error names the way to confirm it."""
+def test_unconfirmed_destruction_is_blocked_with_a_remedy(folder):
+    """A destructive direct call changes nothing, and its error names the way to confirm it."""
     told = shell_tool(command="rm -rf build")
     assert told["error"].startswith("Command blocked for safety: it deletes recursively or by force.")
     assert "confirmed(" in told["error"]
@@ -88,14 +88,14 @@ def test_undoable_deletion_needs_confirmation_outside_a_run(folder):
     assert decision.rule == "shell.undoable"
     assert shell_tool.invoke(command).status == "denied"
     assert (folder / "build" / "app.o").exists()
-    assert not records(), "asking what can be restored leaves no record"
+    assert not records(), "judging a deletion leaves no record"
     assert in_run.run(*in_run.decide(command)).ok
     assert not (folder / "build").exists()
 
 
 @pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
-def test_confirmed_destruction_runs_though_it_cannot_be_restored(folder):
-    """A confirmed call deletes more than the journal can keep, and says that it cannot be undone."""
+def test_confirmed_destruction_beyond_the_journal(folder):
+    """A confirmed call may delete more than the journal can store, and states that it cannot be undone."""
     for number in range(MAX_FILES + 1):
         (folder / "build" / f"{number}.o").touch()
     assert not shell_tool.decide({"command": "rm -rf build"})[1].allowed
@@ -106,7 +106,7 @@ def test_confirmed_destruction_runs_though_it_cannot_be_restored(folder):
 
 
 def test_confirmed_destruction_can_be_undone(folder):
-    """A confirmed call deletes, and both its result and the command line put the files back."""
+    """A confirmed deletion can be undone by its result or at the command line."""
     result = shell_tool.invoke({"command": "rm -rf build"}, confirm=True)
     assert result.ok
     assert not (folder / "build").exists()
@@ -133,7 +133,7 @@ def test_confirmation_does_not_override_a_denial():
 
 
 def test_model_cannot_confirm():
-    """Arguments cannot confirm a call: no parameter of the tool is named so."""
+    """No parameter of the tool can confirm a call."""
     result = shell_tool.invoke({"command": "rm -rf build", "confirm": True})
     assert not result.ok
     assert Path("build/app.o").exists()
@@ -160,7 +160,7 @@ def test_custom_destructive_tool_must_be_confirmed(is_async):
 
 
 def test_file_tools_are_journalled(folder):
-    """A direct write is known to `agentkit undo`, and the last one is undone first."""
+    """Direct writes can be undone by `agentkit undo`, the latest first."""
     (folder / "a.txt").write_text("one")
     assert write_file_tool(path="a.txt", content="two") == {
         "path": "a.txt",
@@ -178,8 +178,8 @@ def test_file_tools_are_journalled(folder):
     assert not (folder / "new").exists()
 
 
-def test_undo_of_a_call_spares_later_changes(folder):
-    """A call whose file was changed since is not undone."""
+def test_undo_of_a_call_preserves_later_changes(folder):
+    """A call whose file was changed afterwards is not undone."""
     result = write_file_tool.invoke({"path": "a.txt", "content": "1"})
     (folder / "a.txt").write_text("by hand")
     with pytest.raises(ToolError, match="changed since"):
@@ -202,8 +202,8 @@ def test_calls_without_changes_are_not_recorded():
         read_file_tool.invoke({"path": "a.txt"}).undo()
 
 
-def test_records_of_calls_are_bounded_and_spare_those_of_runs():
-    """The newest hundred records of calls are stored, without displacing records of runs."""
+def test_number_of_recorded_calls_is_limited():
+    """The newest hundred records of calls are stored, and do not displace records of runs."""
     run = Journal.of_this_machine().begin("a run", "kept")
     run.note("begun")
     for number in range(130):
@@ -231,7 +231,7 @@ def test_concurrent_calls_have_separate_records(folder):
 
 
 def test_call_works_without_a_writable_journal(folder, monkeypatch):
-    """With a state folder that cannot be made the call works, and says that it cannot be undone later."""
+    """If the state folder cannot be created, the call works and states that it cannot be undone later."""
     (folder / "file").write_text("")
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "file" / "state"))
     written = write_file_tool.invoke({"path": "a.txt", "content": "1"})
@@ -243,7 +243,7 @@ def test_call_works_without_a_writable_journal(folder, monkeypatch):
 
 
 def test_command_line_confirms_with_an_option(folder):
-    """`agentkit tools run` blocks what destroys, names the option, and obeys it."""
+    """`agentkit tools run` blocks destructive calls, names the option for confirming, and accepts it."""
     blocked = command("tools", "run", "run_shell", "rm -rf build")
     assert "--confirm" in blocked
     assert (folder / "build").exists()

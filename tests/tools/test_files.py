@@ -1,4 +1,4 @@
-"""Which tools touch files?"""
+"""Tests for the file tools: results, decisions, undo, and agentkit's own records."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.errors import Blocked
 from agentkit.tools.files import (
-    checking,
+    access_check,
     edit_file_in,
     edit_file_tool,
     list_directory_in,
@@ -30,7 +30,7 @@ TOOLS = (read_file_tool, write_file_tool, edit_file_tool, list_directory_tool, s
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace's folder."""
+    """The folder of a workspace."""
     folder = tmp_path / "ws"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.txt").write_text("one\ntwo\n")
@@ -45,7 +45,7 @@ def workspace(folder):
 
 
 def test_tools_are_described():
-    """Names, parameters, levels and descriptions are as promised."""
+    """The tools have the documented names, parameters, levels and descriptions."""
     described = {tool.name: list(tool.parameters["properties"]) for tool in TOOLS}
     assert described == {
         "read_file": ["path", "offset", "limit", "column"],
@@ -246,13 +246,13 @@ def test_denied_direct_call_returns_the_decision(workspace):
 )
 def test_resolved_path_is_checked_again(access, place, refused, workspace):
     """The resolved path is checked again on access, in case a link has replaced the file."""
-    check = checking(workspace, "a.txt", access)
+    check = access_check(workspace, "a.txt", access)
     if refused:
         with pytest.raises(Blocked):
             check(place)
     else:
         check(place)
-    checking(workspace, ".git/config", "write")(".git/config")
+    access_check(workspace, ".git/config", "write")(".git/config")
 
 
 def test_secret_is_not_read_during_a_link_race(workspace, folder):
@@ -298,7 +298,7 @@ def test_run_can_be_undone(workspace, folder):
 
 
 def own_places(folder):
-    """The places in a workspace where agentkit's own records are, by name, in another case, and by a link."""
+    """Return the paths of agentkit's records in a workspace: by name, in another case, and by a link."""
     (folder / "state").mkdir()
     (folder / "way").symlink_to("state")
     return ("state/journal/1~r.journal", "way/x", "state", "STATE/x", "a/../state/key")
@@ -314,7 +314,7 @@ def test_agentkit_records_are_inaccessible(access, folder, workspace, monkeypatc
         decision = tool.judge(arguments)
         assert (decision.verdict, decision.rule) == (Verdict.DENY, "workspace.secret"), path
         with pytest.raises(Blocked):
-            checking(workspace, path, access)("state/journal/x")
+            access_check(workspace, path, access)("state/journal/x")
     assert list_directory_in(workspace).judge({"path": "state"}).verdict is Verdict.DENY
     assert edit_file_in(workspace).judge({"path": "state/a", "old_text": "", "new_text": ""}).verdict is Verdict.DENY
     assert write_file_in(workspace).judge({"path": "states/a", "content": ""}).verdict is not Verdict.DENY
@@ -355,7 +355,7 @@ def test_redaction_marker_is_not_written(folder, workspace):
 
 @pytest.mark.parametrize("path", ["b.sql/.", "c.sql/y/..", "d.sql/"])
 def test_name_of_a_file_cannot_be_hidden(path, folder, workspace):
-    """A path that does not end with the file's name makes no file."""
+    """A path that does not end with the name of the file cannot be written."""
     result = write_file_in(workspace)(path=path, content="x")
     assert (result["success"], "name a file" in result["error"]) == (False, True)
     assert not list(folder.glob("*.sql"))

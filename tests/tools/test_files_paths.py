@@ -1,4 +1,4 @@
-"""Is nothing outside the workspace ever read or changed, whatever the path, the links and the races?"""
+"""Tests that paths, links and races give no access to anything outside the workspace."""
 
 import contextlib
 import ctypes
@@ -25,13 +25,13 @@ RENAME_EXCHANGE = 2
 
 
 def make_socket(path):
-    """A socket in the file system."""
+    """Create a socket in the file system."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
 
 
 def make_file(path, content):
-    """A file with the folders it needs."""
+    """Create a file and its parent folders."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(content)
 
@@ -51,18 +51,18 @@ SETUP = [
 
 
 def assert_done(decision, result):
-    """The call was allowed and succeeded."""
+    """Assert that the call was allowed and succeeded."""
     assert (decision.verdict, result.status) == ("allow", "ok"), result.error
 
 
 def assert_refused(_, result):
-    """The call came to nothing, and says why."""
+    """Assert that the call failed with a reason."""
     assert result.error
     assert result.status in {"failed", "denied"}
 
 
 def assert_objected(decision, _):
-    """The judge did not allow the call, and says what would be allowed."""
+    """Assert that the judge did not allow the call, and states what would be allowed."""
     assert decision.verdict in {"ask", "deny"}
     assert decision.remedy
 
@@ -79,7 +79,7 @@ EXPECTED = {
 
 
 def outside(folder):
-    """Every place outside the workspace with its content and permissions."""
+    """Return every path outside the workspace with its content and permissions."""
     places = [place for place in folder.rglob("*") if folder / "ws" not in (place, *place.parents)]
     return {place: (place.lstat().st_mode, place.read_bytes() if place.is_file() else None) for place in places}
 
@@ -117,7 +117,7 @@ def check_row(row, opener, folder):
 
 
 def exchange(one, other):
-    """Exchange two names in one step."""
+    """Exchange two names atomically."""
     libc = ctypes.CDLL(None, use_errno=True)
     done = libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), RENAME_EXCHANGE)
     assert done == 0, os.strerror(ctypes.get_errno())
@@ -125,7 +125,7 @@ def exchange(one, other):
 
 @pytest.fixture
 def swapping():
-    """A function that starts to exchange two names as fast as it can, until the test ends."""
+    """Return a function that starts exchanging two names repeatedly until the test ends."""
     stop = threading.Event()
     threads = []
 
@@ -148,8 +148,8 @@ def swapping():
 @pytest.mark.parametrize("opener", OPENERS.values(), ids=OPENERS)
 @pytest.mark.parametrize("operation", ["read", "write", "list"])
 @pytest.mark.parametrize("what", ["folder", "file"])
-def test_race_never_leads_outside(what, operation, opener, tries, tmp_path, swapping):
-    """In many tries against a link that comes and goes, nothing outside is read or changed."""
+def test_race_does_not_lead_outside(what, operation, opener, tries, tmp_path, swapping):
+    """With a link that is swapped in and out repeatedly, nothing outside is read or changed."""
     inside, out = tmp_path / "ws", tmp_path / "out"
     make_file(inside / "race/data.txt", "inside")
     make_file(out / "data.txt", SECRET)

@@ -1,4 +1,4 @@
-"""What is a tool that the provider runs?"""
+"""Tests for hosted tools, which the provider runs."""
 
 import pickle
 
@@ -118,7 +118,7 @@ def test_manifest_changes_with_the_settings():
     assert len(told) == 2
 
 
-def test_it_can_be_pickled():
-    """An agent that runs elsewhere takes its hosted tools along."""
+def test_hosted_tool_can_be_pickled():
+    """An agent with hosted tools can be pickled."""
     tool = pickle.loads(pickle.dumps(HostedTool("web_search", allowed_domains=["who.int"])))
     assert tool.spec.hosted == {"type": "web_search", "allowed_domains": ["who.int"]}

@@ -1,4 +1,4 @@
-"""What are the tools that talk to a person?"""
+"""Tests for ask_user, tell_user and finish."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from agentkit.errors import Postponed
 from agentkit.tools.human import ask_user_tool, dialogue_tools, finish_tool, tell_user_tool
 
 
-def test_the_three_tools():
-    """They are ask_user, tell_user and finish, all of them safe, and described for a model."""
+def test_names_levels_and_descriptions():
+    """The tools ask_user, tell_user and finish are safe and have descriptions."""
     tools = dialogue_tools()
     assert tools.names == ("ask_user", "tell_user", "finish")
     assert {tool.level for tool in tools} == {SafetyLevel.SAFE}
@@ -16,8 +16,8 @@ def test_the_three_tools():
     assert all(tool.description for tool in tools)
 
 
-def test_asking_has_no_time_limit():
-    """A person may take any time to answer."""
+def test_ask_user_has_no_time_limit():
+    """ask_user has no time limit."""
     assert ask_user_tool().timeout_seconds is None
 
 

@@ -1,4 +1,4 @@
-"""Is JSON read strictly, safely, and with help where it is wrong?"""
+"""Tests for the JSON parser: values, warnings, errors, and hostile input."""
 
 import json
 import time
@@ -24,12 +24,12 @@ def text_of(row):
 
 
 def name_of(row):
-    """A row as a test id."""
+    """Return a row as a test id."""
     return ascii(text_of(row)[:60])[1:50]
 
 
 def remarks(text):
-    """The warnings that come with a value, or the text of the error."""
+    """Return the warnings of a value, or the text of the error."""
     try:
         return read_json(text).warnings
     except ToolError as error:
@@ -69,7 +69,7 @@ def test_invalid_json_is_explained(row):
 
 
 @pytest.mark.parametrize("value", [None, 5, 1.5, b"{}", b"\xff\xfe{\x00}\x00", ["{}"], {"a": 1}])
-def test_only_strings_are_read(value):
+def test_value_must_be_a_string(value):
     """A value that is not a string raises an error with the name of its type."""
     with pytest.raises(ToolError, match=type(value).__name__):
         read_json(value)
@@ -115,7 +115,7 @@ def test_dumped_json_is_parsed(value, indent, ascii_only):
 
 @settings(max_examples=300)
 @given(st.text(alphabet="[]{}:,\"\\ \n0123456789.eE+-truefalsnNaIity/*#`'u\ud800\ufeff", max_size=30))
-def test_garbage_is_read_as_the_standard_library_reads_it(text):
-    """A text that is read without a remark has the value that the standard library gives it."""
+def test_garbage_is_parsed_like_in_the_standard_library(text):
+    """A text that is parsed without a warning has the value that the standard library returns."""
     if remarks(text) == []:
         assert json.dumps(read_json(text).data) == json.dumps(json.loads(text))

@@ -1,4 +1,4 @@
-"""How does a model read what was left out of a tool's output?"""
+"""Tests for read_more, which reads the rest of a truncated output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from agentkit.decisions import SafetyLevel
 from agentkit.messages import READ_MORE
-from agentkit.tooling.results import returned, with_handle
+from agentkit.tooling.results import success, with_handle
 from agentkit.tools.output_store import read_more_tool
 
 LOG = "".join(f"line {number}: all is well\n" for number in range(2_000)).replace(
@@ -16,8 +16,8 @@ OUTPUTS = {"call_1": LOG, "call_2": "a needle in hay, a Needle more", "call_3": 
 read_more = read_more_tool(OUTPUTS.get)
 
 
-def test_the_tool_is_safe_and_described() -> None:
-    """read_more is a SAFE tool with a described parameter for each thing it can be asked."""
+def test_tool_is_safe_and_described() -> None:
+    """read_more is a SAFE tool, and each of its parameters is described."""
     assert (read_more.name, read_more.level, read_more.labels) == (READ_MORE, SafetyLevel.SAFE, frozenset())
     assert "shown only in part" in read_more.description
     assert list(read_more.parameters["properties"]) == ["handle", "start", "max_chars", "find"]
@@ -45,8 +45,8 @@ def test_part_starts_with_its_position(arguments: dict[str, int], line: str, pie
     assert text == (LOG[start : start + arguments["max_chars"]] if piece is None else piece)
 
 
-def test_parts_add_up_to_the_whole() -> None:
-    """Reading on from each stated position returns every character exactly once."""
+def test_parts_form_the_whole() -> None:
+    """Continuing at each stated position returns every character exactly once."""
     pieces, start = [], 0
     while True:
         line, _, text = read_more(handle="call_1", start=start, max_chars=7_777).partition("\n")
@@ -57,8 +57,8 @@ def test_parts_add_up_to_the_whole() -> None:
     assert "".join(pieces) == LOG
 
 
-def test_a_text_is_found() -> None:
-    """Reading begins at the line in which the sought text first occurs, or shortly before it."""
+def test_text_is_found() -> None:
+    """A part starts at or shortly before the line with the first occurrence of the text."""
     line, _, text = read_more(handle="call_1", find="ERROR", max_chars=50).partition("\n")
     assert f"found at {LOG.index('Error'):,}; read on" in line
     assert text.startswith("line 1500: Error")
@@ -77,7 +77,7 @@ def test_a_text_is_found() -> None:
         ({"handle": "call_2", "start": 25, "find": "needle"}, "from character 25 on; it occurs earlier, first at 2."),
     ],
 )
-def test_what_cannot_be_read_is_told(arguments: dict[str, object], error: str) -> None:
+def test_unreadable_part_is_an_error(arguments: dict[str, object], error: str) -> None:
     """An unknown handle or a string that does not occur fails with an error that suggests a solution."""
     result = read_more.invoke(arguments)
     assert result.status == "failed"
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_is_told(arguments: dict[str, object], error: str) -
 
 def test_note_of_a_truncated_result_reads_the_rest() -> None:
     """The call in the note of a truncated result continues where the shown beginning ends."""
-    result = with_handle(returned("demo", LOG, 1_000), "call_1")
+    result = with_handle(success("demo", LOG, 1_000), "call_1")
     head, _, rest = result.content.partition("\n[… ")
     start = int(rest.partition("start=")[2].partition(")")[0])
     stored = read_more_tool({"call_1": result.whole}.get).invoke({"handle": "call_1", "start": start})

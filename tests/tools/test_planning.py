@@ -1,4 +1,4 @@
-"""Plans and notes."""
+"""Tests for plans and notes."""
 
 import json
 from dataclasses import replace
@@ -64,8 +64,8 @@ def test_plan_is_retained_in_a_shortened_conversation(summarise):
     assert "[>] fix it" not in str([each.content for each in llm.requests[1].messages if hasattr(each, "by_person")])
 
 
-def test_notes_are_files_with_an_index_and_are_undone_with_the_run(tmp_path):
-    """A note is written, listed by its first line, read, and undone; its results count as private and untrusted."""
+def test_notes_are_files_with_an_index(tmp_path):
+    """A note is written, listed by its first line, read and undone; its results are private and untrusted."""
     agent = Agent(
         "a",
         note_tools(),
@@ -99,8 +99,8 @@ def test_names_of_notes_are_not_paths(tmp_path, name):
         assert not list(tmp_path.rglob("*.md"))
 
 
-def test_writing_a_note_needs_the_approval_of_a_file_and_shows_its_diff(tmp_path):
-    """At the default level a person is asked, and sees the note."""
+def test_writing_a_note_needs_approval(tmp_path):
+    """At the default level a note needs approval, and the request shows its text."""
     asked = []
     llm = ScriptedLLM(call("write_note", name="n", about="", text="hello"), "ok")
     Agent("a", note_tools(), llm=llm, workspace=tmp_path, approve=lambda request: asked.append(request) or True).run(
@@ -111,7 +111,7 @@ def test_writing_a_note_needs_the_approval_of_a_file_and_shows_its_diff(tmp_path
     assert (tmp_path / "notes/n.md").read_text() == "# n\n\nhello\n"
 
 
-def test_a_stored_session_and_the_page_show_the_plan(tmp_path):
+def test_transcript_and_page_show_the_plan(tmp_path):
     """The transcript renders the checklist, and the page gets it with the result of the call."""
     session = Session.open(tmp_path / "s.db", "plan")
     Agent("a", planning_tools, llm=ScriptedLLM(call("update_plan", steps=STEPS), "ok"), session=session).run("x")
@@ -121,8 +121,8 @@ def test_a_stored_session_and_the_page_show_the_plan(tmp_path):
     assert plans == ["[x] read the code\n[>] fix it"]
 
 
-def test_a_cut_conversation_without_a_prompt_has_no_place_for_the_plan():
-    """Without a user message the conversation is cut as usual."""
+def test_conversation_without_a_prompt_has_no_plan():
+    """Without a user message, a conversation is shortened without adding the plan."""
     plan = AssistantMessage("", (ToolCall("1", "update_plan", json.dumps({"steps": STEPS})),))
     messages = [plan, ToolMessage("1", "update_plan", "ok"), AssistantMessage("done")]
 

@@ -1,4 +1,4 @@
-"""Does a model learn a skill when it needs it, and nothing that lies elsewhere?"""
+"""Tests for skills, which a model loads on demand from their folders."""
 
 import pickle
 
@@ -12,7 +12,7 @@ SKILL = "---\nname: {name}\ndescription: {description}\n---\n\n{text}\n"
 
 
 def skill(folder, name, description="Fill forms.", text="Ask for the form.", **files):
-    """A folder with a skill, and other files in it."""
+    """A folder with a skill and other files."""
     place = folder / name
     place.mkdir(parents=True)
     (place / "SKILL.md").write_text(SKILL.format(name=name, description=description, text=text))
@@ -27,7 +27,7 @@ def described(tools):
 
 
 def read(tools, path, name="forms"):
-    """The result of reading a file of a skill."""
+    """Return the result of reading a file of a skill."""
     return tools["read_skill_file"].invoke({"name": name, "path": path})
 
 
@@ -55,8 +55,8 @@ def test_single_skill_folder(tmp_path):
     assert described(skill_tools(first, second.parent))["enum"] == ["forms", "tables"]
 
 
-def test_tools_are_safe_and_travel(tmp_path):
-    """They need no approval, and other processes can have them."""
+def test_skill_tools_are_safe_and_can_be_pickled(tmp_path):
+    """The tools of skills need no approval and can be pickled."""
     tools = skill_tools(skill(tmp_path, "forms"))
     assert [tool.level for tool in tools] == [SafetyLevel.SAFE] * 2
     assert pickle.loads(pickle.dumps(tools)).find("load_skill").invoke({"name": "forms"}).ok
@@ -90,8 +90,8 @@ def test_instructions_are_read_once(tmp_path):
         ("tags:\n- a\n- b\n\n# a comment\ndescription: Fill.", "Fill."),
     ],
 )
-def test_descriptions_as_yaml_writes_them(tmp_path, fields, description):
-    """Plain, quoted and folded texts are read as YAML has them, and other fields are passed over."""
+def test_descriptions_in_yaml(tmp_path, fields, description):
+    """Plain, quoted and folded strings are parsed as in YAML, and other fields are ignored."""
     place = tmp_path / "forms"
     place.mkdir()
     (place / "SKILL.md").write_bytes(f"\ufeff---\r\n{fields}\r\n---\r\nText.".encode())
@@ -147,7 +147,7 @@ def test_missing_or_duplicate_skills_are_rejected(tmp_path):
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "link", "folder/../../secret", "chain/secret"])
 def test_nothing_outside_of_a_skill_is_read(tmp_path, path):
-    """Neither names nor links lead out of its folder."""
+    """Neither names nor links give access to files outside the folder of a skill."""
     (tmp_path / "secret").write_text("s3cret")
     place = skill(tmp_path, "forms")
     (place / "folder").mkdir()
@@ -162,7 +162,7 @@ def test_nothing_outside_of_a_skill_is_read(tmp_path, path):
     ("path", "why"),
     [("nowhere.md", "'nowhere.md' does not exist"), ("folder", "a folder"), ("data", "not UTF-8 text")],
 )
-def test_what_cannot_be_read_is_told(tmp_path, path, why):
+def test_unreadable_file_is_an_error(tmp_path, path, why):
     """The error of a file that cannot be read states the reason."""
     place = skill(tmp_path, "forms", data=b"\xff\xfe\x00")
     (place / "folder").mkdir()

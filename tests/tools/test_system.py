@@ -1,4 +1,4 @@
-"""The system tools: results, limits, boundaries and decisions."""
+"""Tests for the system tools: results, limits, isolation and decisions."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ def shell(tmp_path):
     return shell_tool_in(Workspace(tmp_path))
 
 
-def test_commands_run_in_a_folder_by_its_name(tmp_path):
+def test_workspace_is_a_folder_name(tmp_path):
     """A folder name is accepted as workspace; a missing folder is rejected when the tool is created."""
     (tmp_path / "here.txt").touch()
     for folder in (tmp_path, str(tmp_path)):
@@ -45,7 +45,7 @@ def test_commands_run_in_a_folder_by_its_name(tmp_path):
         shell_tool_in(tmp_path / "nosuch")
 
 
-def test_isolation_is_misspelt_when_the_tool_is_made():
+def test_unknown_isolation_is_rejected():
     """An unknown isolation is a configuration error when the tool is created."""
     with pytest.raises(ConfigError, match="Unknown isolation 'requird'"):
         python_tool_with(sandbox="requird")
@@ -87,13 +87,13 @@ def test_descriptions_state_the_limits(tmp_path):
 
 
 def test_long_output_is_reported_as_truncated(tmp_path):
-    """When the middle of an output was left out, the status says it."""
+    """If the middle of an output is omitted, the status is `truncated`."""
     tool = shell_tool_in(Workspace(tmp_path), Confinement(limits=ProcessLimits(output_bytes=100)))
     result = tool(command="seq 1000")
     assert (result["status"], result["truncated"], result["return_code"]) == ("truncated", True, 0)
 
 
-def test_a_denied_command_is_not_run(shell, tmp_path):
+def test_denied_command_is_not_run(shell, tmp_path):
     """A denied command does not run, for any caller."""
     told = shell(command="rm -rf /")
     assert (told["command"], told["status"], told["decision"]["verdict"]) == ("rm -rf /", "denied", "deny")
@@ -104,21 +104,21 @@ def test_a_denied_command_is_not_run(shell, tmp_path):
     assert (tmp_path / "notes.txt").exists()
 
 
-def test_reading_is_allowed_and_the_unreadable_is_not(shell):
-    """A command that only reads runs unasked; one that bash cannot read does not."""
+def test_reading_is_allowed(shell):
+    """A command that only reads is allowed; one that bash cannot parse is not."""
     assert shell.judge({"command": "cat notes.txt | head -1"}).verdict is Verdict.ALLOW
     assert shell.judge({"command": "echo 'x"}).verdict is not Verdict.ALLOW
 
 
 def test_invalid_command_is_reported(shell):
-    """A command that cannot be given to a shell is a failure in words."""
+    """An invalid command returns an error."""
     result = shell.function(command="echo \ud800")
     assert (result["status"], result["boundary"]) == ("failed", "none: it was not run")
     assert "surrogate" in result["error"]
 
 
-def test_the_workspace_is_the_current_folder_unless_named(tmp_path, monkeypatch):
-    """Without a workspace, the tool works in the current folder at each call."""
+def test_default_workspace_is_the_current_folder(tmp_path, monkeypatch):
+    """Without a workspace, the tool uses the current folder at each call."""
     monkeypatch.chdir(tmp_path)
     assert shell_tool(command="pwd")["stdout"] == f"{tmp_path.resolve()}\n"
 
@@ -138,7 +138,7 @@ def test_unconfined_command_is_judged_more_strictly(tmp_path):
     assert weak.verdict is not Verdict.ALLOW
 
 
-def test_keys_that_nothing_hides_are_not_read_by_accident(tmp_path):
+def test_commands_that_may_read_keys_need_approval(tmp_path):
     """Without a private root, a command that reads through files with keys needs approval."""
     (tmp_path / "app.py").write_text("print()\n")
     weak, strong = (
@@ -179,7 +179,7 @@ def test_code_returns_its_output():
         ('x = """\n```\nprint(4)\n```\n"""\nlen(x)', "18\n"),
     ],
 )
-def test_the_output_is_what_a_notebook_shows(code, output):
+def test_output_resembles_a_notebook(code, output):
     """Printed text is unchanged, a value is on a separate line, and None is omitted."""
     assert python_tool(code=code)["output"] == output
 
@@ -258,7 +258,7 @@ def test_stateful_code_shares_names_within_a_run():
     [("while True: pass", "timed out after 1 seconds"), ("x = 'x' * 10**9", "ran out of memory")],
 )
 def test_stateful_code_that_is_ended_loses_its_variables(code, words):
-    """A call that is ended says that the variables are lost, and the next call starts without them."""
+    """After a call that was ended, the result states that the variables are lost, and the next call has none."""
     ended, after = stateful_results("x = 1", code, "x")[1:]
     assert words in ended["error"]
     assert "are lost: define again" in ended["error"]
@@ -267,8 +267,8 @@ def test_stateful_code_that_is_ended_loses_its_variables(code, words):
     assert "began without the variables" in after["note"]
 
 
-def test_runs_have_their_own_variables():
-    """Each run has its own worker, which is ended with the run; the stateless tool keeps nothing."""
+def test_runs_have_separate_variables():
+    """Each run has a separate worker that ends with the run; the stateless tool stores nothing."""
     before, llm = sandbox_workers(), ScriptedLLM(call("run_python", code="secret = 1"), "Done.")
     python = python_tool_with(limits=STATEFUL_LIMITS, stateful=True)
     agent = Agent("helper", [python], llm=llm)
@@ -284,7 +284,7 @@ def test_runs_have_their_own_variables():
 
 
 def test_stateful_calls_of_one_response_run_in_order():
-    """Calls of one response run one after another, synchronously and asynchronously; cancelling ends the worker."""
+    """Calls of one response run in order, sync and async; cancelling ends the worker."""
     codes = [call("run_python", code=f"x = {'0' if n == 0 else 'x * 10 + ' + str(n)}\nx") for n in range(5)]
     python = python_tool_with(limits=STATEFUL_LIMITS, stateful=True)
     agent = Agent("helper", [python], llm=ScriptedLLM(codes, "Done."), remember=False)
@@ -294,8 +294,8 @@ def test_stateful_calls_of_one_response_run_in_order():
     assert [used.result.value["output"] for used in result.tool_calls][-1] == "1234\n"
 
 
-def test_stateful_code_is_judged_like_any_other(monkeypatch):
-    """The policy decides on every call, and a container, which runs one call, is refused with the reason."""
+def test_stateful_code_is_judged(monkeypatch):
+    """The policy applies to every call, and a container, which runs one call only, is rejected with the reason."""
     python, answers = python_tool_with("off", STATEFUL_LIMITS, stateful=True), [True, False]
     llm = ScriptedLLM(call("run_python", code="x = 1"), call("run_python", code="x"), "Done.")
     agent = Agent("helper", [python], llm=llm, approve=lambda _: answers.pop(0), safety="system")
@@ -310,8 +310,8 @@ def test_stateful_code_is_judged_like_any_other(monkeypatch):
 @pytest.mark.parametrize(
     ("command", "status"), [("cat notes.txt; exit 3", "failed"), ("false", "failed"), ("cat notes.txt", "ok")]
 )
-def test_a_command_with_a_non_zero_exit_code_is_a_failed_call(shell, tmp_path, command, status):
-    """The call has failed, as a test run does, and the model reads the output and the code."""
+def test_non_zero_exit_code_is_a_failed_call(shell, tmp_path, command, status):
+    """A non-zero exit code is a failed call, and the model reads the output and the code."""
     llm = ScriptedLLM(call("run_shell", command=command), "Done.")
     (used,) = Agent("helper", [shell], llm=llm, workspace=tmp_path).run("Test.").tool_calls
     assert (used.result.status, used.result.error) == (status, None)
@@ -319,23 +319,23 @@ def test_a_command_with_a_non_zero_exit_code_is_a_failed_call(shell, tmp_path, c
     assert f'"return_code": {used.result.value["return_code"]}' in llm.requests[1].messages[-1].content
 
 
-def test_contained_code_runs_unasked():
-    """Behind a strong boundary code needs no approval, although running code is a matter of the system."""
+def test_isolated_code_needs_no_approval():
+    """With strong isolation, code needs no approval, although its level is SYSTEM."""
     decision = python_tool.judge({"code": "import os"})
     assert (decision.verdict, decision.rule, decision.level) == (Verdict.ALLOW, "python.sandboxed", SafetyLevel.NETWORK)
     assert python_tool.level is shell_tool.level is SafetyLevel.SYSTEM
 
 
-def test_uncontained_code_needs_approval():
-    """Without isolation the code needs approval, and the reason names the missing mechanisms."""
+def test_unisolated_code_needs_approval():
+    """Without isolation, code needs approval, and the reason names the missing mechanisms."""
     decision = python_tool_with("off").judge({"code": "1"})
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "python.uncontained")
     assert "seccomp" in decision.reason
     assert python_tool_with("off")(code="1 + 1")["output"] == "2\n"
 
 
-def test_code_may_require_its_isolation():
-    """Where a strong boundary is there, requiring it changes nothing."""
+def test_code_may_require_isolation():
+    """Requiring isolation has no effect if strong isolation is available."""
     assert python_tool_with("required")(code="print(1)")["output"] == "1\n"
 
 
@@ -350,7 +350,7 @@ def test_descriptions_name_limits_and_modules():
     assert words <= TABLE.keys()
 
 
-def test_the_tools_do_not_block_an_event_loop():
+def test_tools_do_not_block_the_event_loop():
     """Both tools can be awaited concurrently."""
 
     async def main():
@@ -382,8 +382,8 @@ for tool, arguments in ((shell_tool, {"command": "ls"}), (python_tool, {"code": 
 """
 
 
-def test_tools_load_where_modules_and_functions_of_posix_are_missing(tmp_path):
-    """Core and file tools work on other platforms; the system tools say where they work."""
+def test_tools_can_be_imported_on_limited_platforms(tmp_path):
+    """Without POSIX modules, core and file tools work, and system tools name the supported platforms."""
     code = [sys.executable, "-c", WITHOUT_POSIX]
     environment = os.environ | {"AGENTKIT_HOME": str(tmp_path / "home"), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(code, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
@@ -392,8 +392,8 @@ def test_tools_load_where_modules_and_functions_of_posix_are_missing(tmp_path):
     assert [line.count("run on Linux and macOS only") for line in lines[2:]] == [1, 1]
 
 
-def test_importing_the_tools_starts_nothing():
-    """Making the tools starts no process and loads no package but the standard library's."""
+def test_creating_the_tools_starts_nothing():
+    """Creating the tools starts no process and imports only the standard library."""
     code = (
         "import sys, os; sys.path.insert(0, sys.argv[1]); import agentkit.tools.system, threading;"
         "print(os.listdir('/proc/self/task').__len__(), open('/proc/self/task/%d/children' % os.getpid()).read(),"
@@ -403,8 +403,8 @@ def test_importing_the_tools_starts_nothing():
     assert done.stdout.split() == ["1", "False", "False"]
 
 
-def test_code_that_cannot_be_isolated_as_required_is_not_run():
-    """Where a tool's isolation is required and cannot be had, judge and tool say no."""
+def test_code_without_the_required_isolation_is_rejected():
+    """If the required isolation is unavailable, judge and tool reject the code."""
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
         "from agentkit.tools.system import python_tool_with\n"
@@ -433,8 +433,8 @@ def test_command_changes_can_be_undone(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["-e1eid.py", "x -e1eid.py"])
-def test_a_name_that_looks_like_an_option_is_asked_about(tmp_path, name):
-    """A pattern that matches ordinary files is allowed until a file's name could be an option of the command."""
+def test_file_name_that_looks_like_an_option_needs_approval(tmp_path, name):
+    """A pattern that matches ordinary files is allowed, unless the name of a file could be an option."""
     judge = shell_tool.within(Workspace(tmp_path)).judge
     (tmp_path / "plain.py").write_text("x\n")
     assert judge({"command": "sed -n 1p *.py"}).allowed
@@ -442,11 +442,11 @@ def test_a_name_that_looks_like_an_option_is_asked_about(tmp_path, name):
     decision = judge({"command": "sed -n 1p *.py"})
     assert (decision.allowed, decision.rule) == (False, "shell.option")
     assert name in decision.reason
-    assert judge({"command": "sed -n 1p -- *.py; wc -l *.py"}).allowed, "no option can stand there"
+    assert judge({"command": "sed -n 1p -- *.py; wc -l *.py"}).allowed, "an option is not possible there"
 
 
-def test_a_command_in_a_dry_run_changes_nothing(tmp_path):
-    """In a dry run a command sees a workspace that cannot be written, and the result says so."""
+def test_command_in_a_dry_run_changes_nothing(tmp_path):
+    """In a dry run, a command cannot write in its workspace, and the result states that."""
     shell = shell_tool_in(Workspace(tmp_path, dry_run=True))
     result = shell(command="echo x > x.txt || echo no")
     assert "no\n" in result["output"]
@@ -455,8 +455,8 @@ def test_a_command_in_a_dry_run_changes_nothing(tmp_path):
     assert "note" not in shell(command="ls")
 
 
-def test_dry_run_without_confinement_is_denied(tmp_path):
-    """Where nothing can keep a command from writing, a dry run allows only commands that read."""
+def test_dry_run_without_isolation_is_denied(tmp_path):
+    """Without isolation, a dry run allows only commands that read."""
     weak = shell_tool_in(Workspace(tmp_path, dry_run=True), Confinement(available=SECCOMP_ONLY))
     assert weak.judge({"command": "touch x.txt"}).rule == "shell.dry-run"
     assert weak.judge({"command": "ls"}).verdict is Verdict.ALLOW
@@ -504,7 +504,7 @@ def test_child_processes_cannot_read_host_variables(tmp_path, monkeypatch):
 
 
 def test_keys_at_any_depth_are_hidden(tmp_path, monkeypatch):
-    """Files of a workspace that are named like keys or linked so, and the state folder, cannot be read by a command."""
+    """Files named like keys, links to them, and the state folder cannot be read by a command."""
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "state"))
     for name in ("sub/.env", "a/b/id_rsa", "state/journal", "linked.txt", "plain.txt"):
         path = tmp_path / name
@@ -531,7 +531,7 @@ def test_settings_created_by_a_script_are_removed_and_reported(tmp_path):
 
 
 def deepen(folder):
-    """Make folders below each other until no path reaches the last of them."""
+    """Create nested folders until the path of the last one is too long."""
     here = os.open(folder, os.O_RDONLY)
     for _ in range(50):
         os.mkdir("d" * 100, dir_fd=here)
@@ -541,8 +541,8 @@ def deepen(folder):
     os.close(here)
 
 
-def test_a_workspace_that_cannot_be_searched_for_secrets_is_asked_about(tmp_path):
-    """A command that was judged before is not run; the next one is asked about, and says so once it was approved."""
+def test_unsearchable_workspace_needs_approval(tmp_path):
+    """A command judged before is not run; the next one needs approval, and its result states the problem."""
     shell = shell_tool_in(Workspace(tmp_path))
     assert shell.judge({"command": "ls"}).verdict is Verdict.ALLOW
     deepen(tmp_path)
@@ -602,7 +602,7 @@ BOTH_LAUNCHERS = {"bubblewrap": Confinement(), "worker": Confinement(available=M
 
 @pytest.fixture
 def repository(tmp_path):
-    """A workspace that is a repository with one commit, as `git init` without a template makes it."""
+    """A workspace that is a repository with one commit, as created by `git init` without a template."""
     (tmp_path / "notes.txt").write_text("hello\n")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(tmp_path)]
     for line in (["init", "-q", "--template="], ["add", "."], ["commit", "-q", "-m", "x"]):

@@ -1,4 +1,4 @@
-"""Undo of `run_shell`: deletions without approval can be undone exactly, all others need approval."""
+"""Tests for undoing `run_shell`: deletions are either restored exactly or need approval."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def git(folder, *words):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace's folder: files with modes, links, a cache, an ignored folder."""
+    """The folder of a workspace: files with modes, links, a cache, an ignored folder."""
     folder = tmp_path / "ws"
     for name in ("build/deep/empty", "src/__pycache__", "pkg/__pycache__", "node_modules/x", "logs", "archive"):
         (folder / name).mkdir(parents=True)
@@ -48,7 +48,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def repository(folder):
-    """The same with a repository, a changed file and a staged one."""
+    """The folder with a repository, a changed file and a staged one."""
     git(folder, "init", "-q")
     git(folder, "add", "a.txt", "src/app.py")
     git(folder, "commit", "-q", "-m", "x")
@@ -63,7 +63,7 @@ PLACEHOLDERS = (".git/config.worktree", ".git/info/attributes")
 
 
 def contents(folder):
-    """Every path below a folder, with its mode and content, except objects, logs and empty placeholders of git."""
+    """Return every path below a folder with mode and content, except objects, logs and empty placeholders of git."""
     found = {
         str(place.relative_to(folder)): (
             place.lstat().st_mode,
@@ -103,8 +103,8 @@ OF_GIT = [
 
 
 @pytest.mark.parametrize("command", [*DELETING, *REPLACING])
-def test_what_runs_unasked_is_undone_to_the_byte(command, folder, tmp_path):
-    """A deletion that is allowed happens; `undo` puts back every content, mode and link."""
+def test_allowed_deletion_is_undone_exactly(command, folder, tmp_path):
+    """After an allowed deletion, `undo` restores every content, mode and link."""
     run_and_undo(command, folder, Journal(tmp_path / "journal"))
 
 
@@ -130,7 +130,7 @@ def run_and_undo(command, folder, journal):
 
 
 def make_many(place):
-    """A folder of more files than are remembered."""
+    """Create a folder with more files than can be recorded."""
     place.mkdir()
     for number in range(MAX_FILES + 1):
         (place / str(number)).touch()
@@ -143,7 +143,7 @@ def make_large(place):
 
 
 def make_socket(place):
-    """A socket, named by a short path."""
+    """Create a socket through a short path."""
     folder = os.open(place.parent, os.O_RDONLY)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"/proc/self/fd/{folder}/{place.name}")
@@ -151,7 +151,7 @@ def make_socket(place):
 
 
 def make_special(place):
-    """A file that is run with its owner's rights."""
+    """Create a setuid file."""
     place.touch()
     place.chmod(0o4755)
 
@@ -180,7 +180,7 @@ def test_irreversible_deletion_requires_approval(name, folder):
         assert "could not be undone" in decision.reason
 
 
-def test_a_large_workspace_does_not_hinder_small_deletions(folder, tmp_path):
+def test_small_deletion_in_a_large_workspace_is_recorded(folder, tmp_path):
     """In a workspace too large to snapshot, the files that a command deletes are recorded."""
     for number in range(MAX_FILES + 1):
         (folder / "archive" / str(number)).touch()
@@ -206,11 +206,11 @@ def test_deletion_that_became_too_large_is_not_run(folder):
     assert "It was not run" in result.error
     assert (folder / "build/a.o").exists()
     assert shell.judge({"command": "rm -rf build"}).verdict is Verdict.ASK
-    assert shell.function(command="rm -rf build")["return_code"] == 0, "a person who was asked has said yes"
+    assert shell.function(command="rm -rf build")["return_code"] == 0, "the call was approved"
 
 
-def test_nothing_is_deleted_unasked_without_a_journal_or_a_boundary(folder):
-    """In a dry run, in a workspace that may not be written, and behind a weak boundary, deleting is asked about."""
+def test_deletion_without_a_journal_or_isolation_needs_approval(folder):
+    """In a dry run, a read-only workspace, or with weak isolation, a deletion needs approval."""
     weak = Confinement(available=frozenset({"seccomp"}))
     shells = (
         shell_tool_in(Workspace(folder, dry_run=True)),

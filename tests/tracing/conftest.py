@@ -1,4 +1,4 @@
-"""Fixtures of the tests of tracing: agents, servers, and an OpenTelemetry SDK in memory."""
+"""Fixtures for tracing: agents, servers, and an OpenTelemetry SDK in memory."""
 
 import contextlib
 import http.server
@@ -14,7 +14,7 @@ from agentkit.tracing import OpenTelemetry
 
 @pytest.fixture(autouse=True)
 def no_provider(monkeypatch):
-    """Every test begins in an environment that names no provider, and no place for spans."""
+    """Remove all variables that name a provider or a collector from the environment."""
     for name in os.environ:
         if (
             name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "OTEL_"))
@@ -25,18 +25,18 @@ def no_provider(monkeypatch):
 
 @tool
 def fail(reason: str) -> str:
-    """Fail for a reason."""
+    """Fail with a reason."""
     raise ValueError(reason)
 
 
 @tool
 def refused() -> str:
-    """Never allowed."""
+    """A tool whose calls are denied."""
     return "never"
 
 
 def make_agent(*lines, name="helper", **options):
-    """An agent that computes, that fails, and that may not use one of its tools."""
+    """Return an agent with tools that compute, that fail, and that are denied."""
     chosen = lines or (
         say("Let me see.", call("calculator", expression="6*7"), call("fail", reason="sk-abcdefghij0123456789ABCDEFG")),
         call("refused"),
@@ -49,13 +49,13 @@ def make_agent(*lines, name="helper", **options):
 
 @pytest.fixture(name="make_agent", scope="session")
 def make_agent_fixture():
-    """The function that makes such an agent."""
+    """Return the function that creates such an agent."""
     return make_agent
 
 
 @pytest.fixture
 def serving():
-    """A function that starts a server of a class of handlers on this machine; it ends with the test."""
+    """Return a function that starts a local server with a class of handlers, which stops after the test."""
     with contextlib.ExitStack() as ends:
 
         def start(handler):
@@ -70,7 +70,7 @@ def serving():
 
 
 class Kept:
-    """The SDK of OpenTelemetry with everything in memory, and listeners that tell it."""
+    """The OpenTelemetry SDK with everything in memory, and listeners that report to it."""
 
     def __init__(self):
         from opentelemetry.sdk.metrics import MeterProvider
@@ -89,11 +89,11 @@ class Kept:
 
     @property
     def spans(self):
-        """The spans that have ended, in the order in which they began."""
+        """Return the finished spans, in the order in which they started."""
         return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time)
 
     def span(self, name):
-        """The only span of that name."""
+        """Return the only span with this name."""
         (span,) = [span for span in self.spans if span.name == name]
         return span
 
@@ -107,7 +107,7 @@ class Kept:
         return told
 
     def points(self, name):
-        """The points of one metric."""
+        """Return the data points of one metric."""
         found = self.reader.get_metrics_data()
         metrics = [
             metric for each in found.resource_metrics for scope in each.scope_metrics for metric in scope.metrics
@@ -116,10 +116,10 @@ class Kept:
 
 
 @pytest.fixture
-def kept():
+def sdk():
     """An OpenTelemetry SDK that stores spans and metrics in memory."""
     pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
-    kept = Kept()
-    yield kept
-    kept.tracers.shutdown()
-    kept.meters.shutdown()
+    sdk = Kept()
+    yield sdk
+    sdk.tracers.shutdown()
+    sdk.meters.shutdown()

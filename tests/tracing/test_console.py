@@ -1,4 +1,4 @@
-"""Can a person read what runs do, while they do it, whatever models and tools say?"""
+"""Tests for the console tracer: lines, redaction, nested and concurrent runs."""
 
 import asyncio
 import io
@@ -20,7 +20,7 @@ KEY = "sk-abcdefghij0123456789ABCDEFG"
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e\u200b\x9b\r"
 
 
-def told(stream):
+def console_lines(stream):
     """Return the lines of a console, with durations replaced."""
     return [re.sub(r"in \d[\d.]* m?s", "in TIME", line) for line in stream.getvalue().splitlines()]
 
@@ -30,8 +30,8 @@ def test_run_is_written_line_by_line(make_agent):
     stream = io.StringIO()
     make_agent(listeners=[Console(stream)]).run("How much is 6*7?")
     tokens = "10 tokens in, 5 out"
-    lines = told(stream)
-    lines[5:7] = sorted(lines[5:7])  # which call is over first is not told
+    lines = console_lines(stream)
+    lines[5:7] = sorted(lines[5:7])  # the order in which the calls end is unspecified
     assert lines == [
         "[1] helper  Run started: How much is 6*7?",
         "[1] helper  request 1 to scripted:scripted",
@@ -106,15 +106,15 @@ def test_invalid_arguments_are_shown_as_written(arguments, shown):
     """Arguments that are not a JSON object are shown as the model wrote them."""
     stream = io.StringIO()
     Agent("helper", [show], llm=ScriptedLLM(call("show", arguments), "Done."), listeners=[Console(stream)]).run("go")
-    assert f"[1] helper  show #1{shown} → deny, by bad-arguments" in told(stream)
+    assert f"[1] helper  show #1{shown} → deny, by bad-arguments" in console_lines(stream)
 
 
-def test_long_texts_are_cut():
+def test_long_texts_are_truncated():
     """A long text is truncated after its secrets are redacted."""
     stream = io.StringIO()
     llm = ScriptedLLM("word " * 1_000)
     Agent("helper", llm=llm, listeners=[Console(stream, max_chars=20)]).run("x" * 18 + f" {KEY}")
-    lines = told(stream)
+    lines = console_lines(stream)
     assert lines[0] == f"[1] helper  Run started: {'x' * 18} …"
     assert any(line.endswith("5 out: word word word word…") for line in lines)
 
@@ -123,23 +123,23 @@ def test_lines_without_content(make_agent):
     """With content=False, events are written without texts, arguments and results."""
     stream = io.StringIO()
     make_agent(listeners=[Console(stream, content=False)]).run("How much is 6*7?")
-    lines = told(stream)
+    lines = console_lines(stream)
     assert lines[0] == "[1] helper  Run started"
     assert "[1] helper  calculator #1 → allow, by safety-level" in lines
     assert "[1] helper  calculator #1 ok in TIME" in lines
     assert not [word for word in ("6*7", "see", "42") if word in stream.getvalue()]
 
 
-def test_agents_that_are_tools_are_indented():
+def test_nested_agents_are_indented():
     """The run of an agent used as a tool is indented and numbered, and its tokens are shown."""
     stream = io.StringIO()
     console = Console(stream)
     leaf = Agent("leaf", llm=ScriptedLLM("2"), listeners=[console])
     middle = Agent("middle", [leaf.as_tool()], llm=ScriptedLLM(call("leaf", request="1+1"), "2"), listeners=[console])
     Agent("top", [middle.as_tool()], llm=ScriptedLLM(call("middle", request="1+1"), "2"), listeners=[console]).run("go")
-    starts = list(dict.fromkeys(re.match(r"( *\[\d\] \w+)", line)[1] for line in told(stream)))
+    starts = list(dict.fromkeys(re.match(r"( *\[\d\] \w+)", line)[1] for line in console_lines(stream)))
     assert starts == ["[1] top", "  [2] middle", "    [3] leaf"]
-    assert "[1] top  middle #1 ok in TIME, 30 tokens in, 15 out: 2" in told(stream)
+    assert "[1] top  middle #1 ok in TIME, 30 tokens in, 15 out: 2" in console_lines(stream)
 
 
 def test_nested_run_without_an_outer_listener():
@@ -147,7 +147,7 @@ def test_nested_run_without_an_outer_listener():
     stream = io.StringIO()
     inner = Agent("inner", llm=ScriptedLLM("2"), listeners=[Console(stream)])
     Agent("outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1"), "2")).run("go")
-    assert told(stream)[0] == "  [1] inner  Run started: 1+1"
+    assert console_lines(stream)[0] == "  [1] inner  Run started: 1+1"
 
 
 def test_simultaneous_runs_have_different_numbers():
@@ -165,7 +165,7 @@ def test_simultaneous_runs_have_different_numbers():
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(run, range(4)))
-    lines = told(stream)
+    lines = console_lines(stream)
     assert len(lines) == 4 * 4
     pairs = {re.match(r"\[(\d)\] agent(\d)  ", line).groups() for line in lines}
     assert len(pairs) == len({number for number, _ in pairs}) == 4
@@ -177,7 +177,7 @@ def test_all_ways_of_running_write_the_same_lines(drive, make_agent):
     for way in ("run", "arun", "stream", "astream"):
         stream = io.StringIO()
         drive(make_agent(listeners=[Console(stream)]), way)
-        alike.add("\n".join(sorted(told(stream))))
+        alike.add("\n".join(sorted(console_lines(stream))))
     assert len(alike) == 1
 
 
@@ -191,7 +191,7 @@ def test_failures_and_limits():
             Agent("helper", llm=llm, listeners=[console])("go")
     calls = ScriptedLLM(call("calculator", expression="1"), repeat=True)
     Agent("helper", core_tools, llm=calls, max_iterations=1, listeners=[console]).run("go")
-    lines = told(stream)
+    lines = console_lines(stream)
     assert any("Model request failed (Unauthorized): The provider answered 401: bad key" in line for line in lines)
     assert any(line.startswith("[1] helper  failed in TIME, 0 requests") for line in lines)
     assert any("Limit reached: iterations: Max tool iterations reached (1)" in line for line in lines)
@@ -206,7 +206,7 @@ def test_abandoned_run():
     next(events)
     events.close()
     agent.run("again")
-    lines = told(stream)
+    lines = console_lines(stream)
     assert "[1] helper  Run abandoned" in lines
     assert lines[-1].startswith("[2] helper  done")
 
@@ -225,7 +225,7 @@ def test_postponed_approval():
     paused = agent.run("go")
     assert paused.status == "paused"
     paused.resume(answers={paused.pending[0].id: True})
-    lines = told(stream)
+    lines = console_lines(stream)
     assert any(line.startswith("[1] helper  launch #1 waits for approval: ") for line in lines)
     assert any(line.startswith("[1] helper  paused in TIME, 1 request") for line in lines)
     assert any("Approval answered: once" in line for line in lines)
@@ -239,7 +239,7 @@ def test_fallback():
         second = LLM(base_url=server.base_url, model="second", max_retries=0)
         llm = LLM(base_url=server.base_url, model="first", max_retries=0, fallback=second)
         Agent("helper", llm=llm, listeners=[Console(stream)]).run("go")
-    assert any("no answer from openai:first: The provider answered 500: down" in line for line in told(stream))
+    assert any("no answer from openai:first: The provider answered 500: down" in line for line in console_lines(stream))
 
 
 def test_cost_of_a_run():
@@ -248,20 +248,20 @@ def test_cost_of_a_run():
     with FakeServer("Hello.") as server:
         llm = LLM(base_url=server.base_url, model="m", price=Price(1_000, 1_000))
         Agent("helper", llm=llm, limits=Limits(cost=5), listeners=[Console(stream)]).run("go")
-    assert told(stream)[-1].endswith("10 tokens in, 5 out, cost ≈ $0.0150 (given)")
+    assert console_lines(stream)[-1].endswith("10 tokens in, 5 out, cost ≈ $0.0150 (given)")
 
 
 class Terminal(io.StringIO):
-    """A stream that a person reads."""
+    """A stream that is a terminal."""
 
     def isatty(self):
-        """It is a terminal."""
+        """Return True."""
         return True
 
 
 @pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_colour_is_for_terminals(make_agent, monkeypatch, variables, coloured):
-    """There is colour on a terminal that shows it, and none where NO_COLOR is set."""
+def test_colours_depend_on_the_terminal(make_agent, monkeypatch, variables, coloured):
+    """Lines are coloured on a terminal that supports colours, unless NO_COLOR is set."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -309,7 +309,7 @@ def test_event_outside_of_a_run():
     """An event outside of a run is written as a line."""
     stream = io.StringIO()
     Console(stream)(RunLeft("stopped"))
-    assert told(stream) == ["[1]   Run abandoned: stopped"]
+    assert console_lines(stream) == ["[1]   Run abandoned: stopped"]
 
 
 def test_concurrent_tasks():
@@ -321,4 +321,4 @@ def test_concurrent_tasks():
         await asyncio.gather(*(agent.arun(f"go {number}") for number in range(5)))
 
     asyncio.run(together())
-    assert len({line.partition("]")[0] for line in told(stream)}) == 5
+    assert len({line.partition("]")[0] for line in console_lines(stream)}) == 5

@@ -1,4 +1,4 @@
-"""Does a file hear all that runs do, whole, and only its owner may read it?"""
+"""Tests for traces in JSONL files: lines, permissions, and failures."""
 
 import json
 import logging
@@ -28,12 +28,12 @@ for number in range(40):
 
 
 def read(path):
-    """The lines of a trace as data."""
+    """Return the lines of a trace as data."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def test_run_is_written_line_by_line(make_agent, tmp_path):
-    """Each milestone of a run is a line, in the order of what happened; a request has its seconds."""
+    """Each stored event of a run is a line, in order; a request has its duration."""
     path = tmp_path / "trace.jsonl"
     make_agent(listeners=[JSONLines(path)]).run("go")
     lines = read(path)
@@ -44,8 +44,8 @@ def test_run_is_written_line_by_line(make_agent, tmp_path):
     assert [line["verdict"] for line in lines if "verdict" in line] == ["allow", "allow", "deny"]
 
 
-def test_file_is_for_its_owner_only(make_agent, tmp_path):
-    """The file is made with mode 0600, and one that others may read is closed to them."""
+def test_file_is_private(make_agent, tmp_path):
+    """The file is created with mode 0600, and permissions of others are removed."""
     path = tmp_path / "trace.jsonl"
     JSONLines(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -102,7 +102,7 @@ def test_pipe_with_a_reader_raises(tmp_path):
         os.close(reader)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner")
 def test_file_of_another_user_raises(tmp_path):
     """A file that belongs to another user raises an error."""
     path = tmp_path / "trace.jsonl"

@@ -1,4 +1,4 @@
-"""What does a line say, and what does it keep to itself?"""
+"""Tests for the lines of a trace: contents, origins, and redaction."""
 
 import json
 
@@ -40,7 +40,7 @@ SAID = [
 ]
 
 
-def told(event, source=SOURCE, seconds=None, *, content=False):
+def parsed_line(event, source=SOURCE, seconds=None, *, content=False):
     """Return the parsed line of an event."""
     line = line_of(event, source, seconds, content=content)
     assert line.endswith(b"\n")
@@ -49,66 +49,68 @@ def told(event, source=SOURCE, seconds=None, *, content=False):
 
 
 def test_streamed_chunks_have_no_line():
-    """A line is written for each milestone and for the end of a run, but not for streamed chunks."""
+    """A line is written for each stored event and for the end of a run, but not for streamed chunks."""
     assert all(map(is_logged, SAID))
     assert not is_logged(events.TextDelta("a"))
 
 
 @pytest.mark.for_each("event", SAID, ids=lambda event: type(event).__name__)
-def test_content_is_told_on_wish_alone(event):
+def test_content_must_be_enabled(event):
     """Texts are included only with content=True."""
-    assert SECRET not in json.dumps(told(event))
-    assert (SECRET in json.dumps(told(event, content=True))) is (SECRET in str(event) and "History" not in str(event))
+    assert SECRET not in json.dumps(parsed_line(event))
+    assert (SECRET in json.dumps(parsed_line(event, content=True))) is (
+        SECRET in str(event) and "History" not in str(event)
+    )
 
 
 def test_line_has_its_origin():
     """A line has its time, run, agent and iteration, and the parent and session if there are any."""
-    line = told(events.RunResumed())
+    line = parsed_line(events.RunResumed())
     assert line.pop("time").endswith("Z")
     assert line == {"event": "RunResumed", "run": "r1", "agent": "helper", "iteration": 1}
-    line = told(events.RunResumed(), Origin("r1", "helper", "r0", "trip", 1, True))
+    line = parsed_line(events.RunResumed(), Origin("r1", "helper", "r0", "trip", 1, True))
     assert (line["parent"], line["session"], line["is_elsewhere"]) == ("r0", "trip", True)
 
 
 def test_response_has_its_duration_and_tokens():
     """A response has its duration, tool calls and, if known, its tokens."""
-    line = told(SAID[3], seconds=0.25)
+    line = parsed_line(SAID[3], seconds=0.25)
     assert (line["seconds"], line["input_tokens"], line["output_tokens"]) == (0.25, 3, 2)
     assert (line["tool_calls"], line["text_chars"]) == (["look"], len(SECRET))
-    assert "input_tokens" not in told(SAID[4])
+    assert "input_tokens" not in parsed_line(SAID[4])
 
 
 def test_tool_call_has_its_decision():
     """A tool call has its verdict and rule; the reason is included only with content=True."""
-    line = told(SAID[7])
+    line = parsed_line(SAID[7])
     assert (line["tool"], line["call"], line["verdict"], line["rule"]) == ("look", "c1", "deny", "rule")
     assert "reason" not in line
-    assert told(SAID[7], content=True)["reason"] == "Not this."
+    assert parsed_line(SAID[7], content=True)["reason"] == "Not this."
 
 
 def test_secrets_are_redacted_without_content():
     """Secrets are redacted in a reason even if content is disabled."""
     key = "sk-abcdefghij0123456789ABCDEFG"
-    line = told(events.LimitReached("seconds", f"The key {key} took too long."))
+    line = parsed_line(events.LimitReached("seconds", f"The key {key} took too long."))
     assert line["reason"] == "The key [redacted: API key] took too long."
 
 
 def test_last_line_has_status_and_usage(make_agent):
     """The last line has the status, the number of requests and tool calls, and the output length."""
     *_, last = make_agent().stream("go")
-    line = told(last)
+    line = parsed_line(last)
     assert (line["status"], line["requests"], line["tool_calls"], line["output_chars"]) == ("done", 3, 3, 9)
-    assert told(last, content=True)["output"] == "It is 42."
+    assert parsed_line(last, content=True)["output"] == "It is 42."
     assert "kind" not in line
 
 
 def test_failed_run_has_its_error_type(make_agent):
     """A failed run has the type of its error; the message is included only with content=True."""
     *_, last = make_agent(*"{{{{", output_type=int).stream("go")
-    line = told(last)
+    line = parsed_line(last)
     assert (line["status"], line["kind"]) == ("failed", "RunError")
     assert "error" not in line
-    assert "refused" in told(last, content=True)["error"]
+    assert "refused" in parsed_line(last, content=True)["error"]
 
 
 def test_cost_is_included_if_known():
@@ -116,12 +118,12 @@ def test_cost_is_included_if_known():
     with FakeServer("Hi.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat", price=Price(1.0, 2.0))
         *_, last = Agent("helper", llm=llm).stream("go")
-    assert told(last)["dollars"] == last.result.cost.dollars > 0
+    assert parsed_line(last)["dollars"] == last.result.cost.dollars > 0
 
 
 def test_lone_surrogates_are_escaped():
     """A lone surrogate is escaped and can be read back."""
     half = chr(0xD800)
     line = line_of(events.RunStarted(f"bot {half}", half), Origin("1", f"bot {half}"), None, content=True)
-    told = json.loads(line)
-    assert (told["agent"], told["prompt"]) == (f"bot {half}", half)
+    parsed_line = json.loads(line)
+    assert (parsed_line["agent"], parsed_line["prompt"]) == (f"bot {half}", half)

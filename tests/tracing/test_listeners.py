@@ -1,4 +1,4 @@
-"""Who hears a run, and where do listeners learn which one it was?"""
+"""Tests for listeners: the origin of events, and contexts around requests and calls."""
 
 import asyncio
 from contextlib import closing, contextmanager
@@ -39,13 +39,13 @@ def inside(heard):
 
 
 def pieces(*events):
-    """Events, each of which notes where it is made."""
+    """Yield events, each of which records where it is produced."""
     for event in events:
         yield TextDelta(WHERE.get()) if isinstance(event, TextDelta) else event
 
 
 async def apieces(*events):
-    """The same, made while others may be at work."""
+    """Yield the events asynchronously, with a pause before each."""
     for event in events:
         await asyncio.sleep(0)
         yield TextDelta(WHERE.get()) if isinstance(event, TextDelta) else event

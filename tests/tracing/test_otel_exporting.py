@@ -1,4 +1,4 @@
-"""Do others understand what is told? A receiver of OTLP, and the parser of a published viewer."""
+"""Tests for exported spans and metrics: an OTLP receiver, and the parsers of published viewers."""
 
 import http.server
 import json
@@ -12,7 +12,7 @@ from agentkit.tracing import OpenTelemetry
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    """Receives traces and metrics over OTLP/HTTP, and reads them with the protocol's own messages."""
+    """A receiver of traces and metrics over OTLP/HTTP, which parses them with the protocol's own messages."""
 
     def do_POST(self):
         """Store the request of an exporter."""
@@ -27,7 +27,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def receiver(serving):
 
 
 def value_of(attribute):
-    """The value of an attribute of the protocol."""
+    """Return the value of an attribute of the protocol."""
     return getattr(attribute.value, attribute.value.WhichOneof("value"))
 
 
 def run(listener):
-    """A run with one tool call, over the network."""
+    """Run an agent with one tool call, over the network."""
     with FakeServer(call("calculator", expression="6*7"), "It is 42.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat")
         Agent("helper", core_tools, llm=llm, listeners=[listener]).run("How much is 6*7?")
@@ -132,7 +132,7 @@ def test_openinference_converter_reads_the_spans():
 
 @pytest.fixture
 def finished():
-    """The finished spans of a run, with content."""
+    """Return the finished spans of a run, with content."""
     pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -145,8 +145,8 @@ def finished():
 
 
 @pytest.mark.slow
-def test_mlflow_understands_it(finished):
-    """MLflow's translator of GenAI spans finds types, models, tokens, inputs and outputs in ours."""
+def test_mlflow_translates_the_spans(finished):
+    """MLflow's translator of GenAI spans finds types, models, tokens, inputs and outputs."""
     translation = pytest.importorskip("mlflow.tracing.otel.translation", reason="mlflow-tracing is not installed")
     from mlflow.entities.span import Span
 

@@ -1,4 +1,4 @@
-"""What is measured, in which histograms?"""
+"""Tests for the metrics of runs."""
 
 import pytest
 
@@ -12,15 +12,15 @@ from agentkit.tracing.listeners import NOWHERE, ModelRequest, ToolUse
 from agentkit.usage import Usage
 
 
-def test_tokens_and_seconds_are_counted(kept, make_agent):
+def test_tokens_and_seconds_are_counted(sdk, make_agent):
     """Each request counts its input and output tokens and its seconds, by provider and model."""
-    result = make_agent(listeners=[kept.listener()]).run("go")
-    tokens = {point.attributes["gen_ai.token.type"]: point for point in kept.points("gen_ai.client.token.usage")}
+    result = make_agent(listeners=[sdk.listener()]).run("go")
+    tokens = {point.attributes["gen_ai.token.type"]: point for point in sdk.points("gen_ai.client.token.usage")}
     assert {kind: point.count for kind, point in tokens.items()} == {"input": 3, "output": 3}
     assert tokens["input"].sum == result.usage.input_tokens
     assert tokens["output"].sum == result.usage.output_tokens
     assert tokens["input"].explicit_bounds == names.TOKEN_BUCKETS
-    (seconds,) = kept.points("gen_ai.client.operation.duration")
+    (seconds,) = sdk.points("gen_ai.client.operation.duration")
     assert (seconds.count, seconds.explicit_bounds) == (3, names.SECOND_BUCKETS)
     assert dict(seconds.attributes) == {
         "gen_ai.operation.name": "chat",
@@ -30,11 +30,11 @@ def test_tokens_and_seconds_are_counted(kept, make_agent):
     }
 
 
-def test_tool_calls_are_counted(kept, make_agent):
-    """Each tool call that ran counts its seconds, by tool, verdict and what came of it."""
-    make_agent(listeners=[kept.listener()]).run("go")
+def test_tool_calls_are_counted(sdk, make_agent):
+    """The duration of each executed tool call is recorded by tool, verdict and outcome."""
+    make_agent(listeners=[sdk.listener()]).run("go")
     points = {
-        point.attributes["gen_ai.tool.name"]: dict(point.attributes) for point in kept.points("agentkit.tool.duration")
+        point.attributes["gen_ai.tool.name"]: dict(point.attributes) for point in sdk.points("agentkit.tool.duration")
     }
     assert points == {
         "calculator": {
@@ -51,27 +51,27 @@ def test_tool_calls_are_counted(kept, make_agent):
     }
 
 
-def test_failures_are_counted_by_kind(kept):
-    """A request that failed counts its seconds under its error, and no tokens."""
-    Agent("helper", llm=ScriptedLLM(RateLimited("Slow down.")), listeners=[kept.listener()]).run("go")
-    (seconds,) = kept.points("gen_ai.client.operation.duration")
+def test_failures_are_counted_by_kind(sdk):
+    """The duration of a failed request is recorded under its error, without tokens."""
+    Agent("helper", llm=ScriptedLLM(RateLimited("Slow down.")), listeners=[sdk.listener()]).run("go")
+    (seconds,) = sdk.points("gen_ai.client.operation.duration")
     assert seconds.attributes["error.type"] == "RateLimited"
-    assert kept.points("gen_ai.client.token.usage") == []
+    assert sdk.points("gen_ai.client.token.usage") == []
 
 
-def test_unreported_tokens_are_not_counted(kept):
+def test_unreported_tokens_are_not_counted(sdk):
     """A response without reported tokens is not counted in the token metric."""
     work = ModelRequest(NOWHERE, Request([]), "openai", "any")
-    with kept.listener().around(work):
+    with sdk.listener().around(work):
         work.response = Response(AssistantMessage("Hi."), usage=Usage(requests=1, unreported=1))
-    assert kept.points("gen_ai.client.token.usage") == []
-    assert len(kept.points("gen_ai.client.operation.duration")) == 1
+    assert sdk.points("gen_ai.client.token.usage") == []
+    assert len(sdk.points("gen_ai.client.operation.duration")) == 1
 
 
-def test_interrupted_tool_call_is_counted(kept):
+def test_interrupted_tool_call_is_counted(sdk):
     """The duration of an interrupted tool call is recorded with its error type."""
     work = ToolUse(NOWHERE, ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE."))
-    with pytest.raises(KeyboardInterrupt), kept.listener().around(work):
+    with pytest.raises(KeyboardInterrupt), sdk.listener().around(work):
         raise KeyboardInterrupt
-    (seconds,) = kept.points("agentkit.tool.duration")
+    (seconds,) = sdk.points("agentkit.tool.duration")
     assert seconds.attributes["error.type"] == "KeyboardInterrupt"

@@ -1,4 +1,4 @@
-"""Which spans does a run have, how do they hang together, and what do they say?"""
+"""Tests for the spans of a run: their tree, attributes, and events."""
 
 import json
 
@@ -32,10 +32,10 @@ KNOWN = "http://me:tulip99@127.0.0.1:1/"
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_run_as_a_tree(way, kept, make_agent, drive):
+def test_run_as_a_tree(way, sdk, make_agent, drive):
     """A run span contains a span for each iteration, and these contain requests and tool calls."""
-    drive(make_agent(listeners=[kept.listener()]), way)
-    assert sorted(kept.tree()[:5]) == sorted(
+    drive(make_agent(listeners=[sdk.listener()]), way)
+    assert sorted(sdk.tree()[:5]) == sorted(
         [
             "invoke_agent helper",
             "  iteration 1",
@@ -44,21 +44,21 @@ def test_run_as_a_tree(way, kept, make_agent, drive):
             "    execute_tool fail",
         ]
     )
-    assert kept.tree()[5:] == [
+    assert sdk.tree()[5:] == [
         "  iteration 2",
         "    chat scripted",
         "    execute_tool refused",
         "  iteration 3",
         "    chat scripted",
     ]
-    assert len({span.context.trace_id for span in kept.spans}) == 1
-    assert {span.kind.name for span in kept.spans if span.name == "chat scripted"} == {"CLIENT"}
+    assert len({span.context.trace_id for span in sdk.spans}) == 1
+    assert {span.kind.name for span in sdk.spans if span.name == "chat scripted"} == {"CLIENT"}
 
 
-def test_call_has_its_decision(kept, make_agent):
+def test_call_has_its_decision(sdk, make_agent):
     """A tool call span has the verdict and the rule; a denied call has an error status."""
-    make_agent(listeners=[kept.listener()]).run("go")
-    allowed, denied = kept.span("execute_tool calculator"), kept.span("execute_tool refused")
+    make_agent(listeners=[sdk.listener()]).run("go")
+    allowed, denied = sdk.span("execute_tool calculator"), sdk.span("execute_tool refused")
     assert (allowed.attributes["agentkit.decision.verdict"], allowed.status.status_code.name) == ("allow", "UNSET")
     assert dict(denied.attributes) == {
         "gen_ai.operation.name": "execute_tool",
@@ -75,10 +75,10 @@ def test_call_has_its_decision(kept, make_agent):
     assert (denied.status.status_code.name, denied.status.description) == ("ERROR", "denied")
 
 
-def test_run_has_its_usage(kept, make_agent):
+def test_run_has_its_usage(sdk, make_agent):
     """A run span has its status and usage; request spans have the tokens of each request."""
-    make_agent(listeners=[kept.listener()]).run("go")
-    told = kept.span("invoke_agent helper").attributes
+    make_agent(listeners=[sdk.listener()]).run("go")
+    told = sdk.span("invoke_agent helper").attributes
     assert (told["agentkit.run.status"], told["agentkit.run.iterations"], told["agentkit.run.tool_calls"]) == (
         "done",
         3,
@@ -86,11 +86,11 @@ def test_run_has_its_usage(kept, make_agent):
     )
     assert (told["gen_ai.provider.name"], told["gen_ai.request.model"]) == ("scripted", "scripted")
     assert "gen_ai.usage.input_tokens" not in told
-    chats = [span.attributes["gen_ai.usage.input_tokens"] for span in kept.spans if span.name == "chat scripted"]
+    chats = [span.attributes["gen_ai.usage.input_tokens"] for span in sdk.spans if span.name == "chat scripted"]
     assert told["agentkit.run.input_tokens"] == sum(chats) > 0
 
 
-def test_content_is_told_on_wish_alone(kept, make_agent):
+def test_content_must_be_enabled(sdk, make_agent):
     """Spans contain texts only with content=True."""
 
     @tool
@@ -115,60 +115,60 @@ def test_content_is_told_on_wish_alone(kept, make_agent):
         SECRET,
     )
     for content in (False, True):
-        agent = make_agent(*lines, listeners=[kept.listener(content=content)])
+        agent = make_agent(*lines, listeners=[sdk.listener(content=content)])
         agent = agent.within(Session())
         agent.tools = Toolset([*agent.tools, leak, search, post])
         agent.run(SECRET)
-        said = "".join(span.to_json() for span in kept.spans)
+        said = "".join(span.to_json() for span in sdk.spans)
         assert (SECRET in said) is content
-        kept.exporter.clear()
+        sdk.exporter.clear()
 
 
-def test_content_follows_the_conventions(kept, make_agent):
+def test_content_follows_the_conventions(sdk, make_agent):
     """With content=True, spans have their inputs and outputs as JSON, without secrets."""
-    make_agent(listeners=[kept.listener(content=True)]).run(("go", Image("https://example.com/a.png")))
-    run, chat = kept.span("invoke_agent helper").attributes, kept.spans[2].attributes
+    make_agent(listeners=[sdk.listener(content=True)]).run(("go", Image("https://example.com/a.png")))
+    run, chat = sdk.span("invoke_agent helper").attributes, sdk.spans[2].attributes
     assert json.loads(run["gen_ai.input.messages"])[0]["parts"][0] == {"type": "text", "content": "go"}
     assert json.loads(run["gen_ai.output.messages"])[0]["parts"][0]["content"] == "It is 42."
     assert json.loads(chat["gen_ai.system_instructions"])[0]["content"] == "You are a helpful assistant."
     assert "calculator" in [each["name"] for each in json.loads(chat["gen_ai.tool.definitions"])]
     assert json.loads(chat["gen_ai.output.messages"])[0]["finish_reason"] == "tool_call"
-    computed, failed = kept.span("execute_tool calculator"), kept.span("execute_tool fail")
+    computed, failed = sdk.span("execute_tool calculator"), sdk.span("execute_tool fail")
     assert json.loads(computed.attributes["gen_ai.tool.call.arguments"]) == {"expression": "6*7"}
     assert json.loads(computed.attributes["gen_ai.tool.call.result"])["result"] == 42
     assert "abcdefghij" not in failed.to_json()
     assert "[redacted: API key]" in failed.status.description
 
 
-def test_failure_of_the_model(kept):
+def test_failure_of_the_model(sdk):
     """A failed request sets the error message on its span and on the span of the run."""
-    agent = Agent("helper", llm=ScriptedLLM(Unauthorized("The key is wrong.")), listeners=[kept.listener()])
+    agent = Agent("helper", llm=ScriptedLLM(Unauthorized("The key is wrong.")), listeners=[sdk.listener()])
     agent.run("go")
     for name in ("chat scripted", "invoke_agent helper"):
-        span = kept.span(name)
+        span = sdk.span(name)
         assert (span.status.status_code.name, span.status.description) == ("ERROR", "Unauthorized: The key is wrong.")
         assert span.attributes["error.type"] == "Unauthorized"
-    assert [event.name for event in kept.span("iteration 1").events] == ["agentkit.request_failed"]
+    assert [event.name for event in sdk.span("iteration 1").events] == ["agentkit.request_failed"]
 
 
-def test_limit_is_an_event(kept):
-    """A limit that is hit is an event within its run, and the run says that it ended so."""
+def test_limit_is_an_event(sdk):
+    """A reached limit is an event of the run span, which has that outcome."""
     agent = Agent(
         "helper",
         [tool(lambda: "a", name="look", description="Look.")],
         llm=ScriptedLLM(call("look"), "So far."),
         max_iterations=1,
-        listeners=[kept.listener()],
+        listeners=[sdk.listener()],
     )
     agent.run("go")
-    span = kept.span("invoke_agent helper")
+    span = sdk.span("invoke_agent helper")
     assert [(event.name, event.attributes["agentkit.limit"]) for event in span.events] == [
         ("agentkit.limit_reached", "iterations")
     ]
     assert (span.attributes["agentkit.run.status"], span.attributes["error.type"]) == ("limit", "LimitExceeded")
 
 
-def test_refused_answers_are_events(kept):
+def test_refused_answers_are_events(sdk):
     """Rejected and amended answers are events of the run span."""
 
     def amended(output):
@@ -178,49 +178,49 @@ def test_refused_answers_are_events(kept):
         if output == "no":
             raise ValueError("Say yes.")
 
-    agent = Agent("helper", llm=ScriptedLLM("no", "yes"), guardrails=[strict, amended], listeners=[kept.listener()])
+    agent = Agent("helper", llm=ScriptedLLM("no", "yes"), guardrails=[strict, amended], listeners=[sdk.listener()])
     assert agent("go") == "yes!"
-    events = kept.span("invoke_agent helper").events
+    events = sdk.span("invoke_agent helper").events
     assert [event.name for event in events] == ["agentkit.answer_refused", "agentkit.answer_amended"]
 
 
-def test_summary_is_an_event(kept):
-    """A summary that takes the place of old messages is an event, with how many they were."""
-    source, listener = Origin("r1", "helper"), kept.listener()
+def test_summary_is_an_event(sdk):
+    """A summary that replaces old messages is an event with the number of messages."""
+    source, listener = Origin("r1", "helper"), sdk.listener()
     for event in (
         RunStarted("helper", "go"),
         Summarised("short", 4),
         RunFinished(Agent("a", llm=ScriptedLLM("b")).run("c")),
     ):
         tell([listener], event, source)
-    (event,) = kept.span("invoke_agent helper").events
+    (event,) = sdk.span("invoke_agent helper").events
     assert (event.name, event.attributes["agentkit.messages"]) == ("agentkit.summarised", 4)
 
 
-def test_agents_nest(kept):
+def test_agents_nest(sdk):
     """The run of an agent used as a tool is a child of the span of its tool call."""
-    inner = Agent("inner", llm=ScriptedLLM("Two."), listeners=[kept.listener()])
+    inner = Agent("inner", llm=ScriptedLLM("Two."), listeners=[sdk.listener()])
     outer = Agent(
-        "outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1?"), "2"), listeners=[kept.listener()]
+        "outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1?"), "2"), listeners=[sdk.listener()]
     )
     outer.run("go")
-    assert kept.tree()[3:7] == [
+    assert sdk.tree()[3:7] == [
         "    execute_tool inner",
         "      invoke_agent inner",
         "        iteration 1",
         "          chat scripted",
     ]
-    parent = kept.span("invoke_agent outer").attributes["agentkit.run.id"]
-    assert kept.span("invoke_agent inner").attributes["agentkit.run.parent"] == parent
+    parent = sdk.span("invoke_agent outer").attributes["agentkit.run.id"]
+    assert sdk.span("invoke_agent inner").attributes["agentkit.run.parent"] == parent
 
 
-def test_handoff_nests(kept):
+def test_handoff_nests(sdk):
     """An agent that takes over has its own span within the run."""
     third = Agent("third", llm=ScriptedLLM("I am third."))
     second = Agent("second", llm=ScriptedLLM(call("hand_off_to_third")), handoffs=[third])
-    agent = Agent("first", llm=ScriptedLLM(call("hand_off_to_second")), handoffs=[second], listeners=[kept.listener()])
+    agent = Agent("first", llm=ScriptedLLM(call("hand_off_to_second")), handoffs=[second], listeners=[sdk.listener()])
     agent.run("go")
-    assert kept.tree() == [
+    assert sdk.tree() == [
         "invoke_agent first",
         "  iteration 1",
         "    chat scripted",
@@ -235,7 +235,7 @@ def test_handoff_nests(kept):
     ]
 
 
-def test_resumed_run_is_linked(kept):
+def test_resumed_run_is_linked(sdk):
     """A resumed run has a new span that is linked to the span of the paused run."""
     look = tool(lambda: "seen", name="look", description="Look.", level="system")
     agent = Agent(
@@ -243,60 +243,60 @@ def test_resumed_run_is_linked(kept):
         [look],
         llm=ScriptedLLM(call("look"), "Done."),
         approve=lambda _: Approval.LATER,
-        listeners=[kept.listener()],
+        listeners=[sdk.listener()],
     )
     result = agent.run("go")
     assert result.status == "paused"
-    first = kept.span("invoke_agent helper")
-    assert [event.name for event in kept.span("iteration 1").events] == ["agentkit.tool_call_postponed"]
-    kept.exporter.clear()
+    first = sdk.span("invoke_agent helper")
+    assert [event.name for event in sdk.span("iteration 1").events] == ["agentkit.tool_call_postponed"]
+    sdk.exporter.clear()
     result.resume(True)
-    second = kept.span("invoke_agent helper")
+    second = sdk.span("invoke_agent helper")
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
     assert second.attributes["agentkit.run.id"] == first.attributes["agentkit.run.id"]
     assert "agentkit.approved" in [event.name for event in second.events]
-    assert kept.tree() == ["invoke_agent helper", "  execute_tool look", "  iteration 2", "    chat scripted"]
+    assert sdk.tree() == ["invoke_agent helper", "  execute_tool look", "  iteration 2", "    chat scripted"]
 
 
-def test_number_of_linkable_runs_is_limited(kept):
+def test_number_of_linkable_runs_is_limited(sdk):
     """Only a limited number of abandoned runs can be linked."""
-    listener = kept.listener()
+    listener = sdk.listener()
     for number in range(otel._MAX_LEFT + 1):
         for event in (RunStarted("helper", "go"), RunLeft()):
             tell([listener], event, Origin(f"r{number}", "helper"))
-    kept.exporter.clear()
+    sdk.exporter.clear()
     for number in (1, 0):
         for event in (RunResumed(), RunLeft()):
             tell([listener], event, Origin(f"r{number}", "helper"))
-    assert [len(span.links) for span in kept.spans] == [1, 0]
+    assert [len(span.links) for span in sdk.spans] == [1, 0]
 
 
-def test_abandoned_stream_ends_its_spans(kept, make_agent):
+def test_abandoned_stream_ends_its_spans(sdk, make_agent):
     """An abandoned stream ends its spans without an error."""
-    for event in make_agent("A long answer.", listeners=[kept.listener()]).stream("go"):
+    for event in make_agent("A long answer.", listeners=[sdk.listener()]).stream("go"):
         if isinstance(event, TextDelta):
             break
-    assert kept.tree() == ["invoke_agent helper", "  iteration 1", "    chat scripted"]
-    assert {span.status.status_code.name for span in kept.spans} == {"UNSET"}
-    assert kept.spans[0].attributes["agentkit.run.status"] == "left"
+    assert sdk.tree() == ["invoke_agent helper", "  iteration 1", "    chat scripted"]
+    assert {span.status.status_code.name for span in sdk.spans} == {"UNSET"}
+    assert sdk.spans[0].attributes["agentkit.run.status"] == "left"
 
 
-def test_listener_that_raises_ends_the_spans(kept, make_agent):
-    """A run that another listener fails has ended spans, which contain the kind of the error and not its text."""
+def test_listener_that_raises_ends_the_spans(sdk, make_agent):
+    """If another listener raises an error, the spans end with the type of the error and without its text."""
 
     def refuse(event):
         if isinstance(event, ToolCallFinished):
             raise TypeError(SECRET)
 
-    assert make_agent(listeners=[kept.listener(), refuse]).run("go").status == "failed"
-    run = kept.span("invoke_agent helper")
+    assert make_agent(listeners=[sdk.listener(), refuse]).run("go").status == "failed"
+    run = sdk.span("invoke_agent helper")
     assert (run.status.description, run.attributes["error.type"]) == ("RunError", "RunError")
-    assert "iteration 1" in [span.name for span in kept.spans]
+    assert "iteration 1" in [span.name for span in sdk.spans]
 
 
-def test_answer_of_a_person_has_no_span(kept):
+def test_answer_of_a_person_has_no_span(sdk):
     """A call whose result was given by a person has no span."""
-    listener, source = kept.listener(), Origin("r1", "helper")
+    listener, source = sdk.listener(), Origin("r1", "helper")
     asked = ToolCall("c1", "ask", "{}")
     for event in (
         RunStarted("helper", "go"),
@@ -305,11 +305,11 @@ def test_answer_of_a_person_has_no_span(kept):
         RunLeft(),
     ):
         tell([listener], event, source)
-    assert kept.tree() == ["invoke_agent helper"]
+    assert sdk.tree() == ["invoke_agent helper"]
 
 
-def test_run_elsewhere_has_spans(kept):
-    """A run in another process has its spans when it is back: with its tokens and seconds, and marked as such."""
+def test_run_in_another_process_has_spans(sdk):
+    """A run in another process has spans after it returns, with tokens and durations, and marked as such."""
     usage = Usage(10, 5, requests=1, tariff=Tariff("openai", "any"))
     look, decision = ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE.")
     new = [
@@ -319,31 +319,31 @@ def test_run_elsewhere_has_spans(kept):
         ResponseReceived(Response(AssistantMessage("Done."), model="any-1")),
         RunFinished(Agent("a", llm=ScriptedLLM("b")).run("c")),
     ]
-    emit_afterwards([kept.listener()], [], new, Origin("r1", "helper"))
-    call_span, run = kept.span("execute_tool look"), kept.span("invoke_agent helper")
+    emit_afterwards([sdk.listener()], [], new, Origin("r1", "helper"))
+    call_span, run = sdk.span("execute_tool look"), sdk.span("invoke_agent helper")
     assert run.attributes["agentkit.run.is_elsewhere"] is True
     assert (call_span.end_time - call_span.start_time) // 1_000_000_000 == 2
-    assert kept.span("chat any").attributes["gen_ai.usage.input_tokens"] == 10
-    assert kept.span("chat any-1").attributes["gen_ai.response.model"] == "any-1"
+    assert sdk.span("chat any").attributes["gen_ai.usage.input_tokens"] == 10
+    assert sdk.span("chat any-1").attributes["gen_ai.response.model"] == "any-1"
 
 
-def test_work_of_an_unknown_run_has_a_span(kept):
+def test_work_of_an_unknown_run_has_a_span(sdk):
     """A listener added during a run records the spans of later work."""
-    listener = kept.listener()
+    listener = sdk.listener()
     tell([listener], TextDelta("a"), Origin("r1", "helper"))
     with listener.around(ModelRequest(NOWHERE, Request([]), "openai", "any")):
         pass
-    assert kept.tree() == ["chat any"]
+    assert sdk.tree() == ["chat any"]
 
 
-def test_secrets_are_redacted_in_spans_and_metrics(kept):
+def test_secrets_are_redacted_in_spans_and_metrics(sdk):
     """Secrets are redacted in spans and metrics."""
     key = "sk-proj-" + "aB3" * 16
     calls = [call(key), call("calculator", expression="1", note="password=tulip99"), call("fetch_url", url=KNOWN)]
     agent = Agent("one", core_tools + web_tools, llm=ScriptedLLM(*calls, f"done {key}"))
-    agent.listeners.append(kept.listener(content=True))
+    agent.listeners.append(sdk.listener(content=True))
     agent.run(f"Log in at {KNOWN} with {key}, password=tulip99")
-    told = [span.to_json() for span in kept.spans] + [kept.reader.get_metrics_data().to_json()]
+    told = [span.to_json() for span in sdk.spans] + [sdk.reader.get_metrics_data().to_json()]
     assert any("[redacted: API key]" in each for each in told)
     assert not any(secret in each for each in told for secret in (key[:20], "tulip99"))
 
@@ -365,41 +365,41 @@ def test_secrets_are_redacted_in_spans_and_metrics(kept):
         ),
     ],
 )
-def test_the_answer_of_an_unfinished_run(status, text, expected):
-    """A run that failed without a text has no assistant message, and one that ended early says why it stopped."""
+def test_answer_of_an_unfinished_run(status, text, expected):
+    """A failed run without a text has no assistant message, and one that ended early has the reason."""
     assert names.of_answer(text, status) == expected
 
 
-def test_the_time_to_the_first_chunk_is_recorded(kept):
+def test_time_to_the_first_chunk_is_recorded(sdk):
     """A streamed request has the time to its first chunk, as an attribute and as a metric; others have none."""
-    agent = Agent("helper", llm=ScriptedLLM("One two three.", "Done."), listeners=[kept.listener()])
+    agent = Agent("helper", llm=ScriptedLLM("One two three.", "Done."), listeners=[sdk.listener()])
     list(agent.stream("go"))
-    first = kept.span("chat scripted").attributes["gen_ai.response.time_to_first_chunk"]
+    first = sdk.span("chat scripted").attributes["gen_ai.response.time_to_first_chunk"]
     assert first >= 0
-    metrics = kept.reader.get_metrics_data().to_json()
+    metrics = sdk.reader.get_metrics_data().to_json()
     assert "gen_ai.client.operation.time_to_first_chunk" in metrics
     agent.run("again")
     assert [
         span.attributes.get("gen_ai.response.time_to_first_chunk") is None
-        for span in kept.spans
+        for span in sdk.spans
         if span.name == "chat scripted"
     ] == [False, True]
 
 
-def test_spans_name_their_schema(kept):
+def test_spans_name_their_schema(sdk):
     """Spans and metrics name the version of the conventions that they follow."""
-    Agent("helper", llm=ScriptedLLM("Done."), listeners=[kept.listener()]).run("go")
-    scope = kept.span("chat scripted").instrumentation_scope
+    Agent("helper", llm=ScriptedLLM("Done."), listeners=[sdk.listener()]).run("go")
+    scope = sdk.span("chat scripted").instrumentation_scope
     assert (scope.name, scope.version, scope.schema_url) == ("agentkit", __version__, names.SCHEMA_URL)
 
 
 @pytest.mark.parametrize(("stop", "expected"), [("END", ("END",)), (["A", "B"], ("A", "B")), (None, None)])
-def test_stop_sequences_and_top_k_are_recorded(kept, stop, expected):
+def test_stop_sequences_and_top_k_are_recorded(sdk, stop, expected):
     """The request's stop sequences and its top-k limit are attributes of its span."""
-    listener = kept.listener()
+    listener = sdk.listener()
     request = Request([], settings={"stop": stop, "top_k": 40})
     with listener.around(ModelRequest(NOWHERE, request, "openai", "any")):
         pass
-    attributes = kept.span("chat any").attributes
+    attributes = sdk.span("chat any").attributes
     assert attributes.get("gen_ai.request.stop_sequences") == expected
     assert attributes["gen_ai.request.top_k"] == 40

@@ -1,10 +1,10 @@
-"""Are spans called what everybody calls them?"""
+"""Tests for the semantic conventions of span and metric names."""
 
 import pytest
 
 from agentkit.decisions import Decision
 from agentkit.errors import LimitExceeded, Unauthorized
-from agentkit.messages import AssistantMessage, Missed, OutputSchema, Request, Response, ToolCall, ToolResult
+from agentkit.messages import AssistantMessage, FailedModel, OutputSchema, Request, Response, ToolCall, ToolResult
 from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse
 from agentkit.usage import Tariff, Usage
@@ -15,7 +15,7 @@ SOURCE = Origin("r1", "helper", iteration=2)
 
 
 def published():
-    """All names that the published conventions have for attributes and metrics."""
+    """Return all names of attributes and metrics in the published conventions."""
     pytest.importorskip("opentelemetry.semconv", reason="opentelemetry-semantic-conventions is not installed")
     from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
     from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
@@ -35,7 +35,7 @@ def test_every_name_is_one_of_the_conventions():
 
 
 def test_operations_and_providers_are_those_of_the_conventions():
-    """Operations, kinds of tokens and providers bear the conventions' names, where these have one."""
+    """Operations, token types and providers have the names of the conventions, if any."""
     _, home = published()
     operations = {vars(each)["_value_"] for each in home.GenAiOperationNameValues}
     assert {names.CHAT, names.INVOKE_AGENT, names.EXECUTE_TOOL} <= operations
@@ -122,7 +122,7 @@ def test_provider_after_a_fallback(tariff, provider):
     """After a fallback, the response has the provider that answered, if it is known."""
     lost = Usage(requests=1, unreported=1, tariff=Tariff("groq", "first"))
     answered = Usage(10, 5, requests=1, tariff=tariff)
-    missed = (Missed("groq:first", "Unreachable", "gone", lost),)
+    missed = (FailedModel("groq:first", "Unreachable", "gone", lost),)
     response = Response(AssistantMessage("Hi."), usage=lost + answered, missed=missed)
     assert names.of_response(response).get("gen_ai.provider.name") == provider
 
@@ -147,7 +147,7 @@ def test_call_has_the_description_of_its_tool():
     ],
 )
 def test_failure_of_a_tool(status, error, told):
-    """A failed tool call has an error type; a call that waits for approval has none."""
+    """A failed tool call has an error type; a pending call has none."""
     assert names.of_failure(ToolResult("look", status, "", error=error)) == told
 
 

@@ -1,4 +1,4 @@
-"""Are messages written as the conventions want them?"""
+"""Tests for messages in the format of the semantic conventions."""
 
 import json
 
@@ -12,7 +12,7 @@ from agentkit.messages import (
     ToolSpec,
     UserMessage,
 )
-from agentkit.redaction import written_redactor
+from agentkit.redaction import stored_text_redactor
 from agentkit.tracing import semantic_conventions as names
 
 PICTURE = "data:image/png;base64,AAAA"
@@ -69,7 +69,9 @@ def test_tools_and_instruction():
 def test_secrets_are_redacted():
     """Secrets are redacted by their pattern or by their key."""
     said = [{"role": "user", "parts": [{"type": "text", "content": "key sk-abcdefghij0123456789ABCDEFG"}]}]
-    assert json.loads(names.written(said, written_redactor()))[0]["parts"][0]["content"] == "key [redacted: API key]"
-    assert json.loads(names.written({"password": "tulips and more"}, written_redactor())) == {
+    assert (
+        json.loads(names.written(said, stored_text_redactor()))[0]["parts"][0]["content"] == "key [redacted: API key]"
+    )
+    assert json.loads(names.written({"password": "tulips and more"}, stored_text_redactor())) == {
         "password": "[redacted: secret]"
     }

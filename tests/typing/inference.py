@@ -1,4 +1,4 @@
-"""What type checkers infer for agents, and the mistakes that they report: those lines have a comment."""
+"""The types that checkers infer for agents, and the mistakes that they report, which are marked by comments."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def count(run: RunContext[Shop], item: str) -> int:
 
 
 class Till:
-    """Has a method that can be a tool."""
+    """A class with a method that can be a tool."""
 
     def pay(self, euros: int) -> str:
         """Pay."""
@@ -102,7 +102,7 @@ def outputs() -> None:
 
 
 def contexts() -> None:
-    """The type of the context is that of the first argument that names one; it is free otherwise."""
+    """The type of the context is that of the first argument that has one; otherwise it is unconstrained."""
     typed = Agent("helper", guardrails=[open_today, short], approve=owner, llm=llm)
     assert_type(typed, Agent[str, Shop])
     typed.run("Hi!", context=Branch("Hue"))
@@ -119,7 +119,7 @@ def contexts() -> None:
 
 
 def tools() -> None:
-    """Tools whose first parameter is the context have its type, and so have agents that use them."""
+    """Tools whose first parameter is the context have its type, and so have agents with these tools."""
     named: list[Tool[..., Any, Shop]] = [sell, Tool(count, "count").renamed("number")]
     other: Tool[..., Any, Library] = sell  # error
     assert_type(Agent("helper", named), Agent[str, Shop])

@@ -1,4 +1,4 @@
-"""A program as a user may write it: it uses every public name, passes a strict type check, and runs."""
+"""A program of a user: it uses every public name, passes a strict type check, and runs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def look_up(word: str, language: str = "en") -> list[str]:
 
 
 def judge(arguments: Mapping[str, Any]) -> Decision:
-    """Let only small things be erased."""
+    """Allow only small things to be erased."""
     small = len(arguments["name"]) < 10
     return Decision(Verdict.ALLOW if small else Verdict.DENY, "size", "It is small." if small else "It is large.")
 
@@ -106,13 +106,13 @@ def approve(request: ApprovalRequest) -> bool:
 
 
 async def approve_later(request: ApprovalRequest) -> bool:
-    """Like `approve`, after a while."""
+    """Async variant of `approve`."""
     await asyncio.sleep(0)
     return approve(request)
 
 
 def use_tools() -> None:
-    """Tools are functions still, with their own types."""
+    """Tools are still functions, with their own types."""
     assert_type(add(1, 2), int)
     assert_type(calculator_tool(expression="2**10"), dict[str, Any])
     assert_type(add.invoke({"a": 1, "b": 2}), ToolResult)
@@ -131,7 +131,7 @@ def use_tools() -> None:
 
 
 def use_judged_tools() -> None:
-    """Tools that reach further say what they would do, and do nothing that their judge denies."""
+    """Judged tools return their decisions, and do not run calls that their judge denies."""
     assert default_tools == core_tools + web_tools + system_tools
     assert web_tools.names == (web_search_tool.name, fetch_url_tool.name, wikipedia_tool.name)
     assert system_tools.only("run_shell", "run_python").names == (shell_tool.name, python_tool.name)
@@ -157,7 +157,7 @@ def use_judged_tools() -> None:
 
 
 def use_agent() -> None:
-    """An agent answers with a text, or with everything there is to know about a run."""
+    """An agent returns a string or a complete result."""
     llm = ScriptedLLM([call("add", a=1, b=2), call("erase", name="it")], "Done.", "A cat.", "A report.", "Bye.")
     helper = Agent("helper", [add, look_up, erase_tool], "Be brief.", 5, llm=llm, safety="network", approve=approve)
     heard: list[str] = []
@@ -183,7 +183,7 @@ def use_agent() -> None:
 
 
 async def use_agent_awaiting() -> None:
-    """The same, awaiting."""
+    """Async variant of `use_agent`."""
     llm = ScriptedLLM(call("look_up", word="agent"), say("An agent.", usage=Usage(3, 2, requests=1)), "Bye.")
     heard: list[Event] = []
     helper = Agent("helper", [look_up], llm=llm, approve=approve_later, listeners=[heard.append])
@@ -196,7 +196,7 @@ async def use_agent_awaiting() -> None:
 
 
 def failure_of(action: Callable[[], object]) -> AgentKitError:
-    """The error of ours that an action raises."""
+    """Return the agentkit error that an action raises."""
     try:
         action()
     except AgentKitError as error:
@@ -205,7 +205,7 @@ def failure_of(action: Callable[[], object]) -> AgentKitError:
 
 
 def use_errors() -> None:
-    """Each error says who must act, and all are AgentKitErrors."""
+    """The class of each error states who must act, and all are AgentKitErrors."""
     llm = ScriptedLLM(call("add", a=1, b=2), "Three so far.", RateLimited("Later."))
     limited = Agent("limited", [add], max_iterations=1, llm=llm)
     at_cap = failure_of(lambda: limited("Add!"))
@@ -221,7 +221,7 @@ def use_errors() -> None:
 
 
 def use_models() -> None:
-    """A model can be asked without an agent, and the one-line agent without anything."""
+    """A model can be called without an agent, and the one-line agent without settings."""
     with FakeServer("Hello.", say("Hi.", call("add", a=1, b=2)), "Hanoi.", "Eight million.") as server:
         llm = LLM(base_url=server.base_url, model="any")
         assert_type(llm.chat("Hi!"), str)
@@ -239,14 +239,14 @@ def use_models() -> None:
 
 @dataclass
 class Invoice:
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     total: float
 
 
 def use_typed_answers() -> None:
-    """A text is filled into a type, and the type checker knows what comes out."""
+    """Extraction from a text returns the given type, which the type checker infers."""
     llm = ScriptedLLM('{"number": "A1", "total": 30}', '{"result": ["A1"]}', "good", '{"result": null}')
     invoice = llm.extract("Invoice A1: 30 EUR", Invoice, instruction="Amounts are in EUR.")
     assert_type(invoice, Invoice)
@@ -260,7 +260,7 @@ def use_typed_answers() -> None:
 
 
 def use_typed_agents() -> None:
-    """What an agent answers is of the type that it was asked for, and the type checker knows it."""
+    """An agent returns its output type, which the type checker infers."""
     llm = ScriptedLLM('{"number": "A1", "total": 30}', '{"result": ["A1"]}', '{"result": "good"}')
     clerk = Agent("clerk", output_type=Invoice, llm=llm, limits=Limits(seconds=60), session=Session())
     assert_type(clerk, Agent[Invoice])
@@ -285,7 +285,7 @@ def show(run: RunContext[Invoice], currency: str = "EUR") -> str:
 
 
 def use_a_context() -> None:
-    """A tool and the instruction get what the run was given; the text can be had as it is written."""
+    """A tool and the instruction receive the context of the run; its text can be streamed."""
     llm = ScriptedLLM(call("show"), "30 EUR.", "You are welcome.")
     clerk = Agent("clerk", [show], lambda run: f"Invoice {run.value.number}.", llm=llm, context=Invoice("A0", 0))
     result = clerk.run("What is to be paid?", context=Invoice("A1", 30))
@@ -296,7 +296,7 @@ def use_a_context() -> None:
 
 
 def use_waiting_runs() -> None:
-    """A run that waits for a person goes on with what the person says, here or elsewhere."""
+    """A paused run is resumed with a person's answer, here or in another process."""
     erase_call = call("erase", name="it")
     helper = Agent("helper", [erase_tool], llm=ScriptedLLM(erase_call, "Done."), approve=lambda _: Approval.LATER)
     paused = helper.run("Erase it!")

@@ -1,4 +1,4 @@
-"""What the tests of the workspace share: a small disk."""
+"""Fixtures for workspaces: a small disk."""
 
 import os
 import subprocess
@@ -13,6 +13,6 @@ def small_disk(tmp_path):
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=64k", "agentkit-test", str(folder)]
     if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("a disk can be mounted only by root")
+        pytest.skip("only root can mount a disk")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -1,4 +1,4 @@
-"""Detection of changes made by commands."""
+"""Tests for the detection of changes made by commands."""
 
 import subprocess
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.change_detection import WorkspaceSnapshot, differences, take
+from agentkit.workspace.change_detection import WorkspaceSnapshot, differences, take_snapshot
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.journal_store import InMemoryJournalStore
 from agentkit.workspace.root import Root
@@ -15,7 +15,7 @@ from agentkit.workspace.workspace import Workspace
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace's folder with files, a link and a script."""
+    """The folder of a workspace with files, a link and a script."""
     folder = tmp_path / "ws"
     (folder / "src/deep").mkdir(parents=True)
     (folder / "src/a.py").write_text("a = 1\n")
@@ -28,7 +28,7 @@ def folder(tmp_path):
 
 
 def contents(folder):
-    """Every place below a folder, with its permissions and content."""
+    """Return every path below a folder, with its permissions and content."""
     return {
         str(place.relative_to(folder)): (
             place.lstat().st_mode,
@@ -88,8 +88,8 @@ def test_changes_of_a_failed_command_are_recorded(folder):
     assert "+changed" in run.changes
 
 
-def test_folder_that_somebody_else_removed_is_made_again(folder):
-    """A file comes back even when its folder has been removed since."""
+def test_removed_folder_is_created_again(folder):
+    """A file is restored even if its folder was removed afterwards."""
     run = Workspace(folder).for_run()
     with run.observing("run_shell"):
         (folder / "src/deep/b.py").unlink()
@@ -98,8 +98,8 @@ def test_folder_that_somebody_else_removed_is_made_again(folder):
     assert (folder / "src/deep/b.py").read_text() == "b = 1\n"
 
 
-def test_folder_too_large_is_not_undoable_and_says_so(folder):
-    """When there is too much to remember, the record and the undo say that the command cannot be undone."""
+def test_too_large_folder_cannot_be_undone(folder):
+    """If there is too much to record, the record and the undo state that the command cannot be undone."""
     for number in range(2_001):
         (folder / f"{number}").touch()
     run = Workspace(folder).for_run()
@@ -114,10 +114,10 @@ def test_folder_too_large_is_not_undoable_and_says_so(folder):
     assert (folder / "run.sh").read_text() == "changed"
 
 
-def test_many_bytes_are_too_large_too(folder):
-    """The bound counts bytes as well as files."""
+def test_limit_applies_to_bytes(folder):
+    """The limit applies to bytes as well as files."""
     with pytest.raises(ToolError, match="more than 10 files or 0 MB"):
-        take(Root(folder), most_files=10, most_bytes=10)
+        take_snapshot(Root(folder), most_files=10, most_bytes=10)
 
 
 def test_unrecordable_file_names_are_counted(folder):
@@ -131,8 +131,8 @@ def test_unrecordable_file_names_are_counted(folder):
 
 
 def test_too_many_new_files_are_not_all_compared(folder):
-    """When a command makes very many files, the record says that not all were compared."""
-    snapshot = take(Root(folder))
+    """If a command creates too many files, the record states that not all were compared."""
+    snapshot = take_snapshot(Root(folder))
     (folder / "many").mkdir()
     for number in range(30):
         (folder / "many" / str(number)).touch()
@@ -141,16 +141,16 @@ def test_too_many_new_files_are_not_all_compared(folder):
     assert len(changes) < 20
 
 
-def test_snapshot_can_be_written_down(folder):
-    """A snapshot that is written down and read again is the same."""
+def test_snapshot_round_trips(folder):
+    """A snapshot that is encoded and decoded is equal."""
     store = InMemoryJournalStore()
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     snapshot.keep(store)
     assert WorkspaceSnapshot.load(store) == snapshot
 
 
-def test_observing_is_quick(folder, tmp_path):
-    """Remembering two thousand small files takes well under the time that a person notices."""
+def test_snapshot_is_quick(folder, tmp_path):
+    """A snapshot of two thousand small files takes a fraction of a second."""
     for number in range(1_900):
         (folder / f"{number}.txt").write_text("x" * 5_000)
     run = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
@@ -165,7 +165,7 @@ def test_agentkit_files_are_not_recorded(folder, monkeypatch):
     """Files that agentkit writes to its state folder are not recorded as changes of a command."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
     (folder / "state").mkdir()
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     (folder / "state/x.journal").write_text("x")
     assert not any(place.startswith("state") for place in snapshot.places)
     assert differences(snapshot, Root(folder), "run_shell") == ([], "")

@@ -1,4 +1,4 @@
-"""Search in the files of a workspace."""
+"""Tests for the search in the files of a workspace."""
 
 import time
 
@@ -46,21 +46,21 @@ def root(tmp_path):
     ],
 )
 def test_lines_that_match_are_found(pattern, path, glob, found, root):
-    """Each line that matches is named by file and number; binary files, links and package folders are left out."""
+    """Each matching line has its file and number; binary files, links and package folders are skipped."""
     matches = search(root, Query(pattern, path, glob))
     assert sorted(f"{match.path}:{match.line}" for match in matches.matches) == found
     assert matches.left_out == ""
 
 
 def test_files_can_be_excluded(root):
-    """Files that must not be read are not searched."""
+    """Excluded files are not searched."""
     matches = search(root, Query("TODO", skips=lambda place: place.endswith((".py", ".md"))))
     assert [match.path for match in matches.matches] == ["src/web/page.js"]
     assert matches.files == 2
 
 
 @pytest.mark.parametrize("pattern", ["(", "*", "(?P<x>", "[z-a]", "(?<=a+)b", "a{99999999999999999999}"])
-def test_bad_pattern_is_explained(pattern, root):
+def test_invalid_pattern_is_explained(pattern, root):
     """An invalid regular expression is reported with the reason."""
     with pytest.raises(ToolError, match="is not a regular expression of Python"):
         search(root, Query(pattern))
@@ -82,8 +82,8 @@ def test_invalid_query_is_rejected(query, problem, root):
         search(root, query)
 
 
-def test_pattern_that_never_ends_is_ended(root, tmp_path):
-    """A catastrophic pattern is ended in time, and earlier matches are returned."""
+def test_slow_pattern_is_stopped(root, tmp_path):
+    """A catastrophic pattern is stopped in time, and earlier matches are returned."""
     (tmp_path / "a.txt").write_text("aa\n")
     (tmp_path / "b.txt").write_text("a" * 60 + "!\n")
     started = time.monotonic()
@@ -113,7 +113,7 @@ def test_files_and_bytes_are_bounded(root, tmp_path):
 
 
 def test_large_files_are_named(root, tmp_path):
-    """Files that are too large are named; one that is asked for by name is searched at its beginning."""
+    """Files that are too large are listed; the beginning of one that is named explicitly is searched."""
     for number in range(7):
         (tmp_path / f"large{number}.log").write_bytes(b"x\n" * 1_000_001 + b"end")
     found = search(root, Query("end", glob="*.log")).left_out
@@ -130,7 +130,7 @@ def test_whole_lines_are_searched(root, tmp_path):
 
 
 def test_long_lines_are_shown_around_the_match(root, tmp_path):
-    """Of a long line the surroundings of the match are shown."""
+    """The part of a long line around the match is returned."""
     (tmp_path / "long.txt").write_text("a" * 5_000 + "here" + "b" * 5_000)
     (match,) = search(root, Query("here", "long.txt")).matches
     assert "here" in match.text
@@ -145,8 +145,8 @@ def test_long_globs_are_rejected(glob, tmp_path):
         search(Root(tmp_path), Query("x", glob=glob))
 
 
-def test_time_is_looked_at_for_files_that_are_not_searched(tmp_path):
-    """Time runs out among files that are left out, too."""
+def test_time_limit_applies_to_skipped_files(tmp_path):
+    """The time limit also applies to files that are skipped."""
     for number in range(20):
         (tmp_path / str(number)).write_text("x")
     asked = []
@@ -155,8 +155,8 @@ def test_time_is_looked_at_for_files_that_are_not_searched(tmp_path):
     assert "first 0 files" in found.left_out or found.timed_out
 
 
-def test_secrets_are_hidden_before_lines_are_found(tmp_path):
-    """Neither the inner lines of a key nor pieces of a token can be found; other lines keep their numbers."""
+def test_secrets_are_redacted_before_the_search(tmp_path):
+    """Inner lines of a key and parts of a token are not found, and line numbers do not change."""
     body = "\n".join("MIIBVgIBADANBgkqhkiG9w0BAQEFAASC" for _ in range(5))
     key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
     (tmp_path / "a").write_text(f"first\n{key}\n{'x' * 90} ghp_{'a1' * 150}\nlast\n")

@@ -1,4 +1,4 @@
-"""Records of changes by runs, and their undo."""
+"""Tests for records of changes by runs, and their undo."""
 
 import copy
 import os
@@ -23,13 +23,13 @@ from agentkit.workspace.workspace import Workspace
 
 @pytest.fixture(params=["memory", "files"])
 def journal(request, tmp_path):
-    """A journal in memory, and one in files."""
+    """A journal in memory or in files."""
     return Journal(tmp_path / "journal" if request.param == "files" else None)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace's folder with a few files."""
+    """The folder of a workspace with a few files."""
     folder = tmp_path / "ws"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.txt").write_text("one\ntwo\n")
@@ -38,7 +38,7 @@ def folder(tmp_path):
 
 
 def contents(folder):
-    """Every place below a folder, with its kind, content and permissions."""
+    """Return every path below a folder, with its kind, content and permissions."""
     return {
         str(place.relative_to(folder)): (
             stat.S_IMODE(place.lstat().st_mode),
@@ -48,7 +48,7 @@ def contents(folder):
     }
 
 
-def test_run_is_recorded_and_undone_as_one(journal, folder):
+def test_run_is_recorded_and_undone_as_a_whole(journal, folder):
     """All changes of a run form one diff and are undone together."""
     before = contents(folder)
     run = Workspace(folder, journal=journal).for_run("r1", "tidy up")
@@ -71,7 +71,7 @@ def test_run_is_recorded_and_undone_as_one(journal, folder):
         record.undo()
 
 
-def test_nothing_is_undone_when_something_was_changed_since(journal, folder):
+def test_changed_file_prevents_the_undo(journal, folder):
     """If a file was changed since, an undo raises an error with its name and changes nothing."""
     run = Workspace(folder, journal=journal).for_run()
     run.write("a.txt", "mine")
@@ -97,7 +97,7 @@ def test_folder_with_other_files_is_not_removed(journal, folder):
 
 
 def test_failed_change_is_not_recorded(journal, folder):
-    """A change that could not be made is not recorded, and the folders made for it are gone."""
+    """A failed change is not recorded, and the folders created for it are removed."""
     (folder / "l").symlink_to("a.txt")
     run = Workspace(folder, journal=journal).for_run()
     with pytest.raises(ToolError):
@@ -119,7 +119,7 @@ def test_failed_direct_change_is_an_error(folder):
 
 
 def test_runs_are_listed_in_order(journal, folder):
-    """Runs that changed something are listed, the oldest first, and found by their id."""
+    """Runs with changes are listed, the oldest first, and can be found by their id."""
     workspace = Workspace(folder, journal=journal)
     for number in range(3):
         workspace.for_run(f"r{number}").write("a.txt", f"{number}")
@@ -131,7 +131,7 @@ def test_runs_are_listed_in_order(journal, folder):
 
 
 @pytest.mark.parametrize("run_id", ["", "../x", "a/b", "x" * 101, "é"])
-def test_id_of_a_run_is_a_plain_name(run_id, tmp_path):
+def test_id_of_a_run_is_a_valid_file_name(run_id, tmp_path):
     """A run ID that is not a valid file name is rejected."""
     journal = Journal(tmp_path)
     if run_id:
@@ -197,7 +197,7 @@ def test_invalid_record_is_skipped(tmp_path, folder):
     assert [record.id for record in journal.runs()] == ["r"]
 
 
-def test_oldest_runs_are_forgotten(tmp_path, folder):
+def test_number_of_stored_runs_is_limited(tmp_path, folder):
     """The number of stored runs is limited, but runs that may still be active stay."""
     journal = Journal(tmp_path / "j", most_runs=3)
     workspace = Workspace(folder, journal=journal)
@@ -214,8 +214,8 @@ def test_oldest_runs_are_forgotten(tmp_path, folder):
     assert [record.id for record in journal.runs()] == ["new"]
 
 
-def test_journal_of_this_machine_is_looked_up_when_needed(tmp_path, monkeypatch):
-    """Where this machine's records are is looked up whenever it is needed: making a journal costs nothing."""
+def test_default_journal_is_looked_up_on_use(tmp_path, monkeypatch):
+    """The default location of the journal is looked up on each use, and creating a journal costs nothing."""
     journal = Journal.of_this_machine()
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "state"))
     assert journal.folder == tmp_path / "state/journal"
@@ -223,8 +223,8 @@ def test_journal_of_this_machine_is_looked_up_when_needed(tmp_path, monkeypatch)
     assert journal.folder == tmp_path / "other/journal"
 
 
-def test_memory_keeps_the_latest_runs(folder):
-    """The number of runs in memory is limited, too."""
+def test_number_of_runs_in_memory_is_limited(folder):
+    """The number of runs in memory is limited."""
     journal = Journal(most_runs=2)
     workspace = Workspace(folder, journal=journal)
     for number in range(4):
@@ -295,7 +295,7 @@ with run.record.making([change]):
 
 @pytest.fixture
 def room_for(tmp_path):
-    """Lets no file grow beyond so many bytes from now on, or, with none, as far as it likes."""
+    """Limit the size of files from now on, or remove the limit."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def leave(size=None):
@@ -306,17 +306,17 @@ def room_for(tmp_path):
 
 
 def journal_size(folder):
-    """How long the only journal in a folder is."""
+    """Return the length of the only journal in a folder."""
     return next(folder.glob("*.journal")).stat().st_size
 
 
 def by_tool(workspace):
-    """A change by a file tool."""
+    """Make a change with a file tool."""
     workspace.write("a.txt", "changed")
 
 
 def by_command(workspace):
-    """A change by a command."""
+    """Make a change with a command."""
     with workspace.observing("run_shell"):
         Path(workspace.folder, "a.txt").write_text("changed")
 
@@ -356,8 +356,8 @@ def test_undo_works_on_a_full_disk(tmp_path, folder, room_for):
     assert "so the change is not recorded" in str(undone)
 
 
-def test_torn_note_of_a_killed_process_does_no_harm(tmp_path, folder):
-    """A note that was not written to its end belongs to a change that was not made."""
+def test_incomplete_note_of_a_killed_process_is_ignored(tmp_path, folder):
+    """An incomplete note belongs to a change that was not made."""
     before = contents(folder)
     record = run_until_killed(folder, tmp_path / "j", "")
     (file,) = (tmp_path / "j").iterdir()
@@ -397,7 +397,7 @@ def test_lost_snapshot_is_not_taken_for_an_empty_folder(tmp_path, folder):
     assert (folder / "sub/b.txt").exists()
 
 
-def test_command_whose_folder_is_gone_changes_nothing_else(tmp_path, folder):
+def test_missing_workspace_of_a_command(tmp_path, folder):
     """If the workspace of a command no longer exists, the rest of its record can be read."""
     record = run_until_killed(
         folder, tmp_path / "j", 'with run.observing("x"):\n    os.kill(os.getpid(), signal.SIGKILL)'
@@ -415,7 +415,7 @@ def test_unconfirmed_change_in_a_missing_folder_is_ignored(tmp_path):
     assert record.changes == ()
 
 
-def test_content_too_large_to_keep_cannot_come_back(folder):
+def test_unstored_content_cannot_be_restored(folder):
     """A change without stored previous content cannot be undone, which is reported before anything is done."""
     record = Journal().begin()
     root = Root(folder)
@@ -465,7 +465,7 @@ STATE = '{"kind": "absent", "mode": 0, "fingerprint": "", "size": 0, "links": 1}
         None,
     ],
 )
-def test_damaged_record_is_passed_over_and_named(text, tmp_path, folder):
+def test_damaged_record_is_skipped_and_reported(text, tmp_path, folder):
     """A damaged record is skipped and reported."""
     journal = Journal(tmp_path / "j")
     Workspace(folder, journal=journal).for_run("whole").write("a.txt", "x")
@@ -530,7 +530,7 @@ def test_changed_permissions_prevent_an_undo(journal, folder):
     assert stat.S_IMODE((folder / "a.txt").stat().st_mode) == 0o644
 
 
-def test_earlier_text_that_a_person_put_back_is_theirs(journal, folder):
+def test_text_restored_by_a_person_is_not_undone(journal, folder):
     """An intermediate state that the user restored is not undone."""
     run = Workspace(folder, journal=journal).for_run()
     run.write("a.txt", "v1")
@@ -549,7 +549,7 @@ class Immutable(Root):
         self.stuck = dict.fromkeys(stuck, 0)
 
     def write(self, place, content, mode=None):
-        """Refuse one place from the first time on, another from the second."""
+        """Reject one path from the first time on, and another from the second."""
         if place in self.stuck:
             self.stuck[place] -= 1
             if self.stuck[place] < 0:
@@ -599,7 +599,7 @@ def test_continued_run_can_be_undone_again(tmp_path, folder):
     run = Workspace(folder, journal=journal).for_run("r")
     run.write("a.txt", "first")
     change = FileChange(str(folder), "late.txt", ABSENT, State.of("file", b"late"), "write_file", 1.0)
-    with run.record.making([change]):  # has begun, and is not seen on the disk yet
+    with run.record.making([change]):  # started, but not visible on the disk yet
         Journal(tmp_path / "j").last().undo()
         assert contents(folder) == before
         (folder / "late.txt").write_text("late")

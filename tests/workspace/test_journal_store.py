@@ -1,4 +1,4 @@
-"""Storage of notes and their contents."""
+"""Tests for the storage of notes and their contents."""
 
 import stat
 
@@ -17,7 +17,7 @@ def store(tmp_path):
 
 
 def test_notes_are_read_as_they_were_added(store):
-    """Notes and contents come back in order, whatever bytes they hold."""
+    """Notes and contents are read in order, whatever bytes they contain."""
     store.add(NOTES[:1], durable=True)
     store.add(NOTES[1:])
     assert list(store.read()) == NOTES
@@ -26,7 +26,7 @@ def test_notes_are_read_as_they_were_added(store):
 
 def test_missing_file_has_no_notes(store):
     """Reading, mending or removing a missing file has no effect."""
-    store.mend()
+    store.repair()
     store.remove()
     assert list(store.read()) == []
 
@@ -35,7 +35,7 @@ def test_missing_folder_has_no_notes(tmp_path):
     """If the folder cannot exist, as below /dev/null, nothing is read or mended."""
     (tmp_path / "home").touch()
     store = FileJournalStore(tmp_path / "home" / "notes")
-    store.mend()
+    store.repair()
     assert list(store.read()) == []
 
 
@@ -48,7 +48,7 @@ def test_truncated_note_is_ignored(store):
         read = list(store.read())
         assert read == NOTES[: len(read)]
         assert len(read) < len(NOTES)
-        store.mend()
+        store.repair()
         store.add([({"new": True}, ())])
         assert list(store.read()) == [*read, ({"new": True}, ())]
 
@@ -100,7 +100,7 @@ def test_direct_call_whose_file_is_begun_needs_the_file(small_disk):
 
 
 def test_memory_is_bounded():
-    """In memory, contents beyond the bound are forgotten, their notes are not."""
+    """In memory, contents beyond the limit are dropped, and their notes are not."""
     store = InMemoryJournalStore(most_bytes=5)
     store.add([({"a": 1}, (b"12345", b"")), ({"b": 1}, (b"1", None))], durable=True)
     assert list(store.read()) == [({"a": 1}, (b"12345", b"")), ({"b": 1}, (None, None))]

@@ -1,4 +1,4 @@
-"""Patterns name what a command changes; all of it is remembered, or nothing is."""
+"""Tests for patterns of changed paths: all matches are recorded, or none."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.restorable import cover
+from agentkit.workspace.restorable import snapshot_matches
 from agentkit.workspace.root import Root
 
 
@@ -61,16 +61,16 @@ def root(tmp_path):
 )
 def test_pattern_matches_paths_and_their_contents(pattern, places, root):
     """A pattern matches paths and everything below them, regardless of case or skipped folders."""
-    assert sorted(cover(root, [pattern]).places) == places
+    assert sorted(snapshot_matches(root, [pattern]).places) == places
 
 
 def test_pattern_of_the_whole_workspace(root):
     """The pattern `.` matches all files, and raises an error in a git repository."""
     with pytest.raises(ToolError, match="part of a git repository"):
-        cover(root, ["."])
+        snapshot_matches(root, ["."])
     folder = Path(root.folder)
     (folder / ".git").rename(folder / "plain")
-    assert {"plain/index", "node_modules/m.o", "l"} <= cover(root, ["."]).places.keys()
+    assert {"plain/index", "node_modules/m.o", "l"} <= snapshot_matches(root, ["."]).places.keys()
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_pattern_of_the_whole_workspace(root):
         (["sub/.git/index"], "not a plain folder of the workspace"),
     ],
 )
-def test_ambiguous_or_unstorable_content_is_refused(patterns, why, root):
-    """Where a pattern may mean more than it matches, or there is too much, nothing is remembered."""
+def test_ambiguous_or_unstorable_content_is_rejected(patterns, why, root):
+    """If a pattern is ambiguous or matches too much, nothing is recorded."""
     with pytest.raises(ToolError, match=why):
-        cover(root, patterns, most_files=7)
+        snapshot_matches(root, patterns, most_files=7)
 
 
 def test_unreadable_folder_or_attributes_are_rejected(root):
@@ -94,18 +94,18 @@ def test_unreadable_folder_or_attributes_are_rejected(root):
     inner = Path(root.folder, "a/b")
     inner.chmod(0o300)
     with pytest.raises(ToolError, match="cannot be listed"):
-        cover(root, ["a"])
+        snapshot_matches(root, ["a"])
     inner.chmod(0o700)
     try:
         os.setxattr(f"{root.folder}/a/z.c", "user.note", b"x")
     except OSError:
         pytest.skip("this file system has no attributes")
     with pytest.raises(ToolError, match="extended attributes"):
-        cover(root, ["a"])
+        snapshot_matches(root, ["a"])
 
 
 def test_agentkit_records_are_rejected(root, monkeypatch):
     """The records of agentkit in a workspace cannot be remembered for a deletion."""
     monkeypatch.setenv("AGENTKIT_STATE", f"{root.folder}/a")
     with pytest.raises(ToolError, match="record of agentkit"):
-        cover(root, ["a"])
+        snapshot_matches(root, ["a"])

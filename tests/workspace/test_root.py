@@ -1,4 +1,4 @@
-"""Reading, writing and listing of files below a folder."""
+"""Tests for reading, writing and listing files below a folder."""
 
 import contextlib
 import itertools
@@ -19,12 +19,12 @@ from agentkit.workspace.safe_open import open_beneath, open_by_component
 
 @pytest.fixture(params=[open_beneath, open_by_component])
 def root(request, tmp_path):
-    """A folder, seen with and without the kernel's help."""
+    """A folder, opened with and without kernel support."""
     return Root(tmp_path, opener=request.param)
 
 
 def names(folder):
-    """The names in a folder."""
+    """Return the names in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -45,7 +45,7 @@ def test_removed_folder_is_reported(tmp_path):
 
 
 def test_folder_may_be_named_through_a_link(tmp_path):
-    """Absolute paths are accepted in the spelling of the workspace and in its real one."""
+    """Absolute paths are accepted with the given and with the resolved path of the workspace."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     root = Root(tmp_path / "link")
@@ -73,7 +73,7 @@ def test_only_a_file_can_be_written(path, problem, root):
 
 
 def test_reading_returns_the_requested_size(root, tmp_path):
-    """A file's beginning, its whole size, and how many names it has."""
+    """A read returns the beginning of a file, its size, and its number of links."""
     (tmp_path / "a").write_bytes(b"x" * 3_000_000)
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     found = root.read("a", 2_500_000)
@@ -92,7 +92,7 @@ def test_check_receives_the_resolved_path(root, tmp_path):
 
 
 def test_link_inside_the_workspace_is_followed(tmp_path):
-    """With kernel support a link inside the workspace is followed, and its real path is known."""
+    """With kernel support, a link inside the workspace is followed, and its target is returned."""
     root = Root(tmp_path, opener=open_beneath)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a").write_text("a")
@@ -110,7 +110,7 @@ def test_link_inside_the_workspace_is_followed(tmp_path):
 
 
 def test_no_link_is_followed_without_kernel_support(tmp_path):
-    """Without kernel support no link is followed, and the error says so."""
+    """Without kernel support, no link is followed, and the error states that."""
     root = Root(tmp_path, opener=open_by_component)
     (tmp_path / "a").write_text("a")
     (tmp_path / "l").symlink_to("a")
@@ -134,7 +134,7 @@ def test_special_file_is_rejected(kind, root, tmp_path):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(place))
     if not place.exists():
-        pytest.skip("devices cannot be made here")
+        pytest.skip("devices cannot be created here")
     for access in (root.read, lambda path: root.write(path, b"x")):
         with pytest.raises(ToolError, match=r"not a file"):
             access("s")
@@ -170,7 +170,7 @@ def test_new_file_has_the_usual_permissions(root, tmp_path):
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner")
 def test_owner_is_preserved(root, tmp_path):
     """A file that is replaced keeps its owner."""
     (tmp_path / "a").write_text("a")
@@ -179,8 +179,8 @@ def test_owner_is_preserved(root, tmp_path):
     assert (tmp_path / "a").stat().st_uid == 65_534
 
 
-def test_other_names_of_a_file_keep_the_old_content(root, tmp_path):
-    """Writing makes a new file in place of the old one, whose other names stay as they are."""
+def test_other_hard_links_keep_the_old_content(root, tmp_path):
+    """Writing replaces a file by a new one, and its other hard links keep the old content."""
     (tmp_path / "a").write_text("old")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     root.write("a", b"new")
@@ -197,7 +197,7 @@ def test_failed_write_leaves_no_files(root, tmp_path):
     assert names(tmp_path) == ["a"]
 
 
-def test_file_system_that_takes_no_files_says_so():
+def test_file_system_without_space_for_files_is_reported():
     """If no file can be created, the error contains the reason of the operating system."""
     with pytest.raises(ToolError, match=r"'agentkit-test'"):
         Root("/proc/self", opener=open_beneath).write("agentkit-test", b"x")
@@ -233,8 +233,8 @@ while True:
 """
 
 
-def test_killed_writer_leaves_one_whole_file(tmp_path):
-    """A process that is killed while it writes leaves the old file or the new one, never a mixture."""
+def test_killed_writer_leaves_one_complete_file(tmp_path):
+    """A process killed during a write leaves the old or the new file, never a mixture."""
     for round_number in range(6):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) as writer:
             assert writer.stdout.readline() == b"ready\n"
@@ -257,8 +257,8 @@ def test_states_describe_paths(root, tmp_path):
     assert root.inspect("l").content == b"nowhere"
 
 
-def test_large_file_is_known_by_its_number_and_time(root, tmp_path):
-    """A file that is too large to store is detected without reading it."""
+def test_large_file_is_identified_by_inode_and_time(root, tmp_path):
+    """A change of a file that is too large to store is detected without reading it."""
     (tmp_path / "a").write_bytes(b"12345")
     state = root.inspect("a", 4)
     assert (state.content, state.size, state.was_read) == (None, 5, False)
@@ -268,8 +268,8 @@ def test_large_file_is_known_by_its_number_and_time(root, tmp_path):
     assert MAX_KEPT_BYTES > 10_000_000
 
 
-def test_folders_and_links_are_made_and_removed(root, tmp_path):
-    """Folders and links are made and removed; a folder that is not empty stays."""
+def test_folders_and_links_are_created_and_removed(root, tmp_path):
+    """Folders and links can be created and removed; a folder that is not empty is not removed."""
     root.make_folder("d")
     root.link("d/l", b"../x")
     with pytest.raises(ToolError, match="not empty"):
@@ -284,7 +284,7 @@ def test_folders_and_links_are_made_and_removed(root, tmp_path):
 
 
 def test_every_file_below_is_found(root, tmp_path):
-    """Files are listed below all folders but those that are skipped; links are not followed."""
+    """Files are listed in all folders except skipped ones, and links are not followed."""
     for path in ("b/x", "a", "b/c/y", "skip/z"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("12")
@@ -304,7 +304,7 @@ def test_large_folder_is_listed_in_order(root, tmp_path):
 
 @pytest.mark.parametrize("path", ["a/.", "a/", "a/y/..", "a//", "./a/./"])
 def test_path_of_a_file_ends_with_its_name(path, tmp_path):
-    """Paths that end like a folder are not files, since rules could not match their names."""
+    """Paths that end like a folder are not files, as rules could not match their names."""
     root = Root(tmp_path)
     root.write("a", b"a")
     for access in (root.read, root.missing_folders):
@@ -313,13 +313,13 @@ def test_path_of_a_file_ends_with_its_name(path, tmp_path):
 
 
 def test_name_is_the_plain_path(tmp_path):
-    """A path by its name alone goes the shortest way, and need not exist."""
+    """A plain name is returned without resolving it, and need not exist."""
     assert Root(tmp_path).name(f"{tmp_path}/x/../y//./z") == "y/z"
     assert Root(tmp_path).name(".") == ""
 
 
 def test_extended_attributes_are_preserved(tmp_path):
-    """A file that is written again has the attributes that it had."""
+    """A file that is replaced keeps its extended attributes."""
     (tmp_path / "a").write_text("a")
     try:
         os.setxattr(tmp_path / "a", "user.origin", b"web")

@@ -1,4 +1,4 @@
-"""Safe resolution and opening of paths."""
+"""Tests for the safe resolution and opening of paths."""
 
 import errno
 import os
@@ -15,11 +15,11 @@ from agentkit.workspace.safe_open import (
     OPEN_FILE,
     best_opener,
     components,
-    explained,
     open_beneath,
     open_by_component,
-    real_place,
-    shown,
+    quote_path,
+    real_path,
+    to_tool_error,
 )
 
 ROOT = "/home/user/work"
@@ -40,7 +40,7 @@ ROOT = "/home/user/work"
         ("名.txt", ("名.txt",)),
     ],
 )
-def test_path_is_read_by_name_alone(path, names):
+def test_path_is_parsed_without_access(path, names):
     """A path is relative to the workspace or absolute and inside it, and its names are literal."""
     assert components(path, ROOT, "/link/to/work") == names
 
@@ -55,7 +55,7 @@ def test_path_is_read_by_name_alone(path, names):
     ],
 )
 def test_backslashes_separate_names_on_windows(path, names):
-    """On Windows both slashes separate names, and a path may begin with the drive of the workspace."""
+    """On Windows, both slashes separate names, and a path may start with the drive of the workspace."""
     assert components(path, r"C:\work", windows=True) == names
 
 
@@ -66,8 +66,8 @@ def test_backslashes_separate_names_on_windows(path, names):
         *((path, ToolError) for path in ("a.txt:stream", "a.", "b /a", "NUL", "sub/con.txt", "COM1", "a?", "lpt1.log")),
     ],
 )
-def test_paths_that_windows_reads_otherwise_are_refused(path, error):
-    """On Windows, other drives and shares are outside, and streams, devices and ends that are dropped are refused."""
+def test_special_paths_of_windows_are_rejected(path, error):
+    """On Windows, other drives and shares are outside; streams, devices and dropped suffixes are rejected."""
     with pytest.raises(error):
         components(path, r"C:\work", windows=True)
 
@@ -90,14 +90,14 @@ def test_malformed_path_is_rejected(path, problem):
 
 
 def test_root_of_the_file_system_can_be_the_workspace():
-    """When the workspace is the whole file system, every absolute path is inside."""
+    """If the workspace is the root of the file system, every absolute path is inside."""
     assert components("/etc/hostname", "/") == ("etc", "hostname")
 
 
-def test_long_path_is_shown_by_its_beginning():
-    """An error text shows no more than the beginning of a path, and no control characters."""
-    assert len(shown("a" * 5_000)) < 130
-    assert shown("a\x1b[2J") == r"'a\x1b[2J'"
+def test_long_path_is_truncated_in_errors():
+    """An error shows only the beginning of a long path, without control characters."""
+    assert len(quote_path("a" * 5_000)) < 130
+    assert quote_path("a\x1b[2J") == r"'a\x1b[2J'"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_long_path_is_shown_by_its_beginning():
 )
 def test_os_errors_are_explained(error, kind, text):
     """An OSError becomes a sentence about the path, and an escape from the root becomes Blocked."""
-    told = explained(error, "f")
+    told = to_tool_error(error, "f")
     assert type(told) is kind
     assert text in str(told)
 
@@ -133,7 +133,7 @@ def test_both_openers_open_the_same_file(opener, folder, tmp_path):
     """The same path opens the same file with and without kernel support."""
     for names in [(), ("sub",), ("sub", "a.txt")]:
         descriptor = opener(folder, names, OPEN_FILE)
-        assert real_place(str(tmp_path), descriptor) == "/".join(names)
+        assert real_path(str(tmp_path), descriptor) == "/".join(names)
         os.close(descriptor)
 
 
@@ -148,8 +148,8 @@ def test_no_descriptor_is_left_open(opener, folder):
     assert len(list(Path("/proc/self/fd").iterdir())) == count
 
 
-def test_this_machine_lets_the_kernel_follow():
-    """Where the kernel can keep a path inside, it does."""
+def test_kernel_support_is_used():
+    """If the kernel can restrict a path to a folder, it is used."""
     assert best_opener() is open_beneath
 
 
@@ -176,8 +176,8 @@ print(best_opener().__name__, Root(sys.argv[1]).read("sub/a.txt").content.decode
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EAGAIN])
-def test_machine_without_help_of_the_kernel_goes_step_by_step(number, folder, tmp_path):
-    """Where the kernel has no way to keep a path inside, names are followed one by one."""
+def test_path_is_followed_in_steps_without_kernel_support(number, folder, tmp_path):
+    """Without kernel support, names are followed one by one."""
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED, str(tmp_path), str(number)],
         capture_output=True,
@@ -188,8 +188,8 @@ def test_machine_without_help_of_the_kernel_goes_step_by_step(number, folder, tm
     assert done.stdout.split() == ["open_by_component", "a"]
 
 
-def test_kernel_is_asked_again_when_something_moves(folder, tmp_path):
-    """When folders are renamed while a path goes up, opening still succeeds."""
+def test_opening_is_retried_after_a_rename(folder, tmp_path):
+    """If folders are renamed while a path goes up, opening still succeeds."""
     (tmp_path / "other").mkdir()
     stop = threading.Event()
 
@@ -213,14 +213,14 @@ def test_path_of_a_removed_file(folder, tmp_path):
     """A file removed while open has its former path, and a name ending in `(deleted)` is supported."""
     descriptor = open_beneath(folder, ("sub", "a.txt"), OPEN_FILE)
     (tmp_path / "sub/a.txt").unlink()
-    assert real_place(str(tmp_path), descriptor) == "sub/a.txt"
+    assert real_path(str(tmp_path), descriptor) == "sub/a.txt"
     os.close(descriptor)
     (tmp_path / "b (deleted)").write_text("")
     descriptor = open_beneath(folder, ("b (deleted)",), OPEN_FILE)
-    assert real_place(str(tmp_path), descriptor) == "b (deleted)"
+    assert real_path(str(tmp_path), descriptor) == "b (deleted)"
     os.close(descriptor)
 
 
 def test_location_outside_is_unknown(folder):
     """The location of an open file outside the folder is unknown."""
-    assert real_place("/somewhere/else", folder) is None
+    assert real_path("/somewhere/else", folder) is None

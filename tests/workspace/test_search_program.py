@@ -1,4 +1,4 @@
-"""The search process."""
+"""Tests for the search process."""
 
 import io
 import json
@@ -12,7 +12,7 @@ ASKED = {"pattern": "b+", "most_matches": 2, "seconds": 5}
 
 
 def test_matches_are_written_one_a_line():
-    """Each match is a line of JSON, the last line says how it ended."""
+    """Each match is a line of JSON, and the last line is the outcome."""
     lines = list(search_program.matches(ASKED, iter(["a\nb\n", "bb", "b"])))
     assert lines == [
         {"file": 0, "line": 2, "text": "b"},

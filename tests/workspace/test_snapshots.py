@@ -1,4 +1,4 @@
-"""States of paths before and after a change, and their diffs."""
+"""Tests for states of paths before and after a change, and their diffs."""
 
 import subprocess
 import time
@@ -7,22 +7,22 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, net, unified
+from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, merge_changes, unified_diff
 
 
 def file(text, mode=0o644):
-    """The state of a file with this content."""
+    """Return the state of a file with this content."""
     return State.of("file", text if isinstance(text, bytes) else text.encode(), mode)
 
 
 def change(before, after, path="f.txt"):
-    """A change of one path."""
+    """Return a change of one path."""
     return FileChange("/ws", path, before, after, "write_file", 1.0)
 
 
 def test_diff_is_unified():
     """Changes are rendered like git diffs."""
-    assert unified([change(file("a\nb\nc\n"), file("a\nB\nc\n"))]) == (
+    assert unified_diff([change(file("a\nb\nc\n"), file("a\nB\nc\n"))]) == (
         "diff --git a/f.txt b/f.txt\n--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
     )
 
@@ -37,10 +37,10 @@ NAMES = st.sampled_from(["f.txt", "a b.txt", 'quo"te.txt', "é.txt"])
 @example(old="x\nx\nx\n\nx", new="x\nx\nx\nx\n\nx", path="f.txt")
 @example(old="t\n" * 9, new="y\n" + "t\n" * 10, path="f.txt")
 def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
-    """The diff of any two texts turns one into the other when git applies it."""
+    """The diff of any two texts converts one into the other when git applies it."""
     tmp_path = tmp_path_factory.mktemp("diff")
     states = [file(old) if old else ABSENT, file(new) if new else ABSENT]
-    diff = unified([change(*states, path)])
+    diff = unified_diff([change(*states, path)])
     if old:
         (tmp_path / path).write_bytes(old.encode())
     if diff:
@@ -66,7 +66,7 @@ def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
 )
 def test_every_kind_of_change_is_rendered(before, after, text):
     """New, deleted, binary, linked and large files have specific renderings."""
-    assert text in unified([change(before, after)])
+    assert text in unified_diff([change(before, after)])
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_every_kind_of_change_is_rendered(before, after, text):
 )
 def test_unchanged_files_and_folders_have_no_diff(before, after):
     """Folders and unchanged files are omitted from a diff."""
-    assert unified([change(before, after)]) == ""
+    assert unified_diff([change(before, after)]) == ""
 
 
 def test_diff_is_bounded():
     """A long diff omits whole files and states their number."""
     changes = [change(ABSENT, file(f"{'x' * 400}\n"), f"{number}.txt") for number in range(9)]
-    diff = unified(changes, 1_500)
+    diff = unified_diff(changes, 1_500)
     assert len(diff) <= 1_500
     assert "The differences of 7 more files are too long to show." in diff
 
@@ -90,25 +90,25 @@ def test_diff_of_long_texts_is_quick():
     old = "".join(f"{number * 7_919 % 40_009}\n" for number in range(40_000))
     new = "".join(sorted(old.splitlines(keepends=True)))
     started = time.perf_counter()
-    assert unified([change(file(old), file(new))], 10_000_000).startswith("diff")
+    assert unified_diff([change(file(old), file(new))], 10_000_000).startswith("diff")
     assert time.perf_counter() - started < 10
 
 
-def test_changes_of_one_path_become_one():
-    """Of several changes of a path, the first state and the last count."""
+def test_changes_of_one_path_are_merged():
+    """Several changes of a path are merged into one, with the first and the last state."""
     one, two, three = file("1"), file("2"), file("3")
-    joined = net([change(one, two), change(ABSENT, one, "g"), change(two, three)])
+    joined = merge_changes([change(one, two), change(ABSENT, one, "g"), change(two, three)])
     assert [(each.path, each.before, each.after) for each in joined] == [("f.txt", one, three), ("g", ABSENT, one)]
 
 
-def test_state_is_written_down_without_its_content():
-    """A state can be written down and read again, its content apart."""
+def test_state_is_encoded_without_its_content():
+    """A state can be encoded and decoded without its content."""
     state = file("a", 0o600)
     assert State.from_dict(state.to_dict(), b"a") == state
     assert "content" not in state.to_dict()
 
 
 def test_states_are_compared_by_content():
-    """Files of the same content are alike, whatever their permissions and the number of their names."""
+    """Files with the same content are equal, whatever their permissions and number of links."""
     assert file("a", 0o600).is_like(State.of("file", b"a", 0o644, 3))
     assert not file("a").is_like(State.of("link", b"a"))

@@ -1,4 +1,4 @@
-"""Decoding of files, selection of lines, and redaction."""
+"""Tests for the decoding of files, the selection of lines, and redaction."""
 
 import codecs
 import tracemalloc
@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.text import MAX_SHOWN_BYTES, decode, hidden, select
+from agentkit.workspace.text import MAX_SHOWN_BYTES, decode, redact_text, select
 
 GREETING = "Xin chào, thế giới\n" * 3
 
@@ -24,7 +24,7 @@ GREETING = "Xin chào, thế giới\n" * 3
     ],
 )
 def test_encoding_is_detected_and_preserved(content, encoding):
-    """The text is read by its mark, as UTF-8 or as UTF-16, and can be written again to the same bytes."""
+    """A text is decoded by its byte order mark, as UTF-8 or as UTF-16, and can be encoded to the same bytes."""
     text = decode(content, "f")
     assert (text.text, text.encoding) == (GREETING, encoding)
     assert text.encode(text.text) == content
@@ -32,12 +32,12 @@ def test_encoding_is_detected_and_preserved(content, encoding):
 
 @pytest.mark.parametrize(("content", "text"), [(b"caf\xe9 \x80", "café €"), (b"caf\xe9 \x81", "café \x81")])
 def test_western_text_is_read(content, text):
-    """Text that is not UTF-8 is read as Windows or Latin text, and says so."""
+    """Text that is not UTF-8 is decoded as Windows or Latin text, with a note."""
     read = decode(content, "f")
     assert (read.text, read.encoding in {"cp1252", "latin-1"}) == (text, True)
 
 
-def test_character_that_an_encoding_lacks_is_refused():
+def test_character_missing_from_an_encoding_is_rejected():
     """A character that the encoding of a file does not support is rejected."""
     with pytest.raises(ToolError, match=r"cp1252, which has no '世'"):
         decode(b"caf\xe9", "f").encode("世")
@@ -62,7 +62,7 @@ def test_binary_content_is_rejected(content):
 
 
 def test_beginning_of_a_file_may_end_within_a_character():
-    """When only the beginning of a file is read, a character that was cut in two does no harm."""
+    """If only the beginning of a file is read, an incomplete last character is ignored."""
     assert decode("né".encode()[:2], "f", size=3).text == "n"
     assert decode("né".encode()[:2], "f").encoding == "cp1252"
 
@@ -78,14 +78,14 @@ def test_beginning_of_a_file_may_end_within_a_character():
     ],
 )
 def test_lines_are_counted_from_one(offset, limit, content, following):
-    """`limit` lines from line `offset` on, and the next offset."""
+    """A part has `limit` lines from line `offset` on, and the next offset."""
     lines = select("1\n2\n3\n4", offset, limit)
     assert (lines.content, lines.next_offset, lines.total_lines) == (content, following, 4)
 
 
 @pytest.mark.parametrize(("text", "total"), [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("a\r\nb", 2)])
-def test_line_break_at_the_end_begins_no_line(text, total):
-    """A text has as many lines as line breaks, and one more when it does not end with one."""
+def test_final_line_break_starts_no_line(text, total):
+    """A text has as many lines as line breaks, plus one if it does not end with one."""
     lines = select(text, None, None)
     assert (lines.content, lines.total_lines) == (text, total)
 
@@ -97,8 +97,8 @@ def test_line_out_of_range_is_rejected(offset, limit):
         select("1\n2\n3\n4", offset, limit)
 
 
-def test_long_text_comes_in_parts():
-    """All parts together are the text, each within the bound."""
+def test_long_text_is_returned_in_parts():
+    """All parts together are the text, and each is within the limit."""
     text = "é" * 99 + "\n"
     text *= 5_000
     parts, offset = [], 1
@@ -111,8 +111,8 @@ def test_long_text_comes_in_parts():
     assert len(parts) == 4
 
 
-def test_a_file_of_line_breaks_takes_little_memory():
-    """A part of a text is found without as many lines being made as the text has."""
+def test_text_of_line_breaks_takes_little_memory():
+    """Selecting a part of a text does not split the whole text into lines."""
     text = "\n" * 3_000_000
     tracemalloc.start()
     lines = select(text, 2_999_999, None)
@@ -124,16 +124,16 @@ def test_a_file_of_line_breaks_takes_little_memory():
     assert peak < 40_000_000
 
 
-def test_endless_line_is_shown_by_its_beginning():
-    """A line longer than a part is cut, with a note, and the next one can be read."""
+def test_long_line_is_truncated():
+    """A line longer than a part is truncated with a note, and the next one can be read."""
     lines = select("é" * 200_000 + "\nend", None, None)
     assert len(lines.content) == MAX_SHOWN_BYTES // 2
     assert "Line 1 is longer" in lines.note
     assert select("é" * 200_000 + "\nend", lines.next_offset, None).content == "end"
 
 
-def test_long_line_can_be_read_on():
-    """All parts of a long line together are the line; the last part is followed by the next lines."""
+def test_long_line_can_be_continued():
+    """All parts of a long line together are the line, and the last part is followed by the next lines."""
     text = "first\n" + "é" * 300_000 + "\nend"
     lines = select(text, 2, None)
     parts = [lines.content]
@@ -156,12 +156,12 @@ def test_truncated_file_is_reported():
         select("a\n", 7, None, complete=False)
 
 
-def test_secrets_are_hidden_line_for_line(monkeypatch):
-    """A text whose secrets are hidden has as many lines as before, and nothing of the secrets."""
+def test_redaction_preserves_line_numbers(monkeypatch):
+    """A text with redacted secrets has the same number of lines, and no part of a secret."""
     monkeypatch.setenv("SERVICE_SECRET", "first-part-91\nsecond-part-27")
     key = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\nVgIB\n-----END RSA PRIVATE KEY-----"
     text = f"a\n{key}\nb\n{key}\nfirst-part-91\nsecond-part-27\nc"
-    lines = hidden(text).split("\n")
+    lines = redact_text(text).split("\n")
     assert (len(lines), lines[0], lines[5], lines[-1]) == (text.count("\n") + 1, "a", "b", "c")
-    assert not any(piece in hidden(text) for piece in ("MIIB", "VgIB", "first-part", "second-part"))
-    assert hidden("plain\n") == "plain\n"
+    assert not any(piece in redact_text(text) for piece in ("MIIB", "VgIB", "first-part", "second-part"))
+    assert redact_text("plain\n") == "plain\n"

@@ -1,4 +1,4 @@
-"""Reading and editing of files in a workspace."""
+"""Tests for reading and editing files in a workspace."""
 
 import pickle
 import time
@@ -63,7 +63,7 @@ def test_read_only_file_is_not_replaced(workspace, tmp_path):
         workspace.write("a.txt", "x")
 
 
-def test_writing_the_same_changes_nothing(workspace, tmp_path):
+def test_identical_content_is_not_a_change(workspace, tmp_path):
     """Writing identical content is not a change."""
     before = (tmp_path / "ws/a.txt").stat()
     assert workspace.write("a.txt", "one\ntwo\nthree\n").diff == ""
@@ -86,8 +86,8 @@ def test_piece_of_a_file_is_replaced(old, new, text, workspace, tmp_path):
     assert edited.diff.startswith("diff --git a/a.txt b/a.txt")
 
 
-def test_editing_keeps_encoding_and_line_ends(workspace, tmp_path):
-    """A file keeps its encoding, its byte order mark and its line ends when it is edited."""
+def test_editing_preserves_encoding_and_line_endings(workspace, tmp_path):
+    """An edited file keeps its encoding, byte order mark and line endings."""
     place = tmp_path / "ws/w.txt"
     place.write_bytes("\ufeffmột\r\nhai\r\nba\r\n".encode("utf-16-le"))
     workspace.edit("w.txt", "một\nhai\n", "1\n2\n")
@@ -131,7 +131,7 @@ def test_path_is_located(workspace):
 
 
 def test_failed_write_leaves_no_folders(small_disk):
-    """When a file does not fit on the disk, the folders made for it are gone again."""
+    """If a file does not fit on the disk, the folders created for it are removed."""
     workspace = Workspace(small_disk)
     with pytest.raises(ToolError, match="disk is full"):
         workspace.write("x/y/b.txt", "b" * 200_000)
@@ -154,8 +154,8 @@ def test_direct_changes_are_undone_together(workspace, tmp_path):
     assert [place.name for place in (tmp_path / "ws").iterdir()] == ["a.txt"]
 
 
-def test_nothing_changed_is_nothing_to_undo(workspace):
-    """Undoing nothing is not an error."""
+def test_undo_without_changes(workspace):
+    """Undoing a run without changes is not an error."""
     assert str(workspace.undo()) == "Nothing to undo."
 
 
@@ -214,8 +214,8 @@ def test_check_may_reject_a_path(workspace, tmp_path):
     assert (tmp_path / "ws/a.txt").read_text() == "one\ntwo\nthree\n"
 
 
-def test_file_too_large_to_keep_is_not_replaced(workspace, tmp_path):
-    """Files that could not be restored are not overwritten, which is reported."""
+def test_file_too_large_to_restore_is_not_replaced(workspace, tmp_path):
+    """A file that is too large to be restored is not overwritten, which is reported."""
     with (tmp_path / "ws/big").open("wb") as file:
         file.truncate(51_000_000)
     with pytest.raises(ToolError, match="51,000,000 bytes, too many to store"):
@@ -224,8 +224,8 @@ def test_file_too_large_to_keep_is_not_replaced(workspace, tmp_path):
     assert workspace.changes == ""
 
 
-def test_looking_for_close_lines_takes_little_time(workspace, tmp_path):
-    """However many long lines are similar, the answer comes soon, and others need not wait for it."""
+def test_search_for_similar_lines_is_bounded(workspace, tmp_path):
+    """Similar long lines are found in bounded time, without blocking other calls."""
     lines = ["".join(chr(97 + (number * place) % 7) for place in range(200)) for number in range(1_000, 6_000)]
     (tmp_path / "ws/long").write_text("\n".join(lines))
     began = time.monotonic()
@@ -234,7 +234,7 @@ def test_looking_for_close_lines_takes_little_time(workspace, tmp_path):
     assert time.monotonic() - began < 5
 
 
-def test_secrets_are_hidden_but_not_edited(workspace, tmp_path):
+def test_secrets_are_redacted_but_not_edited(workspace, tmp_path):
     """Secrets are hidden in reads, diffs and errors, and unchanged by an edit next to them."""
     token = f"ghp_{'a1' * 20}"
     key = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\nBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
@@ -265,15 +265,15 @@ def test_occurrences_are_counted(workspace, tmp_path):
 
 
 def test_pickled_workspace_is_the_same_folder(tmp_path):
-    """A copy in another process works on the real files of the same folder."""
+    """A copy in another process works on the files of the same folder."""
     workspace = Workspace(tmp_path)
     other = pickle.loads(pickle.dumps(workspace))
     other.write("a.txt", "Hello.")
     assert (other.folder, workspace.read("a.txt").lines.content) == (workspace.folder, "Hello.")
 
 
-def test_a_workspace_is_one_folder_or_the_current_one(tmp_path, monkeypatch):
-    """A workspace knows whether its folder is fixed, or the current folder at each call."""
+def test_workspace_is_one_folder_or_the_current_one(tmp_path, monkeypatch):
+    """`is_fixed` is true for a workspace with a folder, and false for one that uses the current folder."""
     monkeypatch.chdir(tmp_path)
     assert Workspace(tmp_path).is_fixed
     assert Workspace(tmp_path).for_run("one").is_fixed

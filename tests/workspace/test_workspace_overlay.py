@@ -1,4 +1,4 @@
-"""The overlay of dry runs."""
+"""Tests for the overlay of dry runs."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_unchanged_files_are_read_from_the_disk(overlay):
 
 
 def test_kinds_are_as_on_the_disk(overlay, tmp_path):
-    """A folder is not written like a file, a file is not gone through, and nothing is made twice."""
+    """A folder cannot be written, a file has no children, and nothing is created twice, as on the disk."""
     (tmp_path / "link").symlink_to("a")
     with pytest.raises(ToolError, match="'sub' is a folder"):
         overlay.write("sub", b"x")

@@ -23,18 +23,19 @@ from agentkit.event_rendering import count_text, suggestion, tokens_text
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.redaction import redact
 from agentkit.sessions.session import Session
-from agentkit.usage import shown_cost
+from agentkit.usage import format_cost
 
 if TYPE_CHECKING:
-    from agentkit.cli.chat.screen import Front
+    from agentkit.cli.chat.screen import Frontend
 
 _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
-_MOST_SHOWN_CHARS = 300
+_MAX_SHOWN_CHARS = 300
+_NOT_STORED = "This conversation is not stored, so it has no name. To keep its text: /save FILE"
 _KEYS = """\
 Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up recalls earlier input.
 Ctrl-C stops an answer; twice at an empty prompt, or Ctrl-D, leaves. Begin a prompt with / by typing //."""
 
-Next = str | Resumption | None
+NextPrompt = str | Resumption | None
 """The prompt or resumption to run after a command; None if nothing is to be run."""
 
 
@@ -42,48 +43,48 @@ Next = str | Resumption | None
 class ChatCommand:
     """The handler of a command, its argument and its help text."""
 
-    run: Callable[[ChatState, Front, str], Next]
-    takes: str
-    meaning: str
+    run: Callable[[ChatState, Frontend, str], NextPrompt]
+    argument: str
+    help: str
 
 
-def command_in(line: str) -> tuple[str, str] | None:
+def parse_command(line: str) -> tuple[str, str] | None:
     """Parse a line into command name and argument; None for a prompt, such as one that begins with a path."""
     found = _COMMAND.fullmatch(line.strip())
     return None if found is None else (found[1].lower(), (found[2] or "").strip())
 
 
-def unescaped(line: str) -> str:
+def unescape_prompt(line: str) -> str:
     """The text of a prompt, in which a leading // escapes a /."""
     return line[1:] if line.startswith("//") else line
 
 
-LEAVING = ("exit", "quit")
+EXIT_WORDS = ("exit", "quit")
 """Lines that leave the chat without a slash."""
 
 _QUIT_NAMES = ("bye", "q", "leave", "stop")
 """Names of `/quit` in other programs."""
 
 
-def run_command(name: str, argument: str, conversation: ChatState, front: Front) -> Next:
+def run_command(name: str, argument: str, conversation: ChatState, frontend: Frontend) -> NextPrompt:
     """Execute a command and return what to run next. Raises AgentKitError, and EOFError to leave."""
     command = COMMANDS.get(name)
     if command is None:
-        meant = "quit" if name in _QUIT_NAMES else name
-        hint = suggestion(f"/{meant}", (f"/{known}" for known in COMMANDS), 0.7)
+        canonical = "quit" if name in _QUIT_NAMES else name
+        hint = suggestion(f"/{canonical}", (f"/{known}" for known in COMMANDS), 0.7)
         raise ConfigError(
             f"The command /{name} does not exist.{hint} All commands: /help   To send it to the model: //{name}"
         )
-    return command.run(conversation, front, argument)
+    return command.run(conversation, frontend, argument)
 
 
-def completions(begun: str, place: str | None) -> Iterator[tuple[str, str]]:
+def completions(typed: str, place: str | None) -> Iterator[tuple[str, str]]:
     """Complete the typed text with commands and their arguments."""
-    name, blank, argument = begun.partition(" ")
-    if not begun.startswith("/") or "\n" in begun or " " in argument:
+    name, blank, argument = typed.partition(" ")
+    if not typed.startswith("/") or "\n" in typed or " " in argument:
         return
     if not blank:
-        yield from ((f"/{each}", command.meaning) for each, command in COMMANDS.items() if f"/{each}".startswith(name))
+        yield from ((f"/{each}", command.help) for each, command in COMMANDS.items() if f"/{each}".startswith(name))
         return
     for word, meaning in _arguments(name[1:], place):
         if word.startswith(argument):
@@ -114,18 +115,18 @@ _LEVELS: Mapping[SafetyLevel, str] = {
 }
 
 
-def _help(_conversation: ChatState, front: Front, _argument: str) -> Next:
+def _help(_conversation: ChatState, frontend: Frontend, _argument: str) -> NextPrompt:
     width = max(len(_usage(name)) for name in COMMANDS)
-    lines = [f"{_usage(name):<{width}}  {command.meaning}" for name, command in COMMANDS.items()]
-    front.tell("\n".join([*lines, "", _KEYS]))
+    lines = [f"{_usage(name):<{width}}  {command.help}" for name, command in COMMANDS.items()]
+    frontend.print("\n".join([*lines, "", _KEYS]))
     return None
 
 
 def _usage(name: str) -> str:
-    return f"/{name} {COMMANDS[name].takes}".rstrip()
+    return f"/{name} {COMMANDS[name].argument}".rstrip()
 
 
-def _tools(conversation: ChatState, front: Front, argument: str) -> Next:
+def _tools(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     if argument:
         names = tuple(argument.replace(",", " ").split())
         is_none = names == ("none",)
@@ -134,90 +135,93 @@ def _tools(conversation: ChatState, front: Front, argument: str) -> Next:
     width = max((len(tool.name) for tool in tools), default=0)
     for tool in tools:
         asks = "may need approval" if tool.level > level else ""
-        front.tell(f"{tool.name:<{width}}  {tool.level.name:<7}  {asks}".rstrip())
+        frontend.print(f"{tool.name:<{width}}  {tool.level.name:<7}  {asks}".rstrip())
     if not tools:
-        front.tell("The model has no tools. To add tools: /tools default")
+        frontend.print("The model has no tools. To add tools: /tools default")
     return None
 
 
-def _model(conversation: ChatState, front: Front, argument: str) -> Next:
+def _model(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     if argument == "offline":
         conversation.change(model=None, offline=True)
     elif argument:
         conversation.change(model=argument, offline=False)
     about = conversation.llm.describe()
-    front.tell(f"{about.provider}:{about.model}  {about.endpoint}")
+    frontend.print(f"{about.provider}:{about.model}  {about.endpoint}")
     for each in about.fallbacks:
-        front.tell(f"fallback  {each.line}")
+        frontend.print(f"fallback  {each.line}")
     if about.provider == "offline":
-        front.tell(OFFLINE, "yellow")
+        frontend.print(OFFLINE, "yellow")
     return None
 
 
 OFFLINE = "The offline model calls tools for simple requests. It does not chat, and reads only your last message."
 
 
-def _safety(conversation: ChatState, front: Front, argument: str) -> Next:
+def _safety(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     if argument:
         conversation.change(safety=argument)
-        front.approvals.revoke()
+        frontend.approvals.revoke()
     level: SafetyLevel = conversation.settings.of("safety")
-    front.tell(f"{level.name}: {_LEVELS[level]}. Other calls need it, and denied calls stay denied.")
-    for folder in front.approvals.folders:
-        front.tell(f"All changes in {folder} are approved. To revoke that: /safety {level.name.lower()}")
+    frontend.print(f"{level.name}: {_LEVELS[level]}. Other calls need it, and denied calls stay denied.")
+    for folder in frontend.approvals.folders:
+        frontend.print(f"All changes in {folder} are approved. To revoke that: /safety {level.name.lower()}")
     return None
 
 
-def _session(conversation: ChatState, front: Front, argument: str) -> Next:
+def _session(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     word, _, rest = argument.partition(" ")
     if word == "new":
-        conversation.switch(Session.open(conversation.order.place, rest.strip()) if rest.strip() else None)
-        front.tell(f"Began {conversation.name!r}." if rest else "A new conversation begins with your next prompt.")
+        conversation.switch(Session.open(conversation.options.place, rest.strip()) if rest.strip() else None)
+        frontend.print(f"Began {conversation.name!r}." if rest else "A new conversation begins with your next prompt.")
     elif word == "rename":
         name = rest.strip()
         if conversation.session is None:
             raise SessionError(
                 "There is no conversation to rename yet. Send a prompt first, then: /session rename NAME"
             )
+        if conversation.session.store is None:
+            raise SessionError(_NOT_STORED)
         if not name:
             raise SessionError("/session rename takes a name: /session rename trip")
         conversation.session.rename(name)
-        front.tell(f"This session is now {conversation.session.name!r}.")
+        frontend.print(f"This session is now {conversation.session.name!r}.")
     elif argument:
         begin = f" To begin one: /session new {argument}"
-        conversation.switch(configured_session(conversation.order.place, argument, begin))
-        tell_session(conversation, front)
+        conversation.switch(configured_session(conversation.options.place, argument, begin))
+        print_session(conversation, frontend)
     else:
-        _list(conversation, front)
+        _list(conversation, frontend)
     return None
 
 
-def _list(conversation: ChatState, front: Front) -> None:
+def _list(conversation: ChatState, frontend: Frontend) -> None:
     now = conversation.name
-    front.tell(f"This session: {now}" if now else "This conversation is not stored, or has not begun.")
-    latest = Session.summaries(conversation.order.place)[:20]
+    has_begun = conversation.session is not None
+    frontend.print(f"This session: {now}" if now else _NOT_STORED if has_begun else "This conversation has not begun.")
+    latest = Session.summaries(conversation.options.place)[:20]
     width = max((len(each.name) for each in latest), default=0)
     for each in latest:
         mark = "*" if each.name == now else " "
-        front.tell(f"{mark} {summary_line(each, width)}", "dim")
-    front.tell("Switch: /session NAME   begin another: /session new [NAME]   rename: /session rename NAME", "dim")
+        frontend.print(f"{mark} {summary_line(each, width)}", "dim")
+    frontend.print("Switch: /session NAME   begin another: /session new [NAME]   rename: /session rename NAME", "dim")
 
 
-def tell_session(conversation: ChatState, front: Front) -> None:
+def print_session(conversation: ChatState, frontend: Frontend) -> None:
     """Print the session's name and its last messages."""
     messages = conversation.messages
-    front.tell(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
+    frontend.print(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
     asked = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
     answer = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
     if asked is not None:
-        front.tell(f"> {line_text(conversation.prompt, _MOST_SHOWN_CHARS)}", "dim")
+        frontend.print(f"> {line_text(conversation.prompt, _MAX_SHOWN_CHARS)}", "dim")
     if answer is not None:
-        front.markdown(answer.text)
-    if conversation.has_left_run:
-        front.tell("A run of this session did not end. To continue it: /resume", "yellow")
+        frontend.markdown(answer.text)
+    if conversation.has_unfinished_run:
+        frontend.print("A run of this session did not end. To continue it: /resume", "yellow")
 
 
-def _cost(conversation: ChatState, front: Front, _argument: str) -> Next:
+def _cost(conversation: ChatState, frontend: Frontend, _argument: str) -> NextPrompt:
     from agentkit.llm.pricing import cost_of
 
     rows = [("this chat", conversation.usage)]
@@ -226,48 +230,48 @@ def _cost(conversation: ChatState, front: Front, _argument: str) -> Next:
     if conversation.session is not None:
         rows.append(("this session", conversation.session.usage))
     for what, usage in rows:
-        front.tell(f"{what:<12}  {tokens_text(usage)}, cost {shown_cost(cost_of(usage))}")
+        frontend.print(f"{what:<12}  {tokens_text(usage)}, cost {format_cost(cost_of(usage))}")
     return None
 
 
-def _save(conversation: ChatState, front: Front, argument: str) -> Next:
+def _save(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     if not argument:
         raise ConfigError("/save takes a file: /save trip.md for Markdown, /save trip.jsonl for JSON lines.")
     if conversation.session is None or not conversation.messages:
-        raise SessionError("The conversation is empty, so nothing was saved.")
+        raise SessionError("The conversation is empty, so nothing was saved. Send a prompt first.")
     path = Path(argument).expanduser()
     save(conversation.session, path)
-    front.tell(f"Saved: {path}")
+    frontend.print(f"Saved: {path}")
     return None
 
 
-def _retry(conversation: ChatState, front: Front, _argument: str) -> Next:
+def _retry(conversation: ChatState, frontend: Frontend, _argument: str) -> NextPrompt:
     changed = conversation.last_record() is not None and bool(conversation.changes())
     prompt = conversation.retry()
     if changed:
-        front.tell("Changes made by the last answer remain; /undo reverts them.", "yellow")
-    front.tell(f"> {line_text(prompt, _MOST_SHOWN_CHARS)}", "dim")
+        frontend.print("Changes made by the last answer remain; /undo reverts them.", "yellow")
+    frontend.print(f"> {line_text(prompt, _MAX_SHOWN_CHARS)}", "dim")
     return prompt
 
 
-def _resume(conversation: ChatState, _front: Front, _argument: str) -> Next:
+def _resume(conversation: ChatState, _front: Frontend, _argument: str) -> NextPrompt:
     return conversation.resumption()
 
 
-def _undo(conversation: ChatState, front: Front, argument: str) -> Next:
+def _undo(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     record = conversation.last_record()
     if record is None:
         raise SessionError("There is nothing to undo in this conversation. To list all changes: agentkit undo --list")
-    front.tell(redact(undo_text(record)))
-    if argument == "-y" or front.confirm("Undo this? [N] "):
-        front.tell(str(record.undo()))
+    frontend.print(redact(undo_text(record)))
+    if argument == "-y" or frontend.confirm("Undo this? [N] "):
+        frontend.print(str(record.undo()))
     else:
-        front.tell("Nothing was undone.")
+        frontend.print("Nothing was undone.")
     return None
 
 
-def _edit(_conversation: ChatState, front: Front, argument: str) -> Next:
-    with front.aside():
+def _edit(_conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
+    with frontend.suspend():
         try:
             written = click.edit(argument, extension=".md")
         except (click.ClickException, ValueError) as error:  # ValueError: quotes in $EDITOR that do not end
@@ -275,21 +279,23 @@ def _edit(_conversation: ChatState, front: Front, argument: str) -> Next:
             raise ConfigError(f"The editor failed: {text}. Set VISUAL or EDITOR to a working editor.") from None
     text = (written or "").strip()
     if not text:
-        front.tell("The prompt is empty, so nothing was sent.")
+        frontend.print("The prompt is empty, so nothing was sent.")
         return None
-    front.tell("\n".join(f"> {line}" for line in text.split("\n")), "dim")
+    frontend.print("\n".join(f"> {line}" for line in text.split("\n")), "dim")
     return text
 
 
-def _clear(conversation: ChatState, front: Front, _argument: str) -> Next:
-    kept = conversation.name
+def _clear(conversation: ChatState, frontend: Frontend, _argument: str) -> NextPrompt:
+    name = conversation.name
     conversation.switch(None)
-    front.clear()
-    front.tell(f"A new conversation. The old one is the session {kept!r}." if kept else "A new conversation.", "dim")
+    frontend.clear()
+    frontend.print(
+        f"A new conversation. The old one is the session {name!r}." if name else "A new conversation.", "dim"
+    )
     return None
 
 
-def _quit(_conversation: ChatState, _front: Front, _argument: str) -> Next:
+def _quit(_conversation: ChatState, _front: Frontend, _argument: str) -> NextPrompt:
     raise EOFError
 
 

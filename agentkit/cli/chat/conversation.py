@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption, RunFinished, RunResult
-from agentkit.cli.ask import agent_of
+from agentkit.cli.ask import build_agent
 from agentkit.cli.ask_options import text_of
-from agentkit.cli.conversations import chosen_session, new_session
+from agentkit.cli.conversations import new_session, select_session
 from agentkit.cli.settings import Settings
 from agentkit.errors import SessionError, ToolError
 from agentkit.events import Event, ResponseReceived, RunStarted, TextDelta
@@ -36,14 +36,14 @@ class ChatState:
     Unless a session is named, one is created for the first prompt and named after it.
     """
 
-    def __init__(self, order: AskOptions, settings: Settings, llm: LLM, approve: Approver | None) -> None:
-        self.order, self.settings, self.llm = order, settings, llm
+    def __init__(self, options: AskOptions, settings: Settings, llm: LLM, approve: Approver | None) -> None:
+        self.options, self.settings, self.llm = options, settings, llm
         self.result: RunResult[str] | None = None
         self._approve = approve
         self._agent: Agent[str] | None = None
         self._earlier = Usage()
-        self._said: Content = ""
-        self.switch(chosen_session(order, settings))
+        self._content: Content = ""
+        self.switch(select_session(options, settings))
 
     @property
     def session(self) -> Session | None:
@@ -66,73 +66,73 @@ class ChatState:
         return self._earlier + (Usage() if self._agent is None else self._agent.usage)
 
     @property
-    def has_left_run(self) -> bool:
+    def has_unfinished_run(self) -> bool:
         """Whether a run of the session waits for a person or was killed."""
         return self._session is not None and bool(self._session.unfinished)
 
-    def stream(self, prompt: str | Resumption, said: Content | None = None) -> Generator[Event, None, None]:
-        """Run a prompt and yield its events. `said` is the prompt with the files it names. Raises AgentKitError."""
+    def stream(self, prompt: str | Resumption, content: Content | None = None) -> Generator[Event, None, None]:
+        """Run a prompt and yield its events. `content` is the prompt with the files it names. Raises AgentKitError."""
         agent = self._agent_for(prompt)
         self.result = None
-        self._is_heard = False
+        self._has_response = False
         if isinstance(prompt, str):
-            self.prompt, self._said, self._cut = prompt, said or prompt, len(agent.session.messages)
-        with closing(agent.stream(prompt if said is None else said)) as events:
+            self.prompt, self._content, self._prompt_index = prompt, content or prompt, len(agent.session.messages)
+        with closing(agent.stream(prompt if content is None else content)) as events:
             for event in events:
-                self._note(event)
-                yield from _whole(event) if agent.withholds_text else (event,)
+                self._observe(event)
+                yield from _without_deltas(event) if agent.withholds_text else (event,)
 
     def resumption(self) -> Resumption:
         """Resume the last run, or else an unfinished run of the session. Raises SessionError without such a run."""
         if self.result is not None and self.result.status != "done":
             return Resumption(self.result)
-        if not self.has_left_run:
+        if not self.has_unfinished_run:
             raise SessionError("There is nothing to resume: no run is waiting, was interrupted, or reached a limit.")
         return Resumption()
 
-    def interrupt(self, said: str) -> None:
+    def interrupt(self, partial_answer: str) -> None:
         """Store the partial answer of an interrupted run, so that the model sees it in later requests."""
         if self._session is None:
             return
         self._session.begin().leave()  # stores the interrupted run, so that the answer comes after it
-        answer = AssistantMessage("\n\n".join(filter(None, (said.strip(), INTERRUPTED))))
-        asked = [] if self._is_heard or len(self.messages) > self._cut else [UserMessage(self._said)]
+        answer = AssistantMessage("\n\n".join(filter(None, (partial_answer.strip(), INTERRUPTED))))
+        asked = [] if self._has_response or len(self.messages) > self._prompt_index else [UserMessage(self._content)]
         self._session.append([*asked, answer])
 
     def retry(self) -> str:
         """Cut the conversation before the last prompt, and return that prompt to be sent again. Raises SessionError.
 
-        The messages that are cut off stay in a separate session, as they do when a session is restarted.
+        The removed messages stay in a separate session.
         """
         if not self.prompt:
-            raise SessionError("There is no prompt to repeat yet.")
-        if self._session is not None and len(self._session.messages) > self._cut:
-            prompt, cut = self.prompt, self._cut
+            raise SessionError("There is no prompt to repeat yet. Send one first.")
+        if self._session is not None and len(self._session.messages) > self._prompt_index:
+            prompt, index = self.prompt, self._prompt_index
             self.switch(self._session.without_last_run())
-            self.prompt, self._cut = prompt, cut
+            self.prompt, self._prompt_index = prompt, index
         return self.prompt
 
     def changes(self) -> str:
         """The changes of the last run, or those a dry run would have made, as a unified diff."""
         if self.result is not None:
             return self.result.changes
-        record = _record(self._runs[-1]) if self._runs else None
+        record = _find_record(self._runs[-1]) if self._runs else None
         return "" if record is None else redact(record.diff)
 
     def last_record(self) -> Record | None:
         """The record of the last run in this conversation whose changes are not undone."""
-        known = (_record(run) for run in reversed(self._runs))
-        records = (record for record in known if record is not None)
+        found = (_find_record(run) for run in reversed(self._runs))
+        records = (record for record in found if record is not None)
         return next((record for record in records if record.changes and not record.is_undone), None)
 
     def change(self, **flags: Any) -> None:
         """Apply other flags in the same session. Raises ConfigError, NoProvider and UnknownTool."""
-        order = replace(self.order, **flags)
-        settings = order.settings
+        options = replace(self.options, **flags)
+        settings = options.settings
         _ = settings.tools
         llm = settings.llm()
         self.llm = self.llm if self.llm.equals(llm) else llm
-        self.order, self.settings = order, settings
+        self.options, self.settings = options, settings
         self._forget_agent()
 
     def switch(self, session: Session | None) -> None:
@@ -140,12 +140,12 @@ class ChatState:
         self._forget_agent()
         self._session = session
         self.result = None
-        self._is_heard = True
+        self._has_response = True
         asked = [(at, each) for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
-        self._cut, self.prompt = (asked[-1][0], text_of(asked[-1][1].content)) if asked else (0, "")
-        self._said = self.prompt
+        self._prompt_index, self.prompt = (asked[-1][0], text_of(asked[-1][1].content)) if asked else (0, "")
+        self._content = self.prompt
         entries = [] if session is None else session.entries
-        self._runs = [each.milestone.record for each in entries if isinstance(each.milestone, RunStarted)]
+        self._runs = [each.event.record for each in entries if isinstance(each.event, RunStarted)]
 
     def _forget_agent(self) -> None:
         """Drop the agent, so that the next run creates another; its usage is added to the total."""
@@ -154,23 +154,23 @@ class ChatState:
 
     def _agent_for(self, prompt: str | Resumption) -> Agent[str]:
         if self._session is None:
-            self._session = new_session(self.order.place, prompt if isinstance(prompt, str) else "")
+            self._session = new_session(self.options.place, prompt if isinstance(prompt, str) else "")
         if self._agent is None:
-            self._agent = agent_of(self.order, self.settings, self._session, self._approve)
+            self._agent = build_agent(self.options, self.settings, self._session, self._approve)
             self._agent.llm = self.llm
         return self._agent
 
-    def _note(self, event: Event) -> None:
+    def _observe(self, event: Event) -> None:
         match event:
             case RunStarted(record=record):
                 self._runs.append(record)
             case ResponseReceived():
-                self._is_heard = True
+                self._has_response = True
             case RunFinished(result):
                 self.result = result
 
 
-def _whole(event: Event) -> Iterator[Event]:
+def _without_deltas(event: Event) -> Iterator[Event]:
     """Replace the text deltas of an agent that checks its answers by one delta at the end of the run."""
     if isinstance(event, RunFinished) and event.result.value is not None:
         yield TextDelta(event.result.text)
@@ -178,7 +178,7 @@ def _whole(event: Event) -> Iterator[Event]:
         yield event
 
 
-def _record(run: str) -> Record | None:
+def _find_record(run: str) -> Record | None:
     """The record of a run's changes; None if the run is unknown."""
     try:
         return Journal.of_this_machine().find(run) if run else None

@@ -99,8 +99,8 @@ def typing(*, is_seen: bool) -> Iterator[None]:
         return
     terminal = sys.stdin.fileno()
     before, now = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
-    for place, flags in ((0, termios.ICRNL), (3, termios.ECHO | termios.ICANON)):
-        now[place] = now[place] | flags if is_seen else now[place] & ~flags
+    for index, flags in ((0, termios.ICRNL), (3, termios.ECHO | termios.ICANON)):
+        now[index] = now[index] | flags if is_seen else now[index] & ~flags
     termios.tcsetattr(terminal, termios.TCSADRAIN, now)
     try:
         yield
@@ -128,11 +128,11 @@ def _history(path: Path | None) -> History:
 
 def _is_own_file(path: Path) -> bool:
     """Whether the path is a regular file with a single link; if so, restrict it to its owner. Raises OSError."""
-    follows_none = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | follows_none, 0o600)
+    no_follow = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | no_follow, 0o600)
     try:
-        found = os.fstat(descriptor)
-        is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        status = os.fstat(descriptor)
+        is_ours = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
         if is_ours:
             path.chmod(0o600)
         return is_ours
@@ -145,9 +145,9 @@ def _completer(completions: Completions) -> Completer:
 
     class Words(Completer):
         def get_completions(self, document: Any, _event: Any) -> Iterator[Completion]:
-            begun = document.text_before_cursor
-            last = begun.rpartition(" ")[2]
-            for word, meaning in completions(begun):
+            typed = document.text_before_cursor
+            last = typed.rpartition(" ")[2]
+            for word, meaning in completions(typed):
                 yield Completion(word, -len(last), display_meta=meaning)
 
     return Words()
@@ -169,7 +169,7 @@ def _keys() -> KeyBindings:
         event.current_buffer.newline()
 
     @keys.add("c-c")
-    def _take_back(event: KeyPressEvent) -> None:
+    def _clear_or_leave(event: KeyPressEvent) -> None:
         if event.current_buffer.text:
             event.current_buffer.reset()
         else:

@@ -61,28 +61,28 @@ class Renderer:
 
     def markdown(self, source: str, width: int, item: int | None = None) -> list[Line]:
         """Render one block as lines of at most `width` columns; `item` is the number of its first list item."""
-        tokens = list(_shown(_parser().parse(source), item))
+        tokens = list(_prepare_tokens(_parser().parse(source), item))
         console = _console(max(width, _NUMBER_COLUMNS + 2), has_colour=self._has_colour)
         lines = list(map(self._line, console.render_lines(_markdown(tokens), pad=False)))
-        written = [place for place, line in enumerate(lines) if line.width]
-        return lines[written[0] : written[-1] + 1] if written else []
+        filled = [index for index, line in enumerate(lines) if line.width]
+        return lines[filled[0] : filled[-1] + 1] if filled else []
 
-    def styled(self, text: str, style: str) -> str:
+    def apply_style(self, text: str, style: str) -> str:
         """Apply a style such as `bold red` to a text, after removing terminal control sequences."""
         from rich.style import Style
 
-        return self._coloured(clean(text), Style.parse(style))
+        return self._colour(clean(text), Style.parse(style))
 
-    def wrapped(self, text: str, style: str, width: int) -> list[str]:
+    def wrap(self, text: str, style: str, width: int) -> list[str]:
         """Wrap a text between words, and style its lines."""
         from rich.text import Text
 
         rows = _console(max(width, 1), has_colour=False).render_lines(Text(clean(text)), pad=False)
-        return [self.styled("".join(piece.text for piece in row).rstrip(), style) for row in rows]
+        return [self.apply_style("".join(piece.text for piece in row).rstrip(), style) for row in rows]
 
     def diff(self, text: str) -> list[str]:
         """Render a unified diff as lines, with additions and deletions in colours."""
-        return [self.styled(line, _diff_style(line)) for line in split_lines(text)]
+        return [self.apply_style(line, _diff_style(line)) for line in split_lines(text)]
 
     def _line(self, segments: list[Segment]) -> Line:
         from rich.cells import cell_len
@@ -92,10 +92,10 @@ class Renderer:
             pieces.pop()
         if pieces:
             pieces[-1] = pieces[-1][0].rstrip(), pieces[-1][1]
-        text = "".join(piece if style is None else self._coloured(piece, style) for piece, style in pieces)
+        text = "".join(piece if style is None else self._colour(piece, style) for piece, style in pieces)
         return Line(text, sum(cell_len(piece) for piece, _ in pieces))
 
-    def _coloured(self, text: str, style: Any) -> str:
+    def _colour(self, text: str, style: Any) -> str:
         """Apply a style to a text, without its hyperlink: a terminal would hide the target."""
         from rich.color import ColorSystem
 
@@ -109,19 +109,19 @@ def load() -> None:
     Renderer(has_colour=True).markdown("```python\nx\n```", _RULE_COLUMNS)
 
 
-def columns_of(text: str) -> int:
+def text_width(text: str) -> int:
     """The width of a text in terminal columns."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """Cut a text to one line of at most `width` columns."""
     from rich.cells import set_cell_size
 
     line = " ".join(text.split())
-    return line if columns_of(line) <= width else f"{set_cell_size(line, max(width - 1, 0)).rstrip()}…"
+    return line if text_width(line) <= width else f"{set_cell_size(line, max(width - 1, 0)).rstrip()}…"
 
 
 def blocks(source: str) -> list[MarkdownBlock]:
@@ -132,7 +132,7 @@ def blocks(source: str) -> list[MarkdownBlock]:
     return [MarkdownBlock("\n".join(lines[start:end]), item) for (start, item), end in zip(starts, ends, strict=False)]
 
 
-def steadied(source: str) -> str:
+def stable_part(source: str) -> str:
     """A block that is still streaming, without the parts whose rendering would change with more text."""
     if source.lstrip(" ").startswith(("```", "~~~")):
         return re.sub(r"\n[ ]{0,3}(`+|~+)$", "\n", source)
@@ -144,10 +144,10 @@ def steadied(source: str) -> str:
     text = re.sub(r"(?:(?<=\n)|^)[ ]{0,3}(?:[-+*=#>~]+|\d+[.)]?)[ ]*$", "", source)
     text = re.sub(r"!?\[([^\]\n]*)(?:\]\([^)\s]*)?$", r"\1", text)
     text = re.sub(r"(?<!\\)[*_`~]+$", "", text)
-    return text + _closers(text)
+    return text + _closing_marks(text)
 
 
-def _closers(text: str) -> str:
+def _closing_marks(text: str) -> str:
     """The marks that close code and strong text left open at the end of a text."""
     paragraph = text.rpartition("\n\n")[2]
     if paragraph.count("`") % 2:
@@ -183,46 +183,46 @@ def _starts(tokens: Iterable[Token]) -> Iterator[tuple[int, int | None]]:
             yield token.map[0], None
 
 
-def _shown(tokens: list[Token], item: int | None) -> Iterator[Token]:
+def _prepare_tokens(tokens: list[Token], item: int | None) -> Iterator[Token]:
     """The tokens to render: with link and image targets, and with line breaks as in the source."""
     for token in tokens:
         if token.type == "ordered_list_open" and token.level == 0 and item is not None:
             token.attrs["start"] = item
         if token.children is not None:
-            token.children = list(_shown_inline(token.children))
+            token.children = list(_prepare_inline(token.children))
         yield token
 
 
-def _shown_inline(tokens: list[Token]) -> Iterator[Token]:
+def _prepare_inline(tokens: list[Token]) -> Iterator[Token]:
     from markdown_it.token import Token
 
-    target, answer = "", ""
+    target, label = "", ""
     for token in tokens:
-        answer += token.content
+        label += token.content
         match token.type:
             case "softbreak":
                 yield Token("hardbreak", "br", 0)
             case "image":
                 yield Token("text", "", 0, content=f"[image: {token.content}] ({token.attrs.get('src', '')})")
             case "link_open":
-                target, answer = str(token.attrs.get("href", "")), ""
+                target, label = str(token.attrs.get("href", "")), ""
                 yield token
             case "link_close":
                 yield token
-                if answer not in (target, target.removeprefix("mailto:")):
+                if label not in (target, target.removeprefix("mailto:")):
                     yield Token("text", "", 0, content=f" ({target})")
             case _:
                 yield token
 
 
 def _markdown(tokens: list[Token]) -> Markdown:
-    markdown = _kind()("")
+    markdown = _markdown_class()("")
     markdown.parsed = tokens
     return markdown
 
 
 @cache
-def _kind() -> type[Markdown]:
+def _markdown_class() -> type[Markdown]:
     """Rich's Markdown adapted to conversations: headings on the left, code without a box."""
     from rich import markdown
     from rich.padding import Padding
@@ -249,8 +249,8 @@ def _kind() -> type[Markdown]:
             width = max(_NUMBER_COLUMNS, len(str(number)) + 2)
             style = console.get_style("markdown.item.number", default="none")
             rows = console.render_lines(self.elements, options.update(width=options.max_width - width))
-            for place, row in enumerate(rows):
-                yield Piece(" " * width if place else f"{number}. ".rjust(width), style)
+            for index, row in enumerate(rows):
+                yield Piece(" " * width if index else f"{number}. ".rjust(width), style)
                 yield from (*row, Piece("\n"))
 
     class ConversationMarkdown(markdown.Markdown):

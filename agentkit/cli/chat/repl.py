@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.agents.result import Resumption, RunResult
-from agentkit.cli.ask import APPROVED, IGNORE_PRICE, ended, is_unpriced, limit_error
-from agentkit.cli.ask_options import RECORD, conversing, with_files
-from agentkit.cli.chat.commands import LEAVING, OFFLINE, command_in, run_command, tell_session, unescaped
+from agentkit.cli.ask import AUTO_APPROVAL_WARNING, UNKNOWN_PRICE_ADVICE, exit_code, is_unpriced, limit_error
+from agentkit.cli.ask_options import RECORD, conversation_options, with_files
+from agentkit.cli.chat.commands import EXIT_WORDS, OFFLINE, parse_command, print_session, run_command, unescape_prompt
 from agentkit.cli.chat.conversation import ChatState
-from agentkit.cli.chat.screen import Front
+from agentkit.cli.chat.screen import Frontend
 from agentkit.cli.options import CODE
 from agentkit.cli.settings import Settings
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, shown_word, tell, tell_error
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, print_error, print_note, quote_word
 from agentkit.errors import AgentKitError
 from agentkit.llm.pricing import cost_of
 from agentkit.sessions.session import Session
 from agentkit.settings import has_colour, is_terminal, state_folder
 
 if TYPE_CHECKING:
-    from agentkit.cli.approvals import KeptApprovals
+    from agentkit.cli.approvals import StoredApprovals
     from agentkit.cli.ask_options import AskOptions
     from agentkit.llm.client import LLM
 
@@ -52,20 +52,18 @@ Exit codes: 0 answered, or exited by the user; for piped prompts, see `agentkit 
 
 @click.command(short_help="Chat at a terminal or through a pipe.", epilog=_EXAMPLES)
 @click.argument("question", nargs=-1, metavar="[PROMPT]...")
-@conversing
+@conversation_options
 @RECORD
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document a line for each prompt.")
 def chat(**options: Any) -> int:
     """Chat with a model that has tools; PROMPT is the first prompt, and /help lists the commands.
 
-    Calls that need approval are asked about in place. The conversation is stored, and -c continues it. Piped input is a
-    prompt a line, with answers as plain text on stdout.
+    You are asked about calls that need approval. The conversation is stored, and -c continues it. Each line of piped
+    input is a prompt; the answers go to stdout as plain text.
     """
     from agentkit.cli.ask_options import AskOptions
 
-    order = AskOptions(**options)
-
-    return talk(order)
+    return run_chat(AskOptions(**options))
 
 
 _CODE_EXAMPLES = """\b
@@ -77,21 +75,21 @@ Examples:
 
 @click.command(short_help="Work with an agent on the code in this folder.", epilog=_CODE_EXAMPLES)
 @click.argument("question", nargs=-1, metavar="[PROMPT]...")
-@conversing
+@conversation_options
 @RECORD
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document a line for each prompt.")
 def code(**options: Any) -> int:
     """Work with an agent on the files of this folder: it plans, edits, runs commands, and gives parts to workers.
 
-    The same as agentkit chat --tools code. AGENTS.md and skills of the folder count once you run agentkit config trust.
+    The same as agentkit chat --tools code. AGENTS.md and skills of the folder need: agentkit config trust
     """
     from agentkit.cli.ask_options import AskOptions
 
-    return talk(AskOptions(**{**options, "tools": options["tools"] or (CODE,)}))
+    return run_chat(AskOptions(**{**options, "tools": options["tools"] or (CODE,)}))
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Stop the run at the first Ctrl-C; ignore the second, so that the partial answer is stored; raise after that."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -117,85 +115,87 @@ _STOPPED = "Stopped. The answer so far is stored; /retry repeats the prompt."
 class ChatDispatcher:
     """A chat and its front end. Only a person can use commands, and only a person sees hints."""
 
-    def __init__(self, order: AskOptions, settings: Settings, llm: LLM, front: Front, *, is_person: bool) -> None:
-        self._front, self._is_person = front, is_person
-        self.conversation = ChatState(order, settings, llm, front.approve)
-        if order.yes:
-            front.tell(APPROVED, "yellow")
+    def __init__(
+        self, options: AskOptions, settings: Settings, llm: LLM, frontend: Frontend, *, is_person: bool
+    ) -> None:
+        self._frontend, self._is_person = frontend, is_person
+        self.conversation = ChatState(options, settings, llm, frontend.approve)
+        if options.yes:
+            frontend.print(AUTO_APPROVAL_WARNING, "yellow")
         if is_person and llm.provider == "offline":
-            front.tell(OFFLINE, "yellow")
-        if is_person and (self.conversation.messages or self.conversation.has_left_run):
-            tell_session(self.conversation, front)
+            frontend.print(OFFLINE, "yellow")
+        if is_person and (self.conversation.messages or self.conversation.has_unfinished_run):
+            print_session(self.conversation, frontend)
 
     @property
     def bar(self) -> str:
         """Model, safety level, approved changes and cost, on one line."""
         conversation = self.conversation
         level = conversation.settings.of("safety").name.lower()
-        if self._front.approvals.folders:
+        if self._frontend.approvals.folders:
             level += " + changes in this workspace"
         parts = [_model_name(conversation.llm), level]
         cost = cost_of(conversation.usage)
         parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
         return " · ".join([*parts, "/help"])
 
-    def take(self, line: str) -> int:
+    def execute(self, line: str) -> int:
         """Execute an input line and return its exit code. Raises AgentKitError, and EOFError to leave."""
-        if self._is_person and line.strip().lower() in LEAVING:
+        if self._is_person and line.strip().lower() in EXIT_WORDS:
             raise EOFError
-        command = command_in(line) if self._is_person else None
+        command = parse_command(line) if self._is_person else None
         if command is None:
-            return self._run(unescaped(line) if self._is_person else line)
-        prompt = run_command(*command, self.conversation, self._front)
+            return self._run(unescape_prompt(line) if self._is_person else line)
+        prompt = run_command(*command, self.conversation, self._frontend)
         return ANSWERED if prompt is None else self._run(prompt)
 
     def leave(self) -> None:
         """Print how to continue the conversation later."""
         name = self.conversation.name
         if self._is_person and name and self.conversation.messages:
-            later = f"agentkit chat --session {shown_word(name)}"
-            self._front.tell(f"Continue with: agentkit chat -c   (later: {later})", "dim")
+            later = f"agentkit chat --session {quote_word(name)}"
+            self._frontend.print(f"Continue with: agentkit chat -c   (later: {later})", "dim")
 
     def _run(self, prompt: str | Resumption) -> int:
-        front, conversation = self._front, self.conversation
+        frontend, conversation = self._frontend, self.conversation
         content = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
-        front.model = conversation.llm.model
-        front.begin()
+        frontend.model = conversation.llm.model
+        frontend.begin()
         try:
-            with stoppable(), closing(conversation.stream(prompt, content)) as events:
+            with interruptible(), closing(conversation.stream(prompt, content)) as events:
                 for event in events:
-                    front.hear(event)
+                    frontend.render(event)
         except KeyboardInterrupt:
-            front.rest()
+            frontend.end_output()
             if not self._is_person:
                 raise
-            conversation.interrupt(front.said)
-            front.tell(_STOPPED, "yellow")
+            conversation.interrupt(frontend.text)
+            frontend.print(_STOPPED, "yellow")
         finally:
-            front.rest()
+            frontend.end_output()
         changes = self.conversation.changes()
         if changes:
-            self._front.diff(changes)
+            self._frontend.diff(changes)
         if changes and self._is_person:
-            is_dry = self.conversation.order.dry_run
-            self._front.tell("No changes were made: --dry-run." if is_dry else "To undo this: /undo", "dim")
+            is_dry = self.conversation.options.dry_run
+            self._frontend.print("No changes were made: --dry-run." if is_dry else "To undo this: /undo", "dim")
         if conversation.result is None:
             return INTERRUPTED
-        return self._tell_end(conversation.result, conversation.session or Session())
+        return self._finish(conversation.result, conversation.session or Session())
 
-    def _tell_end(self, result: RunResult[str], session: Session) -> int:
+    def _finish(self, result: RunResult[str], session: Session) -> int:
         if not self._is_person:
-            return ended(result, session)
+            return exit_code(result, session)
         if result.status == "paused":
             waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-            self._front.tell(f"The run waits for your answer about {waiting}. Continue with: /resume", "yellow")
+            self._frontend.print(f"The run waits for your answer about {waiting}. Continue with: /resume", "yellow")
             return INTERRUPTED
         if result.error is None:
             return ANSWERED
         if result.status != "limit":
-            tell_error(result.error)
+            print_error(result.error, in_chat=True)
             return FAILED
-        tell_error(limit_error(result), IGNORE_PRICE if is_unpriced(result) else "Continue with: /resume")
+        print_error(limit_error(result), UNKNOWN_PRICE_ADVICE if is_unpriced(result) else "Continue with: /resume")
         return LIMIT
 
 
@@ -208,74 +208,78 @@ def _model_name(llm: LLM) -> str:
     return "offline model" if llm.provider == "offline" else llm.model
 
 
-_LEAVE = "To exit, press Ctrl-C once more, or Ctrl-D."
+_EXIT_HINT = "To exit, press Ctrl-C once more, or Ctrl-D."
 
 
-def talk(order: AskOptions) -> int:
+def run_chat(options: AskOptions) -> int:
     """Chat until the input ends and return the exit code. Raises AgentKitError before the first prompt."""
-    settings = order.settings
+    settings = options.settings
     for note in settings.notes:
-        tell(note, "yellow")
-    if order.tools or order.agent:
+        print_note(note, "yellow")
+    if options.tools or options.agent:
         _ = settings.tools
     llm = settings.llm()
-    can_draw = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not order.as_json
+    can_draw = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not options.as_json
     with ExitStack() as recording:
-        if order.record is not None:
+        if options.record is not None:
             from agentkit.testing.scripted_llm import record
 
-            recording.enter_context(record(order.record))
-        return (_at_terminal if can_draw else _through_lines)(order, settings, llm)
+            recording.enter_context(record(options.record))
+        return (_chat_at_terminal if can_draw else _chat_by_line)(options, settings, llm)
 
 
-def _kept(order: AskOptions) -> KeptApprovals | None:
-    """The store of kept approvals; None if nothing of this chat is stored."""
-    from agentkit.cli.approvals import KeptApprovals
+def _approval_store(options: AskOptions) -> StoredApprovals | None:
+    """The store of approvals; None if nothing of this chat is stored."""
+    from agentkit.cli.approvals import StoredApprovals
 
-    return None if order.no_session else KeptApprovals()
+    return None if options.no_session else StoredApprovals()
 
 
-def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
+def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
     """Chat with a person at a terminal that can redraw its output."""
     from agentkit.cli.chat.keyboard import Keyboard, typing
 
     @cache
-    def room() -> ChatDispatcher:
+    def dispatcher() -> ChatDispatcher:
         from agentkit.cli.chat.screen import TerminalFrontend
 
-        front = TerminalFrontend(keyboard, yes=order.yes, kept=_kept(order))
-        return ChatDispatcher(order, settings, llm, front, is_person=True)
+        frontend = TerminalFrontend(keyboard, yes=options.yes, stored=_approval_store(options))
+        return ChatDispatcher(options, settings, llm, frontend, is_person=True)
 
     start = f"{_model_name(llm)} · {settings.of('safety').name.lower()} · /help"
     with typing(is_seen=False):
         keyboard = Keyboard(
             None if settings.of("session") == "" else state_folder() / HISTORY,
-            partial(_completions, order.place),
-            lambda: room().bar if room.cache_info().currsize else start,
+            partial(_completions, options.place),
+            lambda: dispatcher().bar if dispatcher.cache_info().currsize else start,
             has_colour=has_colour(sys.stdout),
         )
-        if order.go_on or settings.of("session") or order.yes or llm.provider == "offline":
-            room()  # it prints a notice before the first prompt
-        loading = threading.Thread(target=_load, args=(llm,), daemon=True)
-        return _loop(_first(order, partial(keyboard.prompt, cache(loading.start)), keyboard.show), room)
+        if options.continue_last or settings.of("session") or options.yes or llm.provider == "offline":
+            dispatcher()  # it prints a notice before the first prompt
+        loading = threading.Thread(target=_preload, args=(llm,), daemon=True)
+        return _loop(
+            _with_first_prompt(options, partial(keyboard.prompt, cache(loading.start)), keyboard.show), dispatcher
+        )
 
 
-def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
+def _chat_by_line(options: AskOptions, settings: Settings, llm: LLM) -> int:
     """Answer piped prompts, one per line; or chat with a person whose terminal can only print."""
     from agentkit.cli.chat.screen import PlainFrontend
 
     is_person = sys.stdin is not None and sys.stdin.isatty()
-    front = PlainFrontend(as_json=order.as_json, yes=order.yes, kept=_kept(order))
-    room = ChatDispatcher(order, settings, llm, front, is_person=is_person)
+    frontend = PlainFrontend(as_json=options.as_json, yes=options.yes, stored=_approval_store(options))
+    dispatcher = ChatDispatcher(options, settings, llm, frontend, is_person=is_person)
     if is_person:
-        return _loop(_first(order, _typed, _echo), lambda: room)
+        return _loop(_with_first_prompt(options, _read_line, _echo), lambda: dispatcher)
     code = ANSWERED
-    for line in chain(filter(None, [_first_prompt(order)]), _piped()):  # piped lines are answered as they arrive
-        code = room.take(line) or code
+    for line in chain(
+        filter(None, [_first_prompt(options)]), _piped_lines()
+    ):  # piped lines are answered as they arrive
+        code = dispatcher.execute(line) or code
     return code
 
 
-def _loop(read: Callable[[], str], room: Callable[[], ChatDispatcher]) -> int:
+def _loop(read: Callable[[], str], dispatcher: Callable[[], ChatDispatcher]) -> int:
     """Read and execute input lines until the person leaves."""
     presses = 0
     while presses < 2:
@@ -283,22 +287,24 @@ def _loop(read: Callable[[], str], room: Callable[[], ChatDispatcher]) -> int:
             line = read()
             presses = 0
             if line.strip():
-                room().take(line)
+                dispatcher().execute(line)
         except EOFError:
             break
         except KeyboardInterrupt:
             presses += 1
             if presses < 2:
-                tell(_LEAVE, faint=True)
+                print_note(_EXIT_HINT, faint=True)
         except (AgentKitError, OSError, click.ClickException) as error:
-            tell_error(error)
-    room().leave()
+            print_error(error, in_chat=True)
+    dispatcher().leave()
     return ANSWERED
 
 
-def _first(order: AskOptions, read: Callable[[], str], show: Callable[[str], object]) -> Callable[[], str]:
+def _with_first_prompt(
+    options: AskOptions, read: Callable[[], str], show: Callable[[str], object]
+) -> Callable[[], str]:
     """A function that returns the first prompt of the command line once, and then what `read` returns."""
-    waiting = list(filter(None, [_first_prompt(order)]))
+    waiting = list(filter(None, [_first_prompt(options)]))
 
     def next_line() -> str:
         if not waiting:
@@ -309,8 +315,8 @@ def _first(order: AskOptions, read: Callable[[], str], show: Callable[[str], obj
     return next_line
 
 
-def _first_prompt(order: AskOptions) -> str:
-    prompt = order.prompt(" ".join(order.question)) if order.question or order.template else ""
+def _first_prompt(options: AskOptions) -> str:
+    prompt = options.prompt(" ".join(options.question)) if options.question or options.template else ""
     return prompt if isinstance(prompt, str) else ""
 
 
@@ -318,7 +324,7 @@ def _echo(prompt: str) -> None:
     click.echo(f"> {prompt}", err=True)
 
 
-def _typed() -> str:
+def _read_line() -> str:
     """Read a line at a terminal that cannot redraw. Raises EOFError at the end of the input."""
     click.echo("> ", nl=False, err=True)
     line = sys.stdin.readline()
@@ -327,12 +333,12 @@ def _typed() -> str:
     return line.strip()
 
 
-def _piped() -> Iterator[str]:
+def _piped_lines() -> Iterator[str]:
     """Yield the lines of stdin that are not blank. Raises UsageError for input that is not text."""
-    from agentkit.cli.ask_options import NO_TEXT, decoded
+    from agentkit.cli.ask_options import NO_TEXT, decode_input
 
     for line in sys.stdin.buffer if sys.stdin is not None else ():
-        text = decoded(line, NO_TEXT)
+        text = decode_input(line, NO_TEXT)
         if text:
             yield text
 
@@ -346,7 +352,7 @@ def _completions(place: str | None, begun: str) -> Iterable[tuple[str, str]]:
     return completions(begun, place)
 
 
-def _load(llm: LLM) -> None:
+def _preload(llm: LLM) -> None:
     """Import what the first answer needs, while the person types."""
     from agentkit.cli.chat import screen
     from agentkit.cli.chat.markdown import load

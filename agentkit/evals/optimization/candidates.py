@@ -21,10 +21,10 @@ from agentkit.evals.case import expected_text
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import call_text, suggestion
 from agentkit.events import ToolCallFinished
-from agentkit.redaction import redact, written_redactor
+from agentkit.redaction import redact, stored_text_redactor
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.toolset import AnyTool, Toolset
-from agentkit.tools.web.page_text import without_controls
+from agentkit.tools.web.page_text import remove_controls
 
 _ID_CHARS = 12
 
@@ -99,31 +99,31 @@ class Pool:
         Dominated candidates are excluded; of candidates with equal scores, the earliest is included.
         """
         known = list(self.scores)
-        kept = [each for place, each in enumerate(known) if not self._is_covered(each, known, place)]
+        undominated = [each for index, each in enumerate(known) if not self._is_dominated(each, known, index)]
         best = {case: max(scores[case] for scores in self.scores.values()) for case in self.scores[known[0]]}
-        wins = {each: sum(self.scores[each][case] == best[case] for case in best) for each in kept}
+        wins = {each: sum(self.scores[each][case] == best[case] for case in best) for each in undominated}
         return {each: count for each, count in wins.items() if count}
 
     def pairs(self) -> Iterator[tuple[Candidate, Candidate]]:
         """Pairs of candidates on the Pareto front that have changed different parts of the original."""
         front = [self.candidates[each] for each in self.front]
         changed = {each.id: each.changed(self.original) for each in front}
-        for place, one in enumerate(front):
-            for two in front[place + 1 :]:
+        for index, one in enumerate(front):
+            for two in front[index + 1 :]:
                 if changed[one.id] and changed[two.id] and changed[one.id].isdisjoint(changed[two.id]):
                     yield one, two
 
-    def _is_covered(self, one: str, known: list[str], place: int) -> bool:
+    def _is_dominated(self, one: str, known: list[str], index: int) -> bool:
         scores = self.scores[one]
         others = (other for other in known if other != one)
         return any(
             all(self.scores[other][case] >= score for case, score in scores.items())
-            and (self.scores[other] != scores or known.index(other) < place)
+            and (self.scores[other] != scores or known.index(other) < index)
             for other in others
         )
 
 
-def merged(one: Candidate, two: Candidate, original: Candidate, number: int) -> Candidate:
+def merge(one: Candidate, two: Candidate, original: Candidate, number: int) -> Candidate:
     """Combine the changes of two candidates that have changed different parts."""
     texts = {part: two.texts[part] if part in two.changed(original) else text for part, text in one.texts.items()}
     return Candidate(texts, (one.id, two.id), number, "The changes of both parents combined.")
@@ -131,14 +131,14 @@ def merged(one: Candidate, two: Candidate, original: Candidate, number: int) -> 
 
 INSTRUCTION = "instruction"
 TOOLS = "tools"
-MOST_INSTRUCTION_CHARS = 8_000
-MOST_DESCRIPTION_CHARS = 1_000
+MAX_INSTRUCTION_CHARS = 8_000
+MAX_DESCRIPTION_CHARS = 1_000
 """Providers reject tool descriptions of more than 1,024 characters."""
 
 _TOOL = "tool:"
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|\$\{\w+\}|%\(\w+\)s")
-_SEEN = frozenset("\n\t")
-_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn"))
+_VISIBLE_CONTROLS = frozenset("\n\t")
+_INVISIBLE_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn"))
 _JOINERS = frozenset("\u200c\u200d")
 """Invisible joiners that scripts and emoji need."""
 
@@ -154,9 +154,9 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name in (improve,) if isinstance(improve, str) else improve:
         if name == INSTRUCTION:
-            texts[INSTRUCTION] = _written(agent)
+            texts[INSTRUCTION] = _instruction_text(agent)
         else:
-            chosen = agent.tools if name == TOOLS else _named(agent, name.removeprefix(_TOOL))
+            chosen = agent.tools if name == TOOLS else _tools_named(agent, name.removeprefix(_TOOL))
             texts |= {f"{_TOOL}{tool.name}": tool.description for tool in chosen}
     secret = next((part for part, text in texts.items() if redact(text) != text), None)
     if secret is not None:
@@ -166,7 +166,7 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
     return texts
 
 
-def _named(agent: Agent[Any], name: str) -> Toolset:
+def _tools_named(agent: Agent[Any], name: str) -> Toolset:
     if name not in agent.tools.names:
         parts = (INSTRUCTION, TOOLS, *agent.tools.names)
         raise ConfigError(
@@ -175,7 +175,7 @@ def _named(agent: Agent[Any], name: str) -> Toolset:
     return agent.tools.only(name)
 
 
-def _written(agent: Agent[Any]) -> str:
+def _instruction_text(agent: Agent[Any]) -> str:
     if not isinstance(agent.instruction, str):
         raise ConfigError(
             f"The instruction of {agent.name} is a function, so it has no text to improve. "
@@ -202,17 +202,17 @@ def _with_text(tool: AnyTool, description: str) -> AnyTool:
     return tool if description == tool.description else tool.described(description)
 
 
-def objection_to(part: str, old: str, new: str) -> str:
+def validation_error(part: str, old: str, new: str) -> str:
     """Explain, in a sentence, why `new` cannot replace `old`; empty if it can.
 
     A text must not be empty, too long, or contain hidden characters or secrets, and must keep the placeholders that the
     program fills in.
     """
-    most = most_chars(part, old)
+    maximum = max_chars(part, old)
     if not new.strip():
         return "The text is empty."
-    if len(new) > most:
-        return f"The text has {len(new):,} characters; at most {most:,} are allowed."
+    if len(new) > maximum:
+        return f"The text has {len(new):,} characters; at most {maximum:,} are allowed."
     hidden = next((letter for letter in new if is_hidden(letter)), None)
     if hidden is not None:
         return f"The text contains an invisible character (U+{ord(hidden):04X})."
@@ -222,14 +222,18 @@ def objection_to(part: str, old: str, new: str) -> str:
     return "" if redact(new) == new else "The text contains what looks like a secret."
 
 
-def most_chars(part: str, old: str) -> int:
+def max_chars(part: str, old: str) -> int:
     """The maximum length of a text that replaces `old`."""
-    return max(MOST_DESCRIPTION_CHARS if tool_of(part) else MOST_INSTRUCTION_CHARS, len(old))
+    return max(MAX_DESCRIPTION_CHARS if tool_of(part) else MAX_INSTRUCTION_CHARS, len(old))
 
 
 def is_hidden(letter: str) -> bool:
     """Whether a character is invisible and could mislead a reader, a terminal or a model."""
-    return letter not in _SEEN and letter not in _JOINERS and unicodedata.category(letter) in _UNSEEN
+    return (
+        letter not in _VISIBLE_CONTROLS
+        and letter not in _JOINERS
+        and unicodedata.category(letter) in _INVISIBLE_CATEGORIES
+    )
 
 
 def placeholders(text: str) -> frozenset[str]:
@@ -237,7 +241,7 @@ def placeholders(text: str) -> frozenset[str]:
     return frozenset(re.sub(r"\s", "", found) for found in _PLACEHOLDER.findall(text))
 
 
-_MOST_CALLS, _MOST_REASONS = 8, 5
+_MAX_CALLS, _MAX_REASONS = 8, 5
 _PROMPT_CHARS, _ANSWER_CHARS, _EXPECTED_CHARS = 2_000, 1_500, 1_000
 _CALL_CHARS, _RESULT_CHARS, _FAILURE_REASON_CHARS = 400, 400, 300
 
@@ -277,25 +281,27 @@ def failure_of(trial: Trial) -> FailedCase | None:
     """Describe the failure of a trial; None if it passed."""
     if trial.passed:
         return None
-    shown = partial(_shown, written_redactor())
+    excerpt = partial(_excerpt, stored_text_redactor())
     result, case = trial.result, trial.case
-    used = () if result is None else result.tool_calls
+    calls = () if result is None else result.tool_calls
     error = trial.error or (str(result.error) if result is not None and result.error else "")
     return FailedCase(
         case.id,
-        shown(case.text, _PROMPT_CHARS),
-        shown(trial.answer, _ANSWER_CHARS),
-        shown(expected_text(case), _EXPECTED_CHARS),
+        excerpt(case.text, _PROMPT_CHARS),
+        excerpt(trial.answer, _ANSWER_CHARS),
+        excerpt(expected_text(case), _EXPECTED_CHARS),
         tuple(
-            shown(f"{score.name}: {score.reason}", _FAILURE_REASON_CHARS) for score in trial.scores if not score.passed
-        )[:_MOST_REASONS],
-        tuple(_call(each, shown) for each in used[:_MOST_CALLS]),
+            excerpt(f"{score.name}: {score.reason}", _FAILURE_REASON_CHARS)
+            for score in trial.scores
+            if not score.passed
+        )[:_MAX_REASONS],
+        tuple(_call(each, excerpt) for each in calls[:_MAX_CALLS]),
         tuple(call.tool for call in case.expected_calls or ()),
-        shown(error, _FAILURE_REASON_CHARS),
+        excerpt(error, _FAILURE_REASON_CHARS),
     )
 
 
-def enclosed(failures: Iterable[FailedCase]) -> str:
+def enclose_failures(failures: Iterable[FailedCase]) -> str:
     """Enclose the failures in two lines with a hash of all of them, so that no text in them can forge the end mark."""
     text = "\n\n".join(f"Case {number}\n{failure}" for number, failure in enumerate(failures, 1))
     mark = sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
@@ -305,15 +311,15 @@ def enclosed(failures: Iterable[FailedCase]) -> str:
     )
 
 
-def _call(used: ToolCallFinished, shown: Callable[[str, int], str]) -> str:
+def _call(used: ToolCallFinished, excerpt: Callable[[str, int], str]) -> str:
     decision = used.result.decision
-    judged = "" if decision is None else f" [{decision.verdict}: {decision.rule}]"
-    call = shown(call_text(used.call), _CALL_CHARS)
-    return f"{call}{judged} -> {used.result.status}: {shown(used.result.content, _RESULT_CHARS)}"
+    verdict = "" if decision is None else f" [{decision.verdict}: {decision.rule}]"
+    call = excerpt(call_text(used.call), _CALL_CHARS)
+    return f"{call}{verdict} -> {used.result.status}: {excerpt(used.result.content, _RESULT_CHARS)}"
 
 
-def _shown(clean: Callable[[str], str], text: str, most_chars: int) -> str:
+def _excerpt(clean: Callable[[str], str], text: str, max_chars: int) -> str:
     """Redact a text, remove invisible characters, and shorten it in the middle."""
-    seen = clean(without_controls(text))  # in this order: invisible characters could split a secret
-    half = most_chars // 2
-    return seen if len(seen) <= most_chars else f"{seen[:half]} … {seen[-half:]}"
+    cleaned = clean(remove_controls(text))  # in this order: invisible characters could split a secret
+    half = max_chars // 2
+    return cleaned if len(cleaned) <= max_chars else f"{cleaned[:half]} … {cleaned[-half:]}"

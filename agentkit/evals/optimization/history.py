@@ -15,7 +15,7 @@ from agentkit import recording
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.agents.budget import Budget, Spending
-from agentkit.agents.prompt_run import left_of
+from agentkit.agents.prompt_run import remaining_limits
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case
@@ -40,7 +40,7 @@ from agentkit.sessions.codec import Data, decode_part, encode_part, from_line, t
 from agentkit.usage import UNLIMITED, Charge, Limits, Price, Usage
 
 FORMAT = 1
-_BEGINS = b'{"agentkit_search"'
+_PREFIX = b'{"agentkit_search"'
 
 Key = tuple[str, str, str]
 """The key of a measurement: its half, the candidate's id, the case's id."""
@@ -91,12 +91,12 @@ class SearchLog:
         failure = None if measured.failure is None else asdict(measured.failure)
         half, candidate, case = key
         data = {"half": half, "candidate": candidate, "case": case, "score": measured.score, "failure": failure}
-        self._add({"measured": data, **_spent(taken, charged)})
+        self._add({"measured": data, **_cost_data(taken, charged)})
 
     def add_proposal(self, question: Propose, proposal: Proposal, taken: AnswerCost, charged: Charge) -> None:
         """Log a proposal, its cost, and the total charge so far."""
-        asked = {"round": question.round, "parent": question.parent.id, "part": question.part}
-        self._add({"proposal": asked | asdict(proposal), **_spent(taken, charged)})
+        question_data = {"round": question.round, "parent": question.parent.id, "part": question.part}
+        self._add({"proposal": question_data | asdict(proposal), **_cost_data(taken, charged)})
 
     def add_charge(self, charged: Charge) -> None:
         """Log the total charge including requests about to be sent, so that they count even if the search is killed."""
@@ -115,20 +115,20 @@ class SearchLog:
             self._file = None
 
     def _open(self, path: Path, header: Data) -> None:
-        self._file = file = AppendOnlyFile(path, _BEGINS, "a search")
+        self._file = file = AppendOnlyFile(path, _PREFIX, "a search")
         try:
             if file.lines or file.is_foreign:
                 _check_header(path, file.lines[0] if file.lines else b"", header)
-            file.mend()
+            file.repair()
             if not file.lines:
                 self._write(header)
             for number, line in enumerate(file.lines[1:], 2):
-                self._take(path, number, line)
+                self._load_line(path, number, line)
         except SessionError:
             self.close()
             raise
 
-    def _take(self, path: Path, number: int, line: bytes) -> None:
+    def _load_line(self, path: Path, number: int, line: bytes) -> None:
         try:
             self._apply(from_line(line))
         except (KeyError, TypeError, ValueError, AttributeError, SessionError) as error:
@@ -161,30 +161,30 @@ class SearchLog:
             usage = decode_part(Usage, fields["usage"])
             self.taken[key] = AnswerCost(usage, int(fields["tool_calls"]), float(fields["seconds"]))
         if (fields := data.get("charged")) is not None:
-            self.charged = _charge_in(fields)
+            self.charged = _decode_charge(fields)
 
 
 _CANDIDATE = ("texts", "parents", "round", "reason")
 
 
-def _spent(taken: AnswerCost, charged: Charge) -> Data:
+def _cost_data(taken: AnswerCost, charged: Charge) -> Data:
     data = {"usage": encode_part(taken.usage), "tool_calls": taken.tool_calls, "seconds": taken.seconds}
     return {"taken": data, "charged": asdict(charged)}
 
 
-def _charge_in(told: Mapping[str, Any]) -> Charge:
+def _decode_charge(data: Mapping[str, Any]) -> Charge:
     """Decode the total charge.
 
     Raises ValueError for negative values, which would raise the limits, and for infinite ones.
     """
-    charge = Charge(**_tuples(told))
+    charge = Charge(**_tuples(data))
     counts = (charge.input_tokens, charge.output_tokens, *charge.counts.values(), *charge.dollars)
     if not all(0 <= count < math.inf for count in counts):
         raise ValueError("the cost is negative or not finite")
     return charge
 
 
-def _check_header(path: Path, line: bytes, wanted: Data) -> None:
+def _check_header(path: Path, line: bytes, expected: Data) -> None:
     """Raise SessionError unless the file belongs to this search."""
     try:
         header = from_line(line)
@@ -192,7 +192,7 @@ def _check_header(path: Path, line: bytes, wanted: Data) -> None:
         header = {}
     if header.get("agentkit_search") != FORMAT:
         raise SessionError(f"{path} is not a search that this version of agentkit can continue. Choose another file.")
-    if header.get("key") != wanted["key"]:
+    if header.get("key") != expected["key"]:
         raise SessionError(
             f"{path} belongs to another search: agent, texts, model, cases or settings differ. Choose another file, or "
             "use the settings of that search."
@@ -209,7 +209,7 @@ TRAIN, HELD_OUT = "train", "held-out"
 _SPARE = 1.25
 """Factor for the reserve of the final measurement, applied to the original's cost on the same cases."""
 
-_LEAST_PART = 1e-9
+_MIN_PART = 1e-9
 
 T = TypeVar("T")
 
@@ -229,22 +229,22 @@ class DatasetHalf:
 
 @dataclass(slots=True)
 class PersistedSpending(Spending):
-    """The spending so far; `keep` is called whenever more is reserved, before it is spent."""
+    """The spending so far; `on_reserve` is called whenever more is reserved, before it is spent."""
 
-    keep: Callable[[], object] | None = None
+    on_reserve: Callable[[], object] | None = None
 
     def add(self, input_tokens: int, output_tokens: int, dollars: float, above: Sequence[float] = ()) -> None:
         """Add an amount."""
         Spending.add(self, input_tokens, output_tokens, dollars, above)
-        if self.keep is not None and max(input_tokens, output_tokens, dollars) > 0:
-            self.keep()
+        if self.on_reserve is not None and max(input_tokens, output_tokens, dollars) > 0:
+            self.on_reserve()
 
 
 @dataclass(slots=True)
 class SearchEnvironment:
     """Runs the agent and the proposer, and logs each answer before it is used.
 
-    `budget` covers all requests; during the search, `room` excludes the reserve of the final measurement.
+    `budget` covers all requests; during the search, `search_budget` excludes the reserve of the final measurement.
     """
 
     agent: Agent[Any]
@@ -255,13 +255,13 @@ class SearchEnvironment:
     concurrency: int
     progress: Callable[[EvaluatedCandidate], object] | None = None
     budget: Budget = field(init=False)
-    room: Budget = field(init=False)
+    search_budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
         spent = PersistedSpending()
-        self.budget = self.room = Budget(self.limits, LINEAGE.get().budget, recording.clock(), spent)
+        self.budget = self.search_budget = Budget(self.limits, LINEAGE.get().budget, recording.clock(), spent)
         self.budget.charge(self.lineage.charged)
-        spent.keep = lambda: self.lineage.add_charge(self.budget.charged)
+        spent.on_reserve = lambda: self.lineage.add_charge(self.budget.charged)
 
     def answer(self, step: Step) -> Any:
         """Answer a step: measurements, a proposal, or None. A SearchStopped if no answer is possible."""
@@ -281,7 +281,7 @@ class SearchEnvironment:
         keys = {case: (half, candidate.id, case) for case in cases}
         missing = [case for case, key in keys.items() if key not in self.lineage.measured]
         if missing:
-            stop = within(self.room, lambda: self._ask(half, candidate, missing))
+            stop = charged_to(self.search_budget, lambda: self._ask(half, candidate, missing))
             if stop is not None:
                 return stop
         return {case: self.lineage.measured[key] for case, key in keys.items()}
@@ -291,32 +291,32 @@ class SearchEnvironment:
         known = self.lineage.proposal(question)
         if known is not None:
             return known
-        proposal, usage = within(self.room, lambda: self.proposer.propose(question, self.limits))
+        proposal, usage = charged_to(self.search_budget, lambda: self.proposer.propose(question, self.limits))
         if isinstance(proposal, Proposal):
             with self.budget.lock:  # so that the logged charge never decreases
                 self.lineage.add_proposal(question, proposal, AnswerCost(usage), self.budget.charged)
         return proposal
 
-    def set_aside(self, candidate: Candidate) -> None:
-        """Reserve the cost of the held-out cases with a candidate, plus a margin, by excluding it from `room`."""
-        took = [self.lineage.taken[HELD_OUT, candidate.id, case] for case in self.halves[HELD_OUT].ids]
-        usage = sum((each.usage for each in took), Usage())
-        cost = cost_of(usage, given_price(self.limits))
+    def reserve_final(self, candidate: Candidate) -> None:
+        """Exclude the cost of the held-out cases with a candidate, plus a margin, from `search_budget`."""
+        answers = [self.lineage.taken[HELD_OUT, candidate.id, case] for case in self.halves[HELD_OUT].ids]
+        usage = sum((each.usage for each in answers), Usage())
+        cost = cost_of(usage, configured_price(self.limits))
         taken: dict[str, float] = {
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
             "total_tokens": usage.total_tokens,
-            "tool_calls": sum(each.tool_calls for each in took),
+            "tool_calls": sum(each.tool_calls for each in answers),
             "cost": cost.dollars if cost else 0.0,
-            "seconds": sum(each.seconds for each in took) / min(self.concurrency, len(took)),
+            "seconds": sum(each.seconds for each in answers) / min(self.concurrency, len(answers)),
         }
-        left = left_of(self.budget)
-        less: dict[str, Any] = {name: _less(getattr(left, name), spent) for name, spent in taken.items()}
-        self.room = Budget(replace(left, **less), self.budget, recording.clock())
+        left = remaining_limits(self.budget)
+        reduced: dict[str, Any] = {name: _reduce_limit(getattr(left, name), spent) for name, spent in taken.items()}
+        self.search_budget = Budget(replace(left, **reduced), self.budget, recording.clock())
 
     def release(self) -> None:
         """Release the reserve for the final measurement."""
-        self.room = self.budget
+        self.search_budget = self.budget
 
     def _ask(self, half: str, candidate: Candidate, cases: list[str]) -> SearchStopped | None:
         """Run the cases, and log each as it finishes; return why some did not finish."""
@@ -332,13 +332,14 @@ class SearchEnvironment:
 
         agent = with_texts(self.agent, candidate.texts)
         suite = self.halves[half].suite
-        left = left_of(self.room)  # lets the suite distinguish a trial that ran out of budget from a failed one
+        # lets the suite distinguish a trial that ran out of budget from a failed one
+        left = remaining_limits(self.search_budget)
         report = suite.run(agent, cases=cases, concurrency=self.concurrency, limits=left, progress=keep)
         unfinished = next((trial for trial in report.trials if not trial.is_finished), None)
         return None if unfinished is None else stop_of(unfinished.result, unfinished.error, self.limits)
 
 
-def within(budget: Budget, call: Callable[[], T]) -> T:
+def charged_to(budget: Budget, call: Callable[[], T]) -> T:
     """Run the call with all spending of its runs charged to a budget in advance."""
 
     def charged() -> T:
@@ -360,19 +361,19 @@ def check_prices(limits: Limits, *llms: LLM | None) -> None:
             )
 
 
-def all_limits(limits: Limits | None) -> Limits:
+def limits_or_unlimited(limits: Limits | None) -> Limits:
     """The limits of a search; without limits, only the number of rounds ends it."""
     return UNLIMITED if limits is None else limits
 
 
-def given_price(limits: Limits) -> Price | None:
+def configured_price(limits: Limits) -> Price | None:
     """The price that the user gave for models with unknown prices, if any."""
     return limits.unknown_price if isinstance(limits.unknown_price, Price) else None
 
 
-def _less(left: float | None, taken: float) -> float | None:
+def _reduce_limit(left: float | None, taken: float) -> float | None:
     """Reduce a limit by the reserve, but not to 0, which would mean no limit."""
     if left is None:
         return None
     less = left - taken * _SPARE
-    return max(less, _LEAST_PART) if isinstance(left, float) else max(int(less), 1)
+    return max(less, _MIN_PART) if isinstance(left, float) else max(int(less), 1)

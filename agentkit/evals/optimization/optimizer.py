@@ -25,18 +25,18 @@ from agentkit.evals.optimization.history import (
     DatasetHalf,
     SearchEnvironment,
     SearchLog,
-    all_limits,
     check_prices,
-    given_price,
+    configured_price,
+    limits_or_unlimited,
 )
 from agentkit.evals.optimization.search import KEPT, EvaluatedCandidate, Proposer, Search, SearchStopped, Writer
-from agentkit.evals.run_config import standing_order
+from agentkit.evals.run_config import instruction_key
 from agentkit.evals.suite import Suite
 from agentkit.event_rendering import count_text
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import cost_of
-from agentkit.suggestions import refuse_made
-from agentkit.usage import Cost, Limits, Price, Usage, shown_cost
+from agentkit.suggestions import check_unknown_arguments
+from agentkit.usage import Cost, Limits, Price, Usage, format_cost
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class Improvement(Generic[T]):
         return [
             f"Training cases: {trained}; {kept}. The search ended: {self.ended}",
             f"Spent: {usage.requests:,} requests, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, "
-            f"cost {shown_cost(self.cost)}",
+            f"cost {format_cost(self.cost)}",
         ]
 
 
@@ -173,7 +173,7 @@ class OptimizerConfig:
     progress: Callable[[EvaluatedCandidate], object] | None = None
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(optimize, given, SearchOptions.__annotations__)
+        check_unknown_arguments(optimize, given, SearchOptions.__annotations__)
 
     def __post_init__(self) -> None:
         for name in ("rounds", "batch", "concurrency"):
@@ -227,7 +227,7 @@ def optimize(
     halves = halves_of(suite, held_out)
     original = Candidate(texts_of(agent, improve))
     asked = Proposer(agent.llm if proposer is None else proposer)
-    chosen = all_limits(limits)
+    chosen = limits_or_unlimited(limits)
     check_prices(chosen, agent.llm, asked.llm)
     check_prices(agent.limits, agent.llm)
     key = _key(agent, original, halves, settings)
@@ -329,20 +329,20 @@ def _improved(world: SearchEnvironment, search: Search) -> Improvement[Any]:
     if isinstance(before, SearchStopped):
         search.ended = before.reason
     else:
-        world.set_aside(original)
+        world.reserve_final(original)
         drive(search, world.answer)
         world.release()
         best = search.best
         after = before if best is original else world.measured(HELD_OUT, best, held)
         if not isinstance(after, SearchStopped):
             gain = Gain.of([(before[case].score, after[case].score) for case in held])
-    return Improvement.of(world.agent, search, world.lineage, gain, given_price(world.limits))
+    return Improvement.of(world.agent, search, world.lineage, gain, configured_price(world.limits))
 
 
 def _key(agent: Agent[Any], original: Candidate, halves: dict[str, DatasetHalf], settings: OptimizerConfig) -> str:
     """The key of the search: a hash of agent, texts, model, cases, scorers, seed and batch size."""
     tools = [[tool.name, tool.parameters, tool.level.name] for tool in agent.tools]
     parts = [[half.suite.digest, half.ids] for half in halves.values()]
-    texts = [standing_order(agent), *(tool.description for tool in agent.tools)]
+    texts = [instruction_key(agent), *(tool.description for tool in agent.tools)]
     entries = [original.id, texts, str(agent.llm.tariff), tools, parts, settings.seed, settings.batch]
     return sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()

@@ -20,12 +20,12 @@ from agentkit.evals.optimization.candidates import (
     Candidate,
     FailedCase,
     Pool,
-    enclosed,
-    merged,
-    most_chars,
-    objection_to,
+    enclose_failures,
+    max_chars,
+    merge,
     placeholders,
     tool_of,
+    validation_error,
 )
 from agentkit.llm.client import LLM
 from agentkit.tooling.run_context import can_be_called
@@ -140,7 +140,7 @@ class Search:
                 return
             # Find two candidates whose changes can be merged, and were not merged yet
             pairs = self.pool.pairs()
-            untried = (pair for pair in pairs if merged(*pair, self.original, number).id not in self.tried)
+            untried = (pair for pair in pairs if merge(*pair, self.original, number).id not in self.tried)
             pair = next(untried, None)
             if pair is None:
                 yield from self._go_on_from(self._parent(number), number)
@@ -157,7 +157,7 @@ class Search:
         proposal: Proposal = yield question
         child = Candidate({**parent.texts, question.part: proposal.text}, (parent.id,), number, proposal.reason)
         self._turns.setdefault(child.id, self._turns[parent.id])
-        objection = objection_to(question.part, question.text, proposal.text) if proposal.text else proposal.reason
+        objection = validation_error(question.part, question.text, proposal.text) if proposal.text else proposal.reason
         self._unusable = self._unusable + 1 if objection or child.id in self.tried else 0
         if self._unusable:
             yield EvaluatedCandidate(child, f"refused: {objection}" if objection else KNOWN)
@@ -170,7 +170,7 @@ class Search:
         differing = [case for case in self.cases if first[case] != second[case]]
         batch = self._shuffled(differing, number)[: self.batch]
         most = max(sum(scores[case] for case in batch) for scores in (first, second))
-        yield from self._try(merged(one, two, self.original, number), batch, at_least=most)
+        yield from self._try(merge(one, two, self.original, number), batch, at_least=most)
 
     def _try(
         self, candidate: Candidate, batch: Sequence[str], above: float = -1, at_least: float = 0
@@ -305,9 +305,9 @@ def prompt_of(question: Propose) -> str:
     kept = ", ".join(sorted(placeholders(question.text)))
     fixed = f"A program fills in these placeholders, so keep each exactly: {kept}\n" if kept else ""
     return (
-        f"The text is {what}; the new one may have {most_chars(question.part, question.text):,} characters.\n"
+        f"The text is {what}; the new one may have {max_chars(question.part, question.text):,} characters.\n"
         f"{fixed}\n<text>\n{question.text}\n</text>\n\n"
-        f"The agent failed in these cases:\n\n{enclosed(question.failures)}"
+        f"The agent failed in these cases:\n\n{enclose_failures(question.failures)}"
     )
 
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agentkit.documents.search_terms import Terms, indexed
+from agentkit.documents.search_terms import Terms, index_terms
 from agentkit.errors import KnowledgeError, SessionError
-from agentkit.knowledge.chunks import Between, SearchScope, wanted_values
+from agentkit.knowledge.chunks import Between, SearchScope, accepted_values
 from agentkit.knowledge.stores.store import (
     NEIGHBOUR_SHARE,
     SCHEMA_VERSION,
-    Found,
+    RankedChunks,
     SQLChunkStore,
     StoredDocument,
     Vector,
     check_length,
-    heading_of,
+    chunk_heading,
 )
 from agentkit.sessions.stores import postgres_database
 from agentkit.sessions.stores.postgres_database import SchemaDefinition, lock_number
@@ -60,10 +60,10 @@ class KnowledgeDatabase(postgres_database.PostgresDatabase):
         super().__init__(url, _KNOWLEDGE, on_end=self._prepared.clear)
 
     @contextmanager
-    def using(self) -> Iterator[Any]:
+    def connection(self) -> Iterator[Any]:
         """The connection, locked for this thread. Raises KnowledgeError for database errors."""
         try:
-            with super().using() as connection:
+            with super().connection() as connection:
                 yield connection
         except SessionError as error:  # from the code shared with session databases
             remedy = "" if error.__context__ is None else _REMEDY  # errors of the server itself contain no remedy
@@ -77,7 +77,7 @@ class KnowledgeDatabase(postgres_database.PostgresDatabase):
         wanted = [statement for statement in (*_VECTORS, index) if statement]
         if self._prepared.issuperset(wanted):
             return
-        with self.writing() as connection:
+        with self.transaction() as connection:
             connection.execute(_SETUP_LOCK, (lock_number(_KNOWLEDGE.schema),))
             for statement in wanted:
                 connection.execute(statement)
@@ -151,46 +151,46 @@ class PostgresChunkStore(SQLChunkStore):
         super().__init__(self._server)
 
     def __repr__(self) -> str:
-        return f"PostgresStore({self._server.shown!r})"
+        return f"PostgresStore({self._server.display_url!r})"
 
     def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
         document = stored.document
         if stored.vectors:
-            self._server.prepare_vectors(_index_of(stored.vectors))
-        with self._server.writing() as connection:
+            self._server.prepare_vectors(_index_statement(stored.vectors))
+        with self._server.transaction() as connection:
             connection.execute(_LOCK, (f"{space}\n{document.source}",))
             connection.execute(_FORGET, (space, [document.source]))
             row = connection.execute(_PUT, (space, *stored.row)).fetchall()[0][0]
-            for number, piece in enumerate(stored.pieces):
-                above, text = indexed(heading_of(document, piece)), indexed(piece.text)
+            for number, piece in enumerate(stored.chunks):
+                heading, text = index_terms(chunk_heading(document, piece)), index_terms(piece.text)
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)
-                words = (above.words, text.words, f"{above.variants} {text.variants}")
-                made = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, *words)).fetchall()[0][0]
+                words = (heading.words, text.words, f"{heading.variants} {text.variants}")
+                number_of_chunk = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, *words)).fetchall()[0][0]
                 if stored.vectors:
-                    connection.execute(_GIVE_VECTOR, (_written(stored.vectors[number]), made))
+                    connection.execute(_GIVE_VECTOR, (_vector_text(stored.vectors[number]), number_of_chunk))
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
         """Remove documents; return the sources of those that existed."""
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             return sorted(row[0] for row in connection.execute(_FORGET, (space, list(sources))).fetchall())
 
-    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
+    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> RankedChunks:
         """Find chunks that contain some of the words, ranked by their number and rarity."""
         condition, values = self._condition(scope)
         configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
-        given = (configs, [*terms.words, *terms.variants], *values, limit, NEIGHBOUR_SHARE)
-        with self._server.using() as connection:
-            found: Found = connection.execute(_FIND_WORDS.format(condition), given).fetchall()
+        parameters = (configs, [*terms.words, *terms.variants], *values, limit, NEIGHBOUR_SHARE)
+        with self._server.connection() as connection:
+            found: RankedChunks = connection.execute(_FIND_WORDS.format(condition), parameters).fetchall()
         return found
 
-    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
+    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> RankedChunks:
         """Find the chunks with the nearest vectors by cosine; approximate for large collections."""
         self._server.prepare_vectors()
         condition, values = self._condition(scope)
         statement = _FIND_VECTORS.format(length=len(vector), condition=condition)
-        wanted = _written(vector)
-        with self._server.writing() as connection:
+        wanted = _vector_text(vector)
+        with self._server.transaction() as connection:
             found = connection.execute(_LENGTH, (scope.space,)).fetchone()
             if found is None:
                 return []
@@ -202,18 +202,18 @@ class PostgresChunkStore(SQLChunkStore):
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
         """Some chunks without a vector."""
         self._server.prepare_vectors()
-        return self._unembedded(_WITHOUT_VECTOR, space, limit)
+        return self._texts_to_embed(_WITHOUT_VECTOR, space, limit)
 
-    def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
+    def set_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
-        self._server.prepare_vectors(_index_of(list(vectors.values())))
-        with self._server.writing() as connection, connection.cursor() as cursor:
-            cursor.executemany(_GIVE_VECTOR, [(_written(vector), number) for number, vector in vectors.items()])
+        self._server.prepare_vectors(_index_statement(list(vectors.values())))
+        with self._server.transaction() as connection, connection.cursor() as cursor:
+            cursor.executemany(_GIVE_VECTOR, [(_vector_text(vector), number) for number, vector in vectors.items()])
 
     def drop_vectors(self, space: str) -> None:
         """Delete all vectors of a space."""
         self._server.prepare_vectors()
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
     def _pattern(self, source: str) -> str:
@@ -222,23 +222,23 @@ class PostgresChunkStore(SQLChunkStore):
 
     def _test(self, key: str, wanted: Any) -> tuple[str, list[Any]]:
         if not isinstance(wanted, Between):
-            choices = [json.dumps({key: value}) for value in wanted_values(wanted)]
+            choices = [json.dumps({key: value}) for value in accepted_values(wanted)]
             return "documents.metadata @> ANY(?::jsonb[])", [choices]
-        ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
-        is_text = isinstance(ends[0][1], str)
+        bounds = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
+        is_text = isinstance(bounds[0][1], str)
         value = "(documents.metadata ->> ?)" + (' COLLATE "C"' if is_text else "::numeric")
-        tests = " AND ".join(f"{value} {sign} ?" for sign, _ in ends)
-        compared = [each for _, end in ends for each in (key, end)]
+        tests = " AND ".join(f"{value} {sign} ?" for sign, _ in bounds)
+        compared = [each for _, end in bounds for each in (key, end)]
         kind = "string" if is_text else "number"
         test = f"CASE jsonb_typeof(documents.metadata -> ?) WHEN '{kind}' THEN {tests} ELSE false END"
         return test, [key, *compared]
 
 
-def _index_of(vectors: Sequence[Vector]) -> str:
+def _index_statement(vectors: Sequence[Vector]) -> str:
     """The statement that creates the index for vectors of this length; empty if they are too long."""
     length = len(vectors[0])
     return _INDEX.format(length=length) if length <= MAX_INDEXED else ""
 
 
-def _written(vector: Vector) -> str:
+def _vector_text(vector: Vector) -> str:
     return json.dumps([float(f"{number:.8g}") for number in vector])

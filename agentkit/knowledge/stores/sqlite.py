@@ -15,20 +15,20 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from agentkit.documents.search_terms import Terms, indexed
+from agentkit.documents.search_terms import Terms, index_terms
 from agentkit.errors import KnowledgeError, SessionError
-from agentkit.knowledge.chunks import Between, SearchScope, wanted_values
+from agentkit.knowledge.chunks import Between, SearchScope, accepted_values
 from agentkit.knowledge.stores.store import (
     NEIGHBOUR_SHARE,
     SCHEMA_VERSION,
-    Found,
+    RankedChunks,
     SQLChunkStore,
     StoredDocument,
     Vector,
     check_length,
-    checked_row,
-    damaged,
-    heading_of,
+    check_row,
+    chunk_heading,
+    damage_error,
 )
 from agentkit.sessions.stores import sqlite_database
 from agentkit.sessions.stores.sqlite_database import IN_MEMORY, WAIT_SECONDS, DatabaseFormat
@@ -64,14 +64,14 @@ class KnowledgeFile(sqlite_database.DatabaseFile):
     @property
     def files(self) -> tuple[str, ...]:
         """The files of the database."""
-        is_kept = self.place != IN_MEMORY
-        return tuple(f"{self.place}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")) if is_kept else ()
+        is_file = self.place != IN_MEMORY
+        return tuple(f"{self.place}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")) if is_file else ()
 
     @contextmanager
-    def using(self, check: Callable[[], object] = lambda: None) -> Iterator[sqlite3.Connection]:
+    def connection(self, check: Callable[[], object] = lambda: None) -> Iterator[sqlite3.Connection]:
         """The connection, locked for this thread. Raises KnowledgeError for errors of the database or the file."""
         try:
-            with super().using(check) as connection:
+            with super().connection(check) as connection:
                 yield connection
         except SessionError as error:  # from the code shared with session files
             raise KnowledgeError(str(error)) from None
@@ -140,68 +140,68 @@ class SQLiteChunkStore(SQLChunkStore):
     def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
         document = stored.document
-        words = [(heading_of(document, piece), indexed(piece.text)) for piece in stored.pieces]
-        vectors = [_packed(vector) for vector in stored.vectors] if stored.vectors else [None] * len(words)
-        with self._file.writing() as connection:
+        words = [(chunk_heading(document, piece), index_terms(piece.text)) for piece in stored.chunks]
+        vectors = [_pack(vector) for vector in stored.vectors] if stored.vectors else [None] * len(words)
+        with self._file.transaction() as connection:
             _forget(connection, space, document.source)
             row = connection.execute(_PUT, (space, *stored.row)).lastrowid
-            for piece, (heading, text), vector in zip(stored.pieces, words, vectors, strict=True):
+            for piece, (heading, text), vector in zip(stored.chunks, words, vectors, strict=True):
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)
                 number = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, vector)).lastrowid
-                above = indexed(heading)
+                above = index_terms(heading)
                 variants = f"{above.variants} {text.variants}"
                 connection.execute(_PUT_WORDS, (number, above.words, text.words, variants))
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
         """Remove documents; return the sources of those that existed. No trace of their texts remains in the file."""
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             removed = [source for source in sources if _forget(connection, space, source)]
             if removed:
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         if removed:
-            with self._file.using() as connection:  # from the log, too, unless another connection is reading
+            with self._file.connection() as connection:  # from the log, too, unless another connection is reading
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return removed
 
-    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
+    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> RankedChunks:
         """Find chunks that contain some of the words, ranked by BM25."""
         if not terms:
             return []
         condition, values = self._condition(scope)
         query = _FIND_WORDS.format(condition)
         found: dict[int, float] = {}
-        with self._file.using() as connection:
-            for match, most in (*_stages(connection, terms, limit), (terms.matching(_COLUMNS), -1)):
-                given = (*WEIGHTS, match, *values, most, limit, NEIGHBOUR_SHARE)
+        with self._file.connection() as connection:
+            for match, maximum in (*_query_stages(connection, terms, limit), (terms.fts_query(_COLUMNS), -1)):
+                parameters = (*WEIGHTS, match, *values, maximum, limit, NEIGHBOUR_SHARE)
                 for number, score in (
-                    checked_row(row, (int,), (float, int)) for row in connection.execute(query, given)
+                    check_row(row, (int,), (float, int)) for row in connection.execute(query, parameters)
                 ):
                     found.setdefault(number, score)
                 if len(found) >= limit:
                     break
         return nlargest(limit, found.items(), key=lambda each: (each[1], -each[0]))
 
-    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
+    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> RankedChunks:
         """Find the chunks with the nearest vectors by cosine."""
         condition, values = self._condition(scope)
         wanted = array("f", vector)
-        with self._file.using() as connection:
+        with self._file.connection() as connection:
             rows = connection.execute(f"{_FIND_VECTORS}{condition}", values).fetchall()
-        return nlargest(limit, _cosines(rows, wanted), key=lambda found: (found[1], -found[0]))
+        return nlargest(limit, _cosine_scores(rows, wanted), key=lambda found: (found[1], -found[0]))
 
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
         """Some chunks without a vector."""
-        return self._unembedded(_WITHOUT_VECTOR, space, limit)
+        return self._texts_to_embed(_WITHOUT_VECTOR, space, limit)
 
-    def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
+    def set_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
-        rows = [(_packed(vector), number) for number, vector in vectors.items()]
-        with self._file.writing() as connection:
+        rows = [(_pack(vector), number) for number, vector in vectors.items()]
+        with self._file.transaction() as connection:
             connection.executemany("UPDATE passages SET vector = ? WHERE id = ?", rows)
 
     def drop_vectors(self, space: str) -> None:
         """Delete all vectors of a space."""
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
     def _pattern(self, source: str) -> str:
@@ -214,13 +214,13 @@ class SQLiteChunkStore(SQLChunkStore):
             test = f"type IN ({types})" + "".join(f" AND value {sign} ?" for sign, _ in ends)
             compared = [end if isinstance(end, str) else _number(end) for _, end in ends]
         else:
-            tests = [_same(value) for value in wanted_values(wanted)]
+            tests = [_equality_test(value) for value in accepted_values(wanted)]
             test = f"({' OR '.join(test for test, _ in tests) or '0'})"
             compared = [value for _, values in tests for value in values]
         return _HAS.format(test), [key, *compared]
 
 
-def _stages(connection: Connection, terms: Terms, limit: int) -> Iterator[tuple[str, int]]:
+def _query_stages(connection: Connection, terms: Terms, limit: int) -> Iterator[tuple[str, int]]:
     """Queries that find the best chunks for common words without scoring every chunk that contains one.
 
     Each comes with the most chunks to score. First the chunks with one of the rarer words, then those with several of
@@ -233,15 +233,15 @@ def _stages(connection: Connection, terms: Terms, limit: int) -> Iterator[tuple[
     if sum(counts.values()) <= _MAX_SCORED:
         return
     known = sorted((word for word in counts if counts[word]), key=counts.__getitem__)
-    telling = [word for word in known if counts[word] <= total // 2]
-    sums = accumulate(counts[word] for word in telling)
-    rare = [word for word, reached in zip(telling, sums, strict=True) if reached <= _MAX_SCORED]
+    distinctive = [word for word in known if counts[word] <= total // 2]
+    sums = accumulate(counts[word] for word in distinctive)
+    rare = [word for word, reached in zip(distinctive, sums, strict=True) if reached <= _MAX_SCORED]
     if rare:
         any_rare = " OR ".join(map(_phrase, rare))
-        rest = len(telling) > len(rare) or terms.variants
-        scored = Terms(tuple(telling), terms.variants).matching(_COLUMNS)
+        rest = len(distinctive) > len(rare) or terms.variants
+        scored = Terms(tuple(distinctive), terms.variants).fts_query(_COLUMNS)
         yield (f"({any_rare}) AND ({scored})" if rest else any_rare), _MAX_SCORED
-    for words in (telling[len(rare) :], known[len(telling) :][:_MAX_USUAL]):
+    for words in (distinctive[len(rare) :], known[len(distinctive) :][:_MAX_USUAL]):
         for size in range(len(words), 0, -1):
             together = " AND ".join(map(_phrase, words[:size]))
             if _count(connection, together, limit) == limit:
@@ -253,10 +253,10 @@ def _phrase(word: str) -> str:
     return f'({{{_COLUMNS}}} : "{word}")'
 
 
-def _count(connection: Connection, query: str, most: int) -> int:
+def _count(connection: Connection, query: str, maximum: int) -> int:
     """Count the chunks that a query finds, up to a maximum."""
     counted = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)", (query, most)
+        "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)", (query, maximum)
     ).fetchone()
     return int(counted[0])
 
@@ -282,7 +282,7 @@ def _forget(connection: Connection, space: str, source: str) -> bool:
     return row is not None
 
 
-def _same(value: Any) -> tuple[str, list[Any]]:
+def _equality_test(value: Any) -> tuple[str, list[Any]]:
     """The SQL test that a metadata value equals this one; a plain comparison would treat true as 1."""
     if value is None or isinstance(value, bool):
         return f"type = '{json.dumps(value)}'", []
@@ -296,17 +296,17 @@ def _number(value: Any) -> Any:
     return value if isinstance(value, float) or -(2**63) <= value < 2**63 else float(value)
 
 
-def _cosines(rows: Iterable[tuple[int, Any]], wanted: array[float]) -> Iterator[tuple[int, float]]:
+def _cosine_scores(rows: Iterable[tuple[int, Any]], wanted: array[float]) -> Iterator[tuple[int, float]]:
     for number, packed in rows:
         if not isinstance(packed, bytes) or len(packed) % wanted.itemsize:
-            raise damaged(f"{packed!r:.80} is not a vector")
+            raise damage_error(f"{packed!r:.80} is not a vector")
         vector = memoryview(packed).cast("f")
         check_length(len(wanted), len(vector))
         cosine = sum(map(mul, wanted, vector))
         if not isfinite(cosine):
-            raise damaged("a vector has a number that is not finite")
+            raise damage_error("a vector has a number that is not finite")
         yield number, cosine
 
 
-def _packed(vector: Vector) -> bytes:
+def _pack(vector: Vector) -> bytes:
     return array("f", vector).tobytes()

@@ -25,7 +25,7 @@ Content often continues in the next chunk: measured by `benchmarks/knowledge`.
 Vector = Sequence[float]
 """A unit vector."""
 
-Found = list[tuple[int, float]]
+RankedChunks = list[tuple[int, float]]
 """Numbers of chunks with their scores, the best first."""
 
 
@@ -34,7 +34,7 @@ class StoredDocument:
     """A document with its chunks as stored; `vectors` is None, or contains one for each chunk."""
 
     document: Document
-    pieces: Sequence[ChunkDraft]
+    chunks: Sequence[ChunkDraft]
     vectors: Sequence[Vector] | None = None
 
     @property
@@ -59,10 +59,10 @@ class ChunkStore(Protocol):
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
         """Remove documents; return the sources of those that existed."""
 
-    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
+    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> RankedChunks:
         """Find chunks that contain some of the words, ranked by their number and rarity."""
 
-    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
+    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> RankedChunks:
         """Find the chunks with the nearest vectors. Raises ConfigError if the stored vectors have another length."""
 
     def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
@@ -72,15 +72,15 @@ class ChunkStore(Protocol):
         """The texts of single-chunk documents, by source."""
 
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
-        """Some chunks without a vector, by number: the text to embed, built by `embedded_text`."""
+        """Some chunks without a vector, by number: the text to embed, built by `text_to_embed`."""
 
-    def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
+    def set_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
 
     def drop_vectors(self, space: str) -> None:
         """Delete all vectors of a space."""
 
-    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
+    def add_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
         """Store a place that was added, with the metadata of its documents."""
 
     def drop_places(self, space: str, places: Iterable[str]) -> None:
@@ -93,29 +93,30 @@ class ChunkStore(Protocol):
         """Close the file or connection; the next use reopens it."""
 
 
-def damaged(what: str) -> KnowledgeError:
+def damage_error(problem: str) -> KnowledgeError:
     """Build the error for a stored value that our stores do not write."""
     return KnowledgeError(
-        f"The knowledge store is damaged: {what}. Restore it from a backup, or add the documents again to a new file."
+        f"The knowledge store is damaged: {problem}. Restore it from a backup, or add the documents again to a new "
+        "file."
     )
 
 
-def checked_row(row: Sequence[Any], *kinds: tuple[type, ...]) -> Sequence[Any]:
+def check_row(row: Sequence[Any], *kinds: tuple[type, ...]) -> Sequence[Any]:
     """Return the row if its values have these types. Raises KnowledgeError: a foreign database can contain anything."""
     for value, kind in zip(row, kinds, strict=True):
         if type(value) not in kind:
-            raise damaged(f"it holds {value!r:.80} where {kind[0].__name__} is expected")
+            raise damage_error(f"it holds {value!r:.80} where {kind[0].__name__} is expected")
     return row
 
 
-def checked_metadata(value: Any) -> dict[str, Any]:
-    """Return stored metadata, parsed if it is a text. Raises KnowledgeError if it is not a JSON object."""
+def parse_metadata(value: Any) -> dict[str, Any]:
+    """Parse stored metadata, a text or a dictionary. Raises KnowledgeError if it is not a JSON object."""
     try:
         metadata = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         metadata = None
     if not isinstance(metadata, dict) or not is_shallow(metadata):
-        raise damaged(f"{value!r:.80} is not valid metadata")
+        raise damage_error(f"{value!r:.80} is not valid metadata")
     return metadata
 
 
@@ -128,13 +129,13 @@ def check_length(given: int, stored: int) -> None:
         )
 
 
-def embedded_text(title: str, section: str, text: str) -> str:
+def text_to_embed(title: str, section: str, text: str) -> str:
     """Build the text to embed for a chunk."""
     heading = " > ".join(part for part in (title, section) if part)
     return f"{heading}\n\n{text}" if heading else text
 
 
-def heading_of(document: Document, piece: ChunkDraft) -> str:
+def chunk_heading(document: Document, piece: ChunkDraft) -> str:
     """The heading of a chunk for word search: the last part of its source, its title, and its section."""
     name = document.source.rstrip("/").rpartition("/")[2]
     return f"{name} {document.title} {piece.section}"
@@ -165,10 +166,10 @@ _KEEP_PLACE = (
 class SQLChunkStore(ABC):
     """The methods of a store that are alike in all SQL databases.
 
-    Statements are written with `?`, which `mark` replaces; `collation` orders texts by code points.
+    Statements are written with `?`, which `placeholder` replaces; `collation` orders texts by code points.
     """
 
-    mark: ClassVar[str] = "?"
+    placeholder: ClassVar[str] = "?"
     collation: ClassVar[str]
     pattern_test: ClassVar[str]
     """The test that a source matches a pattern, made by `_pattern`."""
@@ -179,59 +180,59 @@ class SQLChunkStore(ABC):
     def documents(self, space: str, prefix: str = "") -> list[Document]:
         """The documents of a space whose source has the prefix, ordered by source."""
         rows = self._rows(_DOCUMENTS.format(self.collation), (space, len(prefix), prefix))
-        checked = (checked_row(row, *_DOCUMENT_ROW) for row in rows)
+        checked = (check_row(row, *_DOCUMENT_ROW) for row in rows)
         return [
-            replace(Document(*known), metadata=checked_metadata(metadata), passages=passages)
+            replace(Document(*known), metadata=parse_metadata(metadata), passages=passages)
             for *known, metadata, passages in checked
         ]
 
     def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
         """Load the chunks of these numbers that still exist."""
-        rows = self._rows(_PASSAGES.format(_marks(numbers)), numbers) if numbers else ()
-        checked = (checked_row(row, *_PASSAGE_ROW) for row in rows)
+        rows = self._rows(_PASSAGES.format(_placeholders(numbers)), numbers) if numbers else ()
+        checked = (check_row(row, *_PASSAGE_ROW) for row in rows)
         return {
-            number: replace(Chunk(*known), metadata=checked_metadata(metadata), number=number)
+            number: replace(Chunk(*known), metadata=parse_metadata(metadata), number=number)
             for number, *known, metadata in checked
         }
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
         """The texts of single-chunk documents, by source."""
-        rows = self._rows(_TEXTS.format(_marks(sources)), (space, *sources)) if sources else ()
-        return {row[0]: row[1] for row in rows if checked_row(row, _TEXT, _TEXT)}
+        rows = self._rows(_TEXTS.format(_placeholders(sources)), (space, *sources)) if sources else ()
+        return {row[0]: row[1] for row in rows if check_row(row, _TEXT, _TEXT)}
 
-    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
+    def add_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
         """Store a place that was added."""
-        with self._database.writing() as connection:
+        with self._database.transaction() as connection:
             connection.execute(self._sql(_KEEP_PLACE), (space, place, json.dumps(dict(metadata))))
 
     def drop_places(self, space: str, places: Iterable[str]) -> None:
         """Delete places."""
-        with self._database.writing() as connection:
+        with self._database.transaction() as connection:
             for place in places:
                 connection.execute(self._sql("DELETE FROM places WHERE space = ? AND place = ?"), (space, place))
 
     def places(self, space: str) -> dict[str, Mapping[str, object]]:
         """The places that were added."""
         rows = self._rows("SELECT place, metadata FROM places WHERE space = ? ORDER BY place", (space,))
-        checked = (checked_row(row, _TEXT, _METADATA) for row in rows)
-        return {place: checked_metadata(metadata) for place, metadata in checked}
+        checked = (check_row(row, _TEXT, _METADATA) for row in rows)
+        return {place: parse_metadata(metadata) for place, metadata in checked}
 
     def close(self) -> None:
         """Close the file or connection; the next use reopens it."""
         self._database.close()
 
     def _sql(self, statement: str) -> str:
-        return statement.replace("?", self.mark)
+        return statement.replace("?", self.placeholder)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        with self._database.using() as connection:
+        with self._database.connection() as connection:
             rows: Sequence[Sequence[Any]] = connection.execute(self._sql(statement), values).fetchall()
         return rows
 
-    def _unembedded(self, statement: str, space: str, limit: int) -> dict[int, str]:
+    def _texts_to_embed(self, statement: str, space: str, limit: int) -> dict[int, str]:
         """The texts to embed, by number, of the chunks that a statement finds without a vector."""
-        checked = (checked_row(row, (int,), _TEXT, _TEXT, _TEXT) for row in self._rows(statement, (space, limit)))
-        return {number: embedded_text(*texts) for number, *texts in checked}
+        checked = (check_row(row, (int,), _TEXT, _TEXT, _TEXT) for row in self._rows(statement, (space, limit)))
+        return {number: text_to_embed(*texts) for number, *texts in checked}
 
     def _condition(self, scope: SearchScope) -> tuple[str, list[Any]]:
         """The SQL condition of a scope, with the marks of the database, and its values."""
@@ -257,5 +258,5 @@ class SQLChunkStore(ABC):
         """The SQL test of a metadata value. Numbers are compared with numbers, strings with strings."""
 
 
-def _marks(values: Sequence[Any]) -> str:
+def _placeholders(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))

@@ -552,7 +552,7 @@ def _paired(messages: Sequence[Message]) -> Iterator[Message]:
         if isinstance(message, ToolMessage):
             if id(message) not in taken:
                 yield UserMessage(
-                    (f"{_LOST_CALL.format(message.name or 'a tool')}\n{message.content}", *message.beside)
+                    (f"{_LOST_CALL.format(message.name or 'a tool')}\n{message.content}", *message.attachments)
                 )
             continue
         if not isinstance(message, AssistantMessage) or not message.tool_calls:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import re
 import socket
+import sys
 import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from ipaddress import ip_address, ip_network
@@ -54,7 +57,7 @@ LATER = "Try again later, or allow more timeout_seconds."
 MAX_BYTES = 64_000_000
 """Maximum size of a response body, decompressed."""
 
-MOST_PACKED_BYTES = 4_000_000
+MAX_PACKED_BYTES = 4_000_000
 """Maximum size of a compressed body, as received."""
 
 PATIENCE = 5
@@ -79,9 +82,9 @@ class BoundedBody(PassThroughStream):
     `where` names the server, `timeout_seconds` is the timeout for a single read.
     """
 
-    def __init__(self, stream: Any, where: str, timeout_seconds: float, most_bytes: int) -> None:
+    def __init__(self, stream: Any, where: str, timeout_seconds: float, max_bytes: int) -> None:
         super().__init__(stream)
-        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, most_bytes
+        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, max_bytes
         self._bytes, self._heard = 0, time.monotonic()
         self._start = self._line = b""
 
@@ -134,7 +137,7 @@ class _Packed(BoundedBody):
     """A compressed body, decompressed chunk by chunk and aborted when the output is too long."""
 
     def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
-        super().__init__(stream, where, timeout_seconds, MOST_PACKED_BYTES)
+        super().__init__(stream, where, timeout_seconds, MAX_PACKED_BYTES)
         self._packing, self._left = packing, MAX_BYTES
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
 
@@ -183,7 +186,7 @@ class _Packed(BoundedBody):
 KEPT_SECONDS = 5.0
 """How long an idle connection stays open."""
 
-MOST_LANES = 1_000
+MAX_LANES = 1_000
 """Maximum number of concurrent connections; a process can be limited to about as many open files."""
 
 
@@ -196,7 +199,7 @@ class ConnectionPool:
     others wait.
     """
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
+    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
         self._make, self._kept_seconds = make, kept_seconds
         self._idle: deque[tuple[float, Any]] = deque([(time.monotonic(), make())])
         self._is_closed, self._free = False, asyncio.Semaphore(most)
@@ -330,7 +333,7 @@ class _Lane(httpx2.SyncByteStream):
 class Connections:
     """Blocking connections shared by all threads, built from transports with one connection each, as ConnectionPool."""
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
+    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
         self._make, self._kept_seconds = make, kept_seconds
         self._idle: deque[tuple[float, _Lane]] = deque([(time.monotonic(), _Lane(self, make()))])
         self._is_closed, self._free = False, threading.Semaphore(most)
@@ -357,6 +360,12 @@ class Connections:
             while True:
                 self._idle.pop()[1].disconnect()
 
+    def trim(self, most_idle: int) -> None:
+        """Close all but the most recently used idle connections."""
+        with suppress(IndexError):
+            while len(self._idle) > most_idle:
+                self._idle.popleft()[1].disconnect()
+
     def give_back(self, lane: _Lane) -> None:
         """Return a connection to the pool, and close those that have been idle for too long."""
         self._free.release()
@@ -371,24 +380,135 @@ class Connections:
                 self._idle.popleft()[1].disconnect()
 
 
-def blocking(endpoint: Endpoint) -> Connections:
-    """Blocking connections to a server, for all threads. Raises ConfigError if environment variables are invalid."""
-    return _set_up(lambda: Connections(partial(httpx2.HTTPTransport, **_options(endpoint))))
+class SharedPool:
+    """The connections to one server, used by any number of LLMs: those of an event loop, or the blocking ones."""
+
+    def __init__(self, key: _PoolKey, connections: Connections | ConnectionPool) -> None:
+        self.key, self.users = key, 0
+        self.connections: Any = connections
+        self._keeper: AsyncGenerator[None] | None = None
+
+    async def start(self) -> None:
+        """Have the event loop close the connections when it shuts down, as it does with all async generators."""
+        if self._keeper is None:
+            self._keeper = self._open()
+            await anext(self._keeper)
+
+    async def _open(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            if isinstance(self.connections, ConnectionPool):
+                await self.connections.aclose()
+
+    def close(self) -> None:
+        """Close blocking connections."""
+        if isinstance(self.connections, Connections):
+            self.connections.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        if self._keeper is not None:
+            await self._keeper.aclose()
 
 
-def awaiting(endpoint: Endpoint) -> ConnectionPool:
-    """Async connections to a server, for one event loop. Raises ConfigError if environment variables are invalid."""
-    return _set_up(lambda: ConnectionPool(partial(httpx2.AsyncHTTPTransport, **_options(endpoint))))
+_PoolKey = tuple[asyncio.AbstractEventLoop | None, str, str, SSLContext | bool, str | None]
+"""The event loop, or None for blocking connections; scheme and host of the server; its TLS context; the proxy."""
 
 
-def _options(endpoint: Endpoint) -> dict[str, Any]:
-    base_url = endpoint.base_url
-    is_secure = base_url.startswith("https:")
-    return {
-        "verify": tls_context() if is_secure else False,
-        "proxy": proxy_of(endpoint),
-        "socket_options": _SOCKET_OPTIONS,
-    }
+class PoolRegistry:
+    """The connection pools of the process. LLMs that send to the same server share a pool. Thread-safe.
+
+    Connections stay open for a while after the last LLM that used them is collected, so that a program that creates an
+    agent for each request does not connect each time. They carry no credentials: each request has its own.
+    """
+
+    def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
+        self._pools: dict[_PoolKey, SharedPool] = {}
+        self._kept_seconds = kept_seconds
+        self._lock = threading.RLock()  # reentrant, because the garbage collector can release a pool at any time
+
+    def take(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None = None) -> SharedPool:
+        """The pool for an endpoint, to be released. Raises ConfigError if environment variables are invalid."""
+        key = _set_up(lambda: _pool_key(endpoint, loop))
+        with self._lock:
+            pool = self._pools.pop(key, None) or SharedPool(key, _set_up(lambda: _connections(key)))
+            self._pools[key] = pool  # the most recently used pool is the last
+            pool.users += 1
+            self._forget_unused()
+        return pool
+
+    def release(self, pool: SharedPool, *, close: bool = False) -> bool:
+        """Stop using a pool. With `close`, returns whether nobody else uses it, so that it has to be closed."""
+        loop = pool.key[0]
+        with self._lock:
+            pool.users -= 1
+            if pool.users or self._pools.get(pool.key) is not pool:
+                return close and not pool.users
+            if close:
+                del self._pools[pool.key]
+                return True
+        if isinstance(pool.connections, Connections):
+            pool.connections.trim(_MAX_UNUSED_LANES)
+        elif loop and not loop.is_closed():
+            loop.call_soon_threadsafe(loop.call_later, self._kept_seconds, self._close_unused, pool)
+        return False
+
+    def close(self) -> None:
+        """Close all blocking connections, at the end of the process."""
+        with self._lock:
+            for pool in self._pools.values():
+                pool.close()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: start without pools. The inherited ones are neither used nor closed."""
+        _INHERITED.append(self._pools)
+        self._pools, self._lock = {}, threading.RLock()
+
+    def _forget_unused(self) -> None:
+        """Forget the pools of closed event loops, and close unused blocking ones but for the latest."""
+        unused = [pool for pool in self._pools.values() if not pool.users and pool.key[0] is None]
+        for pool in unused[:-_MAX_UNUSED_POOLS]:
+            del self._pools[pool.key]
+            pool.close()
+        for key in [key for key in self._pools if key[0] and key[0].is_closed()]:
+            del self._pools[key]
+
+    def _close_unused(self, pool: SharedPool) -> None:
+        """Close the pool of an event loop if nobody has used it since its release; runs in that loop."""
+        with self._lock:
+            if pool.users or self._pools.get(pool.key) is not pool:
+                return
+            del self._pools[pool.key]
+        asyncio.get_running_loop().create_task(pool.aclose())
+
+
+def _pool_key(endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None) -> _PoolKey:
+    address = urlsplit(endpoint.base_url)
+    verify = tls_context() if address.scheme == "https" else False
+    return loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy_of(endpoint)
+
+
+def _connections(key: _PoolKey) -> Connections | ConnectionPool:
+    loop, _, _, verify, proxy = key
+    options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
+    if loop is None:
+        return Connections(partial(httpx2.HTTPTransport, **options))
+    return ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options))
+
+
+_INHERITED: list[object] = []
+_MAX_UNUSED_POOLS, _MAX_UNUSED_LANES = 8, 4
+
+
+@cache
+def shared_pools() -> PoolRegistry:
+    """The pools of this process; blocking connections are closed at its end."""
+    pools = PoolRegistry()
+    atexit.register(pools.close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pools.leave_to_parent)
+    return pools
 
 
 def tls_context() -> SSLContext:
@@ -404,7 +524,8 @@ def _tls_context(*_: str | None) -> SSLContext:
 
 def proxy_of(endpoint: Endpoint) -> str | None:
     """The proxy that the environment sets for requests to an endpoint, if any."""
-    if endpoint.is_direct:
+    has_settings = sys.platform in {"darwin", "win32"} or any(name.lower().endswith("_proxy") for name in environment())
+    if endpoint.is_direct or not has_settings:  # reading the proxies is slow
         return None
     proxies, parts = getproxies(), urlsplit(endpoint.base_url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -26,13 +26,13 @@ from agentkit.usage import unreported
 if TYPE_CHECKING:
     from agentkit.llm.protocols import WireProtocol
 
-_FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 8.0
+_FIRST_SECONDS, _MAX_SECONDS = 0.5, 8.0
 """The first pause and the longest pause; the pause doubles with each retry."""
 
-_LONGEST_WISH_SECONDS = 120.0
+_MAX_WISH_SECONDS = 120.0
 """If the server asks for a longer pause, the error is raised and the caller decides."""
 
-_HASTY_WISH_SECONDS = _LONGEST_SECONDS
+_HASTY_WISH_SECONDS = _MAX_SECONDS
 """The same limit when a fallback model is available: no longer than a normal backoff pause."""
 
 _JITTER = 0.25
@@ -73,7 +73,7 @@ class Retries:
     def after_refusal(self, response: httpx2.Response, error: AgentKitError) -> float | None:
         """Seconds to wait after an error response, whose headers can set the pause; None if it is not retried."""
         wish = retry_after_seconds(response.headers) or 0.0
-        longest = _HASTY_WISH_SECONDS if self.is_hasty else _LONGEST_WISH_SECONDS
+        longest = _HASTY_WISH_SECONDS if self.is_hasty else _MAX_WISH_SECONDS
         if wish > longest or not _may_pass(response, error):
             return None
         seconds = self._next()
@@ -103,7 +103,7 @@ class Retries:
         if self._left <= 0 or is_cancelled():
             return None
         seconds = self._seconds * (1 - _JITTER * random.random())  # noqa: S311 - nothing secret
-        self._left, self._seconds = self._left - 1, min(2 * self._seconds, _LONGEST_SECONDS)
+        self._left, self._seconds = self._left - 1, min(2 * self._seconds, _MAX_SECONDS)
         return seconds
 
 
@@ -154,10 +154,14 @@ class ConnectionInfo(Protocol):
     """Details of a connection for error messages: name and URL, proxy if any, timeouts and retries."""
 
     where: str
-    proxy: str
     timeout_seconds: float
     connect_seconds: float
     max_retries: int
+
+    @property
+    def proxy(self) -> str:
+        """The URL of the proxy, without its password; empty if there is none."""
+        ...
 
     def scrub(self, text: str) -> str:
         """A text without the secrets that were sent."""

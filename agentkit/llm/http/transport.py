@@ -22,9 +22,9 @@ from agentkit.llm.http.connection_pool import (
     ConnectionPool,
     Connections,
     PassThroughStream,
-    awaiting,
-    blocking,
+    SharedPool,
     proxy_of,
+    shared_pools,
 )
 from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
 from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
@@ -62,7 +62,7 @@ class ResponseReader(Protocol):
 CONNECT_SECONDS = 10.0
 """Timeout for opening a connection, if the response timeout is longer."""
 
-_GRACE_SECONDS, _LEAST_SECONDS = 0.1, 0.001
+_GRACE_SECONDS, _MIN_SECONDS = 0.1, 0.001
 
 _HEADERS = {
     "Accept": "application/json",
@@ -85,17 +85,21 @@ class Transport:
         self._always = _HEADERS | dict(wire.headers)
         self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
         self._timeouts["connect"] = self.connect_seconds
-        self.proxy = shown_url(proxy_of(endpoint) or "")
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
-        self._connections: Connections | CustomClient | None = None
-        self._close_connections: Callable[[], object] = _nothing
-        self._kept: dict[asyncio.AbstractEventLoop, _LoopConnections] = {}
+        self._custom_client = None if endpoint.client is None else CustomClient(endpoint.client)
+        self._lease: _Lease | None = None
+        self._leases: dict[asyncio.AbstractEventLoop, _Lease] = {}
         self._addresses: dict[str, _Address] = {}
         self._sent_headers: tuple[str | None, list[tuple[bytes, bytes]]] = (
             "",
             [],
         )  # "" equals no key: the cache is empty
+
+    @property
+    def proxy(self) -> str:
+        """The proxy that the environment sets for the endpoint, without its password; empty if there is none."""
+        return shown_url(proxy_of(self._endpoint) or "")
 
     def retries(self, *, is_hasty: bool = False) -> Retries:
         """The retries of one request."""
@@ -130,17 +134,17 @@ class Transport:
         self._blocking()
 
     def close(self) -> None:
-        """Close the blocking connections. The next request opens new ones."""
+        """Close the blocking connections, unless another LLM uses them. The next request opens new ones."""
         with self._own_lock():
-            self._close_connections()
-            self._connections, self._close_connections = None, _nothing
+            lease, self._lease = self._lease, None
+        if lease and lease.end():
+            lease.pool.close()
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        kept = self._kept.pop(asyncio.get_running_loop(), None)
-        if kept:
-            kept.let_go.detach()
-            await kept.keeper.aclose()
+        """Close the connections of the running event loop, unless another LLM uses them."""
+        lease = self._leases.pop(asyncio.get_running_loop(), None)
+        if lease and lease.end():
+            await lease.pool.aclose()
 
     def scrub(self, text: str) -> str:
         """`text` without the secrets that were sent: some servers quote them."""
@@ -198,7 +202,7 @@ class Transport:
             self._sent_headers = key, always
         extensions, cancellation = address.extensions, CANCELLATION.get()
         if cancellation is not None:
-            left = max(cancellation.seconds_left(), _LEAST_SECONDS)
+            left = max(cancellation.seconds_left(), _MIN_SECONDS)
             extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
@@ -228,37 +232,33 @@ class Transport:
 
     def _blocking(self) -> Connections | CustomClient:
         """The blocking connections of this process."""
+        if self._custom_client is not None:
+            return self._custom_client
         with self._own_lock():
-            if self._connections is None:
-                client = self._endpoint.client
-                self._connections = blocking(self._endpoint) if client is None else CustomClient(client)
-                self._close_connections = weakref.finalize(self, _close_in, os.getpid(), self._connections)
-            return self._connections
+            if self._lease is None:
+                self._lease = _Lease(self, shared_pools().take(self._endpoint))
+            connections: Connections = self._lease.pool.connections
+            return connections
 
     def _own_lock(self) -> threading.Lock:
         """The lock of this process: a forked child must not use the sockets or locks of its parent."""
         if self._process != os.getpid():
-            self._process, self._lock = os.getpid(), threading.Lock()
-            self._connections, self._close_connections = None, _nothing
+            self._process, self._lock, self._lease = os.getpid(), threading.Lock(), None
         return self._lock
 
     async def _awaiting(self) -> ConnectionPool | CustomClient:
         """The connections of the running event loop; other loops cannot use them. Closed when the loop ends."""
+        if self._custom_client is not None:
+            return self._custom_client
         loop = asyncio.get_running_loop()
-        if loop not in self._kept:
-            self._forget_ended_loops()
-            client = self._endpoint.client
-            lanes = awaiting(self._endpoint) if client is None else CustomClient(client)
-            keeper = _keep(lanes)
-            await anext(keeper)
-            self._kept[loop] = _LoopConnections(lanes, keeper, weakref.finalize(self, _let_go, loop, keeper))
-            self._kept[loop].let_go.atexit = False
-        return self._kept[loop].lanes
-
-    def _forget_ended_loops(self) -> None:
-        with self._own_lock():
-            for ended in [loop for loop in list(self._kept) if loop.is_closed()]:
-                self._kept.pop(ended).let_go.detach()
+        if loop not in self._leases:
+            with self._own_lock():
+                for ended in [each for each in self._leases if each.is_closed()]:
+                    self._leases.pop(ended).end()
+            self._leases[loop] = _Lease(self, shared_pools().take(self._endpoint, loop))
+            await self._leases[loop].pool.start()
+        connections: ConnectionPool = self._leases[loop].pool.connections
+        return connections
 
     def _key(self) -> str | None:
         """The key or token to send, if any. The token provider is called for each attempt and handles expiry itself.
@@ -314,12 +314,23 @@ class _Address(NamedTuple):
     extensions: dict[str, object]
 
 
-class _LoopConnections(NamedTuple):
-    """Connections of one event loop, the generator that closes them, and the finalizer for a collected transport."""
+class _Lease:
+    """The use of a shared pool by a transport: ended by the transport, or when that is collected."""
 
-    lanes: ConnectionPool | CustomClient
-    keeper: AsyncGenerator[None]
-    let_go: weakref.finalize[[asyncio.AbstractEventLoop, AsyncGenerator[None]], Transport]
+    def __init__(self, transport: Transport, pool: SharedPool) -> None:
+        self.pool = pool
+        self._release = weakref.finalize(transport, _release, os.getpid(), pool)
+        self._release.atexit = False
+
+    def end(self) -> bool:
+        """End the use; returns whether nobody else uses the pool, so that it has to be closed."""
+        return self._release.detach() is not None and shared_pools().release(self.pool, close=True)
+
+
+def _release(process: int, pool: SharedPool) -> None:
+    """Release a pool in the process that took it, not in a forked child."""
+    if process == os.getpid():
+        shared_pools().release(pool)
 
 
 def _account() -> dict[str, str]:
@@ -378,30 +389,6 @@ async def _apieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
         raise _ConnectionFailed(error) from None
     finally:
         await response.aclose()
-
-
-async def _keep(lanes: ConnectionPool | CustomClient) -> AsyncGenerator[None]:
-    """Close connections when this generator is closed, which event loops do for all generators at shutdown."""
-    try:
-        yield
-    finally:
-        await lanes.aclose()
-
-
-def _let_go(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
-    """Close connections soon, unless the event loop shuts down first: a task started then would be cancelled."""
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(loop.call_later, _GRACE_SECONDS, lambda: loop.create_task(keeper.aclose()))
-
-
-def _close_in(process: int, connections: Connections | CustomClient) -> None:
-    """Close connections in the process that opened them, not in a forked child."""
-    if process == os.getpid():
-        connections.close()
-
-
-def _nothing() -> None:
-    """Do nothing: placeholder until connections are opened."""
 
 
 class CustomClient:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from agentkit.errors import ModelError
-from agentkit.events import Event, TextDelta, ToolCallDelta, deltas_of
+from agentkit.events import Event, TextDelta, ToolCallDelta, response_deltas
 from agentkit.llm import pipeline
 from agentkit.llm.embeddings import embedder
 from agentkit.llm.pipeline import Provider, Stage, Steps, mapped, steps_of
@@ -367,8 +367,8 @@ class _Form(NamedTuple):
 
     def unstreamed(self, response: Response, partial: AssistantMessage | None) -> Iterator[Event]:
         """The events of a recovered response, of types that were not streamed."""
-        kinds = set() if partial is None else set(map(type, deltas_of(Response(partial))))
-        for event in deltas_of(response):
+        kinds = set() if partial is None else set(map(type, response_deltas(Response(partial))))
+        for event in response_deltas(response):
             if type(event) not in kinds:
                 yield from self.events(event)
 
@@ -417,7 +417,7 @@ class _NativeCalls:
                 message = replace(message, text=found[1], tool_calls=found[0], extra={})
                 message = with_distinct_ids(message, set())
                 called = Response(message)
-                events = [event for event in deltas_of(called) if isinstance(event, ToolCallDelta)]
+                events = [event for event in response_deltas(called) if isinstance(event, ToolCallDelta)]
                 return events, replace(response, message=message, finish_reason="tool_calls")
         return [TextDelta(held)] if held else [], response
 

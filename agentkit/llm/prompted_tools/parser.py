@@ -250,11 +250,11 @@ def _named(text: str, specs: Specs) -> tuple[str, str] | None:
 
 
 _PLAIN = re.compile(r"[^<&`~\n]+")
-_MOST_CHARS_AT_ONCE = 2_000
-_MOST_AHEAD = 1_000
+_MAX_CHARS_AT_ONCE = 2_000
+_MAX_AHEAD = 1_000
 """Maximum lookahead for the end of a line, or for the start of a code block's content."""
 
-_MOST_MARKS = 100
+_MAX_MARKS = 100
 """Maximum number of backticks in one mark; further ones start the next mark."""
 _WITHOUT_BRACKETS = re.compile(r"[^<&]+")
 
@@ -287,8 +287,8 @@ class _StepParser:
         return tuple(self._answer.calls)
 
     def _go_on(self, piece: str) -> None:
-        for start in range(0, len(piece) or 1, _MOST_CHARS_AT_ONCE):
-            self._buffer += piece[start : start + _MOST_CHARS_AT_ONCE]
+        for start in range(0, len(piece) or 1, _MAX_CHARS_AT_ONCE):
+            self._buffer += piece[start : start + _MAX_CHARS_AT_ONCE]
             while self._buffer and self._step():
                 pass
 
@@ -400,7 +400,7 @@ class AnswerReader(_StepParser):
     def _read_marks(self) -> bool:
         """Parse backticks or tildes, which start or end inline code or a code block."""
         marks = _marks(self._buffer)
-        if marks == self._buffer and len(marks) < _MOST_MARKS and not self._is_last:
+        if marks == self._buffer and len(marks) < _MAX_MARKS and not self._is_last:
             return False
         if self._is_line_start and len(marks) >= 3:
             return self._read_fence(marks)
@@ -416,12 +416,12 @@ class AnswerReader(_StepParser):
         line, end, after = self._buffer.partition("\n")
         inside = after.lstrip()
         before = len(self._buffer) - len(inside)
-        if "`" in line[len(marks) : _MOST_AHEAD] or len(line) > _MOST_AHEAD:
+        if "`" in line[len(marks) : _MAX_AHEAD] or len(line) > _MAX_AHEAD:
             return self._pass_marks(marks)
-        if not self._is_last and before <= _MOST_AHEAD and (not inside or _may_become_tag(inside)):
+        if not self._is_last and before <= _MAX_AHEAD and (not inside or _may_become_tag(inside)):
             return False
         self._mark = marks
-        if before <= _MOST_AHEAD and begins_call(markup.tag_at_start(inside), self._specs):
+        if before <= _MAX_AHEAD and begins_call(markup.tag_at_start(inside), self._specs):
             self._answer.hold()
             self._take(before)
             self._step = self._read_held
@@ -433,7 +433,7 @@ class AnswerReader(_StepParser):
         """Parse a code block, in which calls are not executed."""
         line, end, _ = self._buffer.partition("\n")
         if self._is_line_start:
-            if not end and not self._is_last and len(line) <= _MOST_AHEAD and not line.strip(" \t`~"):
+            if not end and not self._is_last and len(line) <= _MAX_AHEAD and not line.strip(" \t`~"):
                 return False
             if self._ends_block(line):
                 self._step = self._read
@@ -450,11 +450,11 @@ class AnswerReader(_StepParser):
         if tag is None:
             self._is_line_start = False
             return self._pass(1)
-        ahead = self._buffer[len(tag.text) : len(tag.text) + _MOST_AHEAD]
+        ahead = self._buffer[len(tag.text) : len(tag.text) + _MAX_AHEAD]
         line, end, _ = ahead.partition("\n")
         if self._is_in_code and "`" in line:
             return self._pass(1)
-        if self._is_in_code and not end and len(ahead) < _MOST_AHEAD and not self._is_last:
+        if self._is_in_code and not end and len(ahead) < _MAX_AHEAD and not self._is_last:
             return False
         self._is_in_code = self._is_line_start = False
         return self._follow(tag)
@@ -494,12 +494,12 @@ class AnswerReader(_StepParser):
     def _read_held_fence(self) -> bool:
         """Parse a line of backticks after a call in a code block: it ends the block or starts the next one."""
         line, end, _ = self._buffer.partition("\n")
-        if not end and not self._is_last and len(line) <= _MOST_AHEAD:
+        if not end and not self._is_last and len(line) <= _MAX_AHEAD:
             return False
         marks = _marks(line)
         if self._mark and self._ends_block(line):
             self._mark = ""
-        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MOST_AHEAD:
+        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MAX_AHEAD:
             self._mark = marks
         else:
             self._release()
@@ -509,7 +509,7 @@ class AnswerReader(_StepParser):
 
     def _ends_block(self, line: str) -> bool:
         """Whether a line ends the code block that `_mark` started."""
-        marks = line.strip(" \t") if len(line) <= _MOST_AHEAD else ""
+        marks = line.strip(" \t") if len(line) <= _MAX_AHEAD else ""
         return marks.startswith(self._mark) and not marks.strip(self._mark[0])
 
     def _release(self) -> None:
@@ -565,5 +565,5 @@ def _may_become_tag(text: str) -> bool:
 
 def _marks(text: str) -> str:
     """The backticks or tildes at the start of `text`, up to the length of one mark."""
-    start = text[:_MOST_MARKS]
+    start = text[:_MAX_MARKS]
     return start[: len(start) - len(start.lstrip(text[0]))]

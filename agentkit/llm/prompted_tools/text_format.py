@@ -32,7 +32,7 @@ _KINDS: Mapping[str, Kind] = {
 }
 """Tag names: agentkit's own, those that models were trained on, and those around reasoning."""
 
-_MOST_CHARS = 240
+_MAX_CHARS = 240
 _QUOTED_BRACKET = "\u2039"
 _SPELLINGS = f"(?a:{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
 """Case-insensitive for ASCII letters only: the long s does not match s."""
@@ -104,7 +104,7 @@ def may_become_tag(text: str) -> bool:
     """Whether `text`, which starts with `<` or `&`, could become a tag with the next delta."""
     if "&lt;".startswith(text.lower()):
         return True
-    match = _BEGUN.fullmatch(text) if len(text) <= _MOST_CHARS else None
+    match = _BEGUN.fullmatch(text) if len(text) <= _MAX_CHARS else None
     if match is None:
         return False
     word = match["word"].lower()
@@ -148,7 +148,7 @@ def quoted_json(text: str) -> str:
 STOP = "<RESULT"
 """Stop sequence: anything after it would be an invented result."""
 
-_MOST_STOPS = 4
+_MAX_STOPS = 4
 
 _PROTOCOL = """\
 # Tools
@@ -256,7 +256,7 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in settings.items() if name not in OF_TOOLS}
     stops = kept.get("stop") or []
     stops = [stops] if isinstance(stops, str) else list(stops)
-    return {**kept, "stop": [*stops, STOP]} if len(stops) < _MOST_STOPS else kept
+    return {**kept, "stop": [*stops, STOP]} if len(stops) < _MAX_STOPS else kept
 
 
 def _named(messages: Sequence[Message]) -> Iterator[Message]:
@@ -276,7 +276,7 @@ def _message_as_text(message: Message, specs: Mapping[str, ToolSpec]) -> Message
     match message:
         case ToolMessage(_, name, content):
             result = f"<RESULT: {quoted(name)}>\n{quoted(content)}\n</RESULT>"
-            return UserMessage((result, *message.beside) if message.beside else result)
+            return UserMessage((result, *message.attachments) if message.attachments else result)
         case UserMessage(content):
             return UserMessage(_quoted_content(content))
         case AssistantMessage(text, (_, *_) as calls):

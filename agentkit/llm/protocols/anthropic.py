@@ -53,7 +53,7 @@ MAX_TOKENS = 16_000
 _MAX_TOKENS_WITH_THOUGHTS = 32_000
 """Default token limit with thinking, whose tokens count, too."""
 
-_LEAST_BUDGET_TOKENS = 1_024
+_MIN_BUDGET_TOKENS = 1_024
 _UNTHINKING = r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)"
 """Models that think only on request."""
 
@@ -128,7 +128,7 @@ def budgeted(body: dict[str, Any]) -> dict[str, Any]:
     most, thinking = body["max_tokens"], body["thinking"]
     if thinking["budget_tokens"] < most:
         return body
-    if most // 2 < _LEAST_BUDGET_TOKENS:
+    if most // 2 < _MIN_BUDGET_TOKENS:
         return {name: value for name, value in body.items() if name != "thinking"}
     return {**body, "thinking": {**thinking, "budget_tokens": most // 2}}
 
@@ -390,7 +390,7 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 def _encode_result(message: ToolMessage) -> dict[str, Any]:
     """Encode a tool result, marked if it is an error. Images and files follow the text."""
-    shown: Any = _encode_content(message.shown) if message.beside else well_formed(message.content)
+    shown: Any = _encode_content(message.parts_content) if message.attachments else well_formed(message.content)
     content = {"content": shown} if shown else {}
     failed = {"is_error": True} if _is_failure(message.content) else {}
     return {"type": "tool_result", "tool_use_id": _sendable_id(message.call_id), **content, **failed}

@@ -575,7 +575,7 @@ def encode_message(message: Message) -> dict[str, Any]:
         case AssistantMessage():
             return _encode_answer(message, has_thoughts=bool(message.tool_calls))
         case ToolMessage(call_id):
-            return {"role": "tool", "tool_call_id": call_id, "content": _FORMS.content(message.shown)}
+            return {"role": "tool", "tool_call_id": call_id, "content": _FORMS.content(message.parts_content)}
     return {"role": "system", "content": well_formed(message.text)}
 
 
@@ -623,12 +623,12 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     """Encode a message. Tool results are text only in this protocol; their images and files go into a user message."""
-    if not isinstance(message, ToolMessage) or not message.beside:
+    if not isinstance(message, ToolMessage) or not message.attachments:
         return (encode_message(message),)
     note = (
         f"{NEIGHBOUR_SHARE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
     )
-    shown = UserMessage((note, *message.beside))
+    shown = UserMessage((note, *message.attachments))
     return encode_message(replace(message, images=(), files=())), encode_message(shown)
 
 
@@ -649,7 +649,7 @@ def _with_shown_last(messages: Sequence[Message], entries: Sequence[EncodedEntry
             ordered += waiting
             waiting = []
         ordered.append(next(rest))
-        if isinstance(message, ToolMessage) and message.beside:
+        if isinstance(message, ToolMessage) and message.attachments:
             waiting.append(next(rest))
     return ordered + waiting
 

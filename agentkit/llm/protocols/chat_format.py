@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from agentkit.content import File, Image, files_in, images_in, worded
+from agentkit.content import File, Image, files_in, images_in, load_part
 from agentkit.llm.protocols.chat_completions import read_message
 from agentkit.llm.protocols.encoding import MAX_BYTES, OVERHEAD_BYTES
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, text_of, word
@@ -249,10 +249,10 @@ def _as_json(value: object) -> str:
 def _part(part: object) -> str | Image | File:
     """Convert a content part of either protocol to text, an image or a file; text files are converted to text."""
     if isinstance(part, str | Image | File):
-        return worded(part)
+        return load_part(part)
     fields = dictionary(part)
     if not _FILES.isdisjoint(fields):
-        return worded(_file(fields))
+        return load_part(_file(fields))
     image = fields.get("image_url")
     url, detail = (image.get("url"), image.get("detail")) if isinstance(image, dict) else (image, fields.get("detail"))
     if isinstance(url, str):

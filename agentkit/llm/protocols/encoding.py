@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.content import File, Image, worded
+from agentkit.content import File, Image, load_part
 from agentkit.messages import Content, well_formed
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ class Forms:
         Audio has the same form in every protocol: where OpenAI and Anthropic reject it, other servers that use their
         protocols can accept it.
         """
-        given = worded(part)
+        given = load_part(part)
         if isinstance(given, str):
             return self.text(well_formed(given))
         if isinstance(given, Image):
             return self.image(given)
-        if given.sound:
+        if given.audio_format:
             data = given.url.partition(",")[2]
-            return {"type": "input_audio", "input_audio": {"data": data, "format": given.sound}}
+            return {"type": "input_audio", "input_audio": {"data": data, "format": given.audio_format}}
         return self.file(given)
 
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from agentkit.content import File, Image, worded
+from agentkit.content import File, Image, load_part
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, base64_source
@@ -161,7 +161,7 @@ def _encode_content(content: Content) -> list[_Fields]:
 
 def _encode_part(part: str | Image | File) -> _Fields:
     """Encode a text, image or file; empty for a blank text, because blank parts are refused."""
-    given = worded(part)
+    given = load_part(part)
     if isinstance(given, str):
         return {"text": well_formed(given)} if given.strip() else {}
     if given.url.startswith("data:"):
@@ -207,7 +207,7 @@ def _encode_result(message: ToolMessage) -> list[_Fields]:
         "name": _name(message.name),
         "response": parsing.well_formed_json(response),
     }
-    return [{"functionResponse": result}, *map(_encode_part, message.beside)]
+    return [{"functionResponse": result}, *map(_encode_part, message.attachments)]
 
 
 def _in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEntry]]:

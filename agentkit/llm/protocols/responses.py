@@ -436,7 +436,9 @@ def _encode_message(message: Message) -> list[dict[str, Any]]:
         case AssistantMessage():
             return _encode_answer(message)
         case ToolMessage(call_id):
-            return [{"type": "function_call_output", "call_id": call_id, "output": _FORMS.content(message.shown)}]
+            return [
+                {"type": "function_call_output", "call_id": call_id, "output": _FORMS.content(message.parts_content)}
+            ]
     return [{"role": "system", "content": well_formed(message.text)}]
 
 

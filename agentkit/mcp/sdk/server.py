@@ -17,8 +17,8 @@ from agentkit._version import __version__
 from agentkit.content import File, Image, data_url, file_type, image_type
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, ToolError
-from agentkit.event_rendering import suggestion, visible
-from agentkit.http_security import checked_host, checked_token, is_local, server_of, shows
+from agentkit.event_rendering import escape_invisible, suggestion
+from agentkit.http_security import create_server, has_token, is_local, validate_host, validate_token
 from agentkit.mcp.sdk import check_package
 from agentkit.messages import ToolResult
 from agentkit.tooling import execution
@@ -36,10 +36,10 @@ PATH = "/mcp"
 """The HTTP path of the protocol endpoint."""
 
 _MAX_NAME_CHARS = 128
-_LOCAL = ("127.0.0.1", "localhost", "[::1]")
-_STRANGER = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_UNAUTHORIZED_BODY = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
 
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 """Maximum size of a request body, which the package reads into memory as a whole."""
 
 Entry = MutableMapping[str, Any]
@@ -56,30 +56,30 @@ class MCPAuth:
     """
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
-        self.token = checked_token(token)
-        names = [*_LOCAL, *map(checked_host, hosts)]
+        self.token = validate_token(token)
+        names = [*_LOCAL_HOSTS, *map(validate_host, hosts)]
         self.hosts = tuple(name for host in names for name in (host, f"{host}:*"))
 
-    def before(self, application: Application) -> Application:
+    def protect(self, application: Application) -> Application:
         """Wrap the application with authentication."""
 
-        async def gated(scope: Entry, receive: Receive, send: Send) -> None:
-            if scope["type"] == "lifespan" or (scope["type"] == "http" and self.lets_in(scope["headers"])):
+        async def authenticated(scope: Entry, receive: Receive, send: Send) -> None:
+            if scope["type"] == "lifespan" or (scope["type"] == "http" and self.is_authorized(scope["headers"])):
                 await application(scope, receive, send)
             else:
                 headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
                 await send({"type": "http.response.start", "status": 401, "headers": headers})
-                await send({"type": "http.response.body", "body": _STRANGER})
+                await send({"type": "http.response.body", "body": _UNAUTHORIZED_BODY})
 
-        return gated
+        return authenticated
 
-    def lets_in(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    def is_authorized(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether the headers contain the token, exactly once."""
-        shown = [value for name, value in headers if name.lower() == b"authorization"]
-        return len(shown) == 1 and shows(shown[0].decode("latin-1"), self.token)
+        values = [value for name, value in headers if name.lower() == b"authorization"]
+        return len(values) == 1 and has_token(values[0].decode("latin-1"), self.token)
 
 
-def check_reach(host: str, token: str | None) -> None:
+def check_public_address(host: str, token: str | None) -> None:
     """Raise ConfigError if other machines can reach the address and no token was chosen."""
     if not is_local(host) and token is None:
         raise ConfigError(f"{host} can be reached by other machines. Choose a token that clients must send.")
@@ -89,7 +89,7 @@ Ask = Callable[[str, str], Awaitable[bool]]
 """Asks the person at the client about a call; the second text identifies the question."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-_MOST_COMPLETIONS, _MOST_EVENTS = 100, 1_000
+_MAX_COMPLETIONS, _MAX_EVENTS = 100, 1_000
 _POLL_SECONDS, _RETRY_MILLISECONDS = 1.0, 500
 
 
@@ -113,19 +113,19 @@ class CallingClient:
         self.must_ask: _MustAsk | None = None
         try:
             state = json.loads(call.request_state or "{}")
-            self._said: dict[str, Any] = {**state["said"]}
+            self._answers: dict[str, Any] = {**state["said"]}
             answer = (call.input_responses or {})["answer"]
-            self._said[state["key"]] = answer.model_dump(by_alias=True, exclude_none=True)
+            self._answers[state["key"]] = answer.model_dump(by_alias=True, exclude_none=True)
         except (ValueError, KeyError, TypeError):
-            self._said = {}
+            self._answers = {}
 
     async def log(self, text: str, level: str = "info") -> None:
         """Send a log message: "debug", "info", "notice", "warning", "error", "critical", "alert" or "emergency"."""
         from mcp import types
         from mcp.server.connection import allowed_log_levels
 
-        wanted = allowed_log_levels(self._context.session.protocol_version, self._context.meta)
-        if level in wanted and _LEVELS.index(level) >= _LEVELS.index(self._level):
+        requested = allowed_log_levels(self._context.session.protocol_version, self._context.meta)
+        if level in requested and _LEVELS.index(level) >= _LEVELS.index(self._level):
             params = types.LoggingMessageNotificationParams.model_validate({"level": level, "data": text})
             await self._notify(types.LoggingMessageNotification(params=params))
 
@@ -148,18 +148,20 @@ class CallingClient:
         schema = {"type": "object", "properties": dict(fields), "required": [*required]}
         params = types.ElicitRequestFormParams(message=question, requested_schema=schema)
         self._number += 1
-        said = await self._asked(f"ask-{self._number}", types.ElicitRequest(params=params), types.ElicitResult)
-        return dict(said.content or {}) if said.action == "accept" else None
+        answer = await self._request_input(
+            f"ask-{self._number}", types.ElicitRequest(params=params), types.ElicitResult
+        )
+        return dict(answer.content or {}) if answer.action == "accept" else None
 
-    async def approves(self, question: str, mark: str) -> bool:
+    async def approves(self, question: str, key: str) -> bool:
         """Ask the person at the client about the call itself."""
         from mcp import types
 
         approve = {"type": "boolean", "title": "Allow this call", "description": "Whether to allow this call."}
         schema = {"type": "object", "properties": {"approve": approve}, "required": ["approve"]}
         params = types.ElicitRequestFormParams(message=question, requested_schema=schema)
-        said = await self._asked(mark, types.ElicitRequest(params=params), types.ElicitResult)
-        return said.action == "accept" and (said.content or {}).get("approve") is True
+        answer = await self._request_input(key, types.ElicitRequest(params=params), types.ElicitResult)
+        return answer.action == "accept" and (answer.content or {}).get("approve") is True
 
     async def sample(self, prompt: str, max_tokens: int = 1_000, system_prompt: str | None = None) -> str:
         """Ask the model of the client, and return its text. Raises ToolError if the client refuses."""
@@ -175,17 +177,17 @@ class CallingClient:
         self._number += 1
         try:
             request = types.CreateMessageRequest(params=params)
-            said = await self._asked(f"sample-{self._number}", request, types.CreateMessageResult)
+            answer = await self._request_input(f"sample-{self._number}", request, types.CreateMessageResult)
         except MCPError as error:
-            raise ToolError(f"The client refused: {visible(error.message)}") from error
-        return str(getattr(said.content, "text", ""))
+            raise ToolError(f"The client refused: {escape_invisible(error.message)}") from error
+        return str(getattr(answer.content, "text", ""))
 
     async def disconnect(self) -> None:
         """End the HTTP response of a long call: the client connects again, and gets the result then."""
         if self._context.close_sse_stream is not None:
             await self._context.close_sse_stream()
 
-    async def beat(self, name: str) -> None:
+    async def report_running(self, name: str) -> None:
         """Report progress every second while a call is running, if the client wants it."""
         seconds = 0.0
         while True:
@@ -196,7 +198,7 @@ class CallingClient:
     async def _notify(self, notification: Any) -> None:
         await self._context.session.send_notification(notification, related_request_id=self._context.request_id)
 
-    async def _asked(self, key: str, request: Any, answer: Any) -> Any:
+    async def _request_input(self, key: str, request: Any, answer: Any) -> Any:
         """Return the client's answer. Raises _MustAsk if the client has to repeat the call with it."""
         from mcp.shared.message import ServerMessageMetadata
 
@@ -204,10 +206,10 @@ class CallingClient:
         if session.can_send_request:
             metadata = ServerMessageMetadata(related_request_id=self._context.request_id)
             return await session.send_request(request, answer, metadata=metadata)
-        if key not in self._said:
-            self.must_ask = _MustAsk(request, json.dumps({"key": key, "said": self._said}))
+        if key not in self._answers:
+            self.must_ask = _MustAsk(request, json.dumps({"key": key, "said": self._answers}))
             raise self.must_ask
-        return answer.model_validate(self._said[key], by_name=False)
+        return answer.model_validate(self._answers[key], by_name=False)
 
 
 _CLIENT: ContextVar[CallingClient | None] = ContextVar("agentkit_mcp_client", default=None)
@@ -235,8 +237,8 @@ class ServedResource:
     names: Callable[[], Iterable[str]] | None = None
 
 
-class Served(Protocol):
-    """What a protocol server offers: tools, resources and prompts."""
+class ServedTools(Protocol):
+    """The tools, resources and prompts of a protocol server."""
 
     name: str
     tools: Toolset
@@ -248,16 +250,16 @@ class Served(Protocol):
         ...
 
 
-def protocol_server(served: Served) -> Server[Any]:
+def protocol_server(served: ServedTools) -> Server[Any]:
     """Create a server of the package that offers tools, resources and prompts. Raises MissingExtra."""
     check_package()
     from mcp import types
     from mcp.server import Server
 
     handlers = _Handlers(served)
-    offered: dict[str, Any] = {"on_list_tools": handlers.list_tools, "on_call_tool": handlers.call_tool}
+    handlers_by_name: dict[str, Any] = {"on_list_tools": handlers.list_tools, "on_call_tool": handlers.call_tool}
     if served.resources:
-        offered |= {
+        handlers_by_name |= {
             "on_list_resources": handlers.list_resources,
             "on_list_resource_templates": handlers.list_templates,
             "on_read_resource": handlers.read_resource,
@@ -266,10 +268,10 @@ def protocol_server(served: Served) -> Server[Any]:
             "on_subscriptions_listen": handlers.listen,
         }
     if served.prompts:
-        offered |= {"on_list_prompts": handlers.list_prompts, "on_get_prompt": handlers.get_prompt}
+        handlers_by_name |= {"on_list_prompts": handlers.list_prompts, "on_get_prompt": handlers.get_prompt}
     if served.prompts or served.resources:
-        offered["on_completion"] = handlers.complete
-    server: Server[Any] = Server(served.name, version=__version__, **offered)
+        handlers_by_name["on_completion"] = handlers.complete
+    server: Server[Any] = Server(served.name, version=__version__, **handlers_by_name)
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_level)
     return server
 
@@ -277,35 +279,35 @@ def protocol_server(served: Served) -> Server[Any]:
 class _Handlers:
     """The request handlers of a server."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedTools) -> None:
         from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
         self._served, self._level = served, _LEVELS[0]
         self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus)
-        self._watched: dict[str, tuple[int, asyncio.Task[None]]] = {}
+        self._listen_handler = ListenHandler(self._bus)
+        self._polled: dict[str, tuple[int, asyncio.Task[None]]] = {}
         self._subscribed: dict[tuple[int, str], Callable[[], None]] = {}
 
     async def list_tools(self, *_: Any) -> types.ListToolsResult:
         from mcp import types
 
-        return types.ListToolsResult(tools=[_offered(tool) for tool in self._served.tools])
+        return types.ListToolsResult(tools=[_tool_definition(tool) for tool in self._served.tools])
 
     async def call_tool(self, context: Any, call: types.CallToolRequestParams) -> Any:
         from mcp import types
 
         names = [tool.name for tool in self._served.tools]
         if call.name not in names:
-            raise _unknown("tool", call.name, names)
+            raise _unknown_name_error("tool", call.name, names)
         client = CallingClient(context, call, self._level)
         can = context.session.client_capabilities
         ask = None if can is None or can.elicitation is None else client.approves
         token = _CLIENT.set(client)
-        beating = asyncio.create_task(client.beat(call.name))
+        beating = asyncio.create_task(client.report_running(call.name))
         try:
             result = await self._served.answer(call.name, call.arguments or {}, ask)
             if client.must_ask is None:
-                return _told(result)
+                return _result_for_client(result)
         except _MustAsk as must:
             client.must_ask = must
         finally:
@@ -327,7 +329,7 @@ class _Handlers:
         for each in self._served.resources:
             if each.names is not None:
                 names = await execution.acall(each.names, None)
-                found += [(each, _expanded(each.uri, name), name) for name in names]
+                found += [(each, _expand(each.uri, name), name) for name in names]
         return types.ListResourcesResult(
             resources=[types.Resource(uri=uri, name=name, description=each.description) for each, uri, name in found]
         )
@@ -352,26 +354,28 @@ class _Handlers:
         from mcp.shared.uri_template import UriTemplate
 
         for each in self._served.resources:
-            given = UriTemplate.parse(each.uri).match(uri)
-            if given is not None:
+            variables = UriTemplate.parse(each.uri).match(uri)
+            if variables is not None:
                 try:
-                    return _content(uri, await each.read(**given))
+                    return _content(uri, await each.read(**variables))
                 except ToolError as error:
-                    raise MCPError(types.INVALID_PARAMS, f"{uri} cannot be read: {visible(str(error))}") from error
-        raise _unknown("resource", uri, [each.uri for each in self._served.resources])
+                    raise MCPError(
+                        types.INVALID_PARAMS, f"{uri} cannot be read: {escape_invisible(str(error))}"
+                    ) from error
+        raise _unknown_name_error("resource", uri, [each.uri for each in self._served.resources])
 
     async def subscribe(self, context: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
         from mcp import types
 
-        session, wanted = context.session, str(params.uri)
+        session, requested = context.session, str(params.uri)
 
         def send(event: Any) -> None:
-            if getattr(event, "uri", None) == wanted:
-                asyncio.ensure_future(session.send_resource_updated(wanted)).add_done_callback(_ignored)
+            if getattr(event, "uri", None) == requested:
+                asyncio.ensure_future(session.send_resource_updated(requested)).add_done_callback(_retrieve_exception)
 
-        key = (id(session.client_params), wanted)
+        key = (id(session.client_params), requested)
         if key not in self._subscribed:
-            await self._watch(wanted)
+            await self._watch(requested)
             self._subscribed[key] = self._bus.subscribe(send)
         return types.EmptyResult()
 
@@ -389,20 +393,20 @@ class _Handlers:
         for uri in uris:
             await self._watch(uri)
         try:
-            return await self._listening(context, params)
+            return await self._listen_handler(context, params)
         finally:
             for uri in uris:
                 self._unwatch(uri)
 
     async def _watch(self, uri: str) -> None:
-        before = await self._state_of(uri)
-        count, task = self._watched.get(uri) or (0, asyncio.create_task(self._poll(uri, before)))
-        self._watched[uri] = count + 1, task
+        before = await self._snapshot(uri)
+        count, task = self._polled.get(uri) or (0, asyncio.create_task(self._poll(uri, before)))
+        self._polled[uri] = count + 1, task
 
     def _unwatch(self, uri: str) -> None:
-        count, task = self._watched.pop(uri)
+        count, task = self._polled.pop(uri)
         if count > 1:
-            self._watched[uri] = count - 1, task
+            self._polled[uri] = count - 1, task
         else:
             task.cancel()
 
@@ -412,13 +416,13 @@ class _Handlers:
 
         while True:
             await asyncio.sleep(_POLL_SECONDS)
-            now = await self._state_of(uri)
+            now = await self._snapshot(uri)
             if now != before:
                 await self._bus.publish(ResourceUpdated(uri))
             before = now
 
-    async def _state_of(self, uri: str) -> object:
-        """Return what a resource contains, or why it cannot be read."""
+    async def _snapshot(self, uri: str) -> object:
+        """Return the contents of a resource, or the reason why it cannot be read."""
         from mcp import MCPError
 
         try:
@@ -448,13 +452,14 @@ class _Handlers:
 
         prompt = self._served.prompts.get(params.name)
         if prompt is None:
-            raise _unknown("prompt", params.name, self._served.prompts)
+            raise _unknown_name_error("prompt", params.name, self._served.prompts)
         result = await prompt.ainvoke(params.arguments or {})
         if not result.ok:
             raise MCPError(types.INVALID_PARAMS, result.error or "The prompt cannot be rendered.")
         parts = result.value if isinstance(result.value, list | tuple) else [result.value]
         blocks = [
-            _shown(each) if isinstance(each, Image | File) else types.TextContent(text=f"{each}") for each in parts
+            _media_block(each) if isinstance(each, Image | File) else types.TextContent(text=f"{each}")
+            for each in parts
         ]
         messages = [types.PromptMessage(role="user", content=block) for block in blocks]
         return types.GetPromptResult(description=prompt.description, messages=messages)
@@ -462,36 +467,36 @@ class _Handlers:
     async def complete(self, _: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
         from mcp import types
 
-        known: Iterable[Any] = ()
+        candidates: Iterable[Any] = ()
         if isinstance(params.ref, types.PromptReference):
             prompt = self._served.prompts.get(params.ref.name)
-            known = prompt.parameters["properties"].get(params.argument.name, {}).get("enum", ()) if prompt else ()
+            candidates = prompt.parameters["properties"].get(params.argument.name, {}).get("enum", ()) if prompt else ()
         else:
             names = [each.names for each in self._served.resources if each.uri == params.ref.uri]
-            known = await execution.acall(names[0], None) if names and names[0] else ()
-        begun = params.argument.value.casefold()
-        values = [each for each in map(str, known) if each.casefold().startswith(begun)]
+            candidates = await execution.acall(names[0], None) if names and names[0] else ()
+        prefix = params.argument.value.casefold()
+        values = [each for each in map(str, candidates) if each.casefold().startswith(prefix)]
         return types.CompleteResult(
             completion=types.Completion(
-                values=values[:_MOST_COMPLETIONS], total=len(values), has_more=len(values) > _MOST_COMPLETIONS
+                values=values[:_MAX_COMPLETIONS], total=len(values), has_more=len(values) > _MAX_COMPLETIONS
             )
         )
 
 
-def _unknown(kind: str, name: str, known: Iterable[str]) -> Exception:
+def _unknown_name_error(kind: str, name: str, known: Iterable[str]) -> Exception:
     from mcp import MCPError, types
 
-    text = f"No {kind} is named {visible(name[:_MAX_NAME_CHARS])!r}.{suggestion(name, [*known])}"
+    text = f"No {kind} is named {escape_invisible(name[:_MAX_NAME_CHARS])!r}.{suggestion(name, [*known])}"
     return MCPError(types.INVALID_PARAMS, text)
 
 
-def _ignored(sending: asyncio.Future[None]) -> None:
+def _retrieve_exception(sending: asyncio.Future[None]) -> None:
     """Retrieve the exception of a notification: the client can be gone."""
     if not sending.cancelled():
         sending.exception()
 
 
-def _expanded(template: str, name: str) -> str:
+def _expand(template: str, name: str) -> str:
     from mcp.shared.uri_template import UriTemplate
 
     parsed = UriTemplate.parse(template)
@@ -499,7 +504,7 @@ def _expanded(template: str, name: str) -> str:
 
 
 def _content(uri: str, value: Any) -> types.TextResourceContents | types.BlobResourceContents:
-    """Convert what a resource contains: a text, bytes, an image or file, or a value that becomes JSON."""
+    """Convert the value of a resource: a text, bytes, an image or file, or a value that becomes JSON."""
     from mcp import types
 
     if isinstance(value, bytes):
@@ -517,7 +522,7 @@ class RecentEvents:
     """The last 1,000 messages of HTTP sessions, which clients that have lost their connection can request again."""
 
     def __init__(self) -> None:
-        self._events: deque[tuple[str, str, Any]] = deque(maxlen=_MOST_EVENTS)
+        self._events: deque[tuple[str, str, Any]] = deque(maxlen=_MAX_EVENTS)
         self._prefix, self._numbers = secrets.token_hex(8), itertools.count(1)
 
     async def store_event(self, stream_id: str, message: Any) -> str:
@@ -531,14 +536,14 @@ class RecentEvents:
         from mcp.server.streamable_http import EventMessage
 
         events = list(self._events)
-        place = next((number for number, (event, *_) in enumerate(events) if event == last_event_id), None)
-        if place is None:
+        position = next((number for number, (event, *_) in enumerate(events) if event == last_event_id), None)
+        if position is None:
             return None
-        wanted = events[place][1]
-        for event, stream, message in events[place + 1 :]:
-            if stream == wanted and message is not None:
+        requested = events[position][1]
+        for event, stream, message in events[position + 1 :]:
+            if stream == requested and message is not None:
                 await send_callback(EventMessage(message, event))
-        return wanted
+        return requested
 
 
 async def over_stdio(server: Server[Any]) -> None:
@@ -549,24 +554,24 @@ async def over_stdio(server: Server[Any]) -> None:
         await server.run(reading, writing, server.create_initialization_options())
 
 
-async def over_http(server: Server[Any], listener: socket.socket, gate: MCPAuth) -> None:
+async def over_http(server: Server[Any], listener: socket.socket, auth: MCPAuth) -> None:
     """Serve streamable HTTP on an open socket until cancelled or the process is terminated."""
     from mcp.server.transport_security import TransportSecuritySettings
 
-    hosts, origins = gate.hosts, [f"{scheme}://{host}" for host in gate.hosts for scheme in ("http", "https")]
+    hosts, origins = auth.hosts, [f"{scheme}://{host}" for host in auth.hosts for scheme in ("http", "https")]
     checks = TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=origins)
     events: Any = RecentEvents()
     application = server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=MOST_BYTES,
+        max_request_body_size=MAX_BYTES,
         transport_security=checks,
         event_store=events,
         retry_interval=_RETRY_MILLISECONDS,
     )
-    await server_of(gate.before(application)).serve([listener])
+    await create_server(auth.protect(application)).serve([listener])
 
 
-def _offered(tool: Tool[..., Any]) -> types.Tool:
+def _tool_definition(tool: Tool[..., Any]) -> types.Tool:
     from mcp import types
 
     known: Mapping[SafetyLevel, dict[str, bool]] = {
@@ -578,18 +583,18 @@ def _offered(tool: Tool[..., Any]) -> types.Tool:
     return types.Tool(name=tool.name, description=tool.description, input_schema=schema, annotations=hints)
 
 
-def _told(result: ToolResult) -> types.CallToolResult:
+def _result_for_client(result: ToolResult) -> types.CallToolResult:
     """Convert a result for the client; the decision is included as metadata."""
     from mcp import types
 
     decision = {} if result.decision is None else result.decision.to_dict()
-    about = {"agentkit/status": result.status, "agentkit/decision": decision}
-    shown = [_shown(part) for part in result.beside if part.url.startswith("data:")]
-    content: list[types.ContentBlock] = [types.TextContent(text=result.content), *shown]
-    return types.CallToolResult(content=content, is_error=not result.ok, _meta=about)
+    metadata = {"agentkit/status": result.status, "agentkit/decision": decision}
+    media = [_media_block(part) for part in result.attachments if part.url.startswith("data:")]
+    content: list[types.ContentBlock] = [types.TextContent(text=result.content), *media]
+    return types.CallToolResult(content=content, is_error=not result.ok, _meta=metadata)
 
 
-def _shown(part: Image | File) -> types.ContentBlock:
+def _media_block(part: Image | File) -> types.ContentBlock:
     """Convert an image or recording to its own block type, any other file to an embedded resource."""
     from mcp import types
 
@@ -597,7 +602,7 @@ def _shown(part: Image | File) -> types.ContentBlock:
     kind = head.removeprefix("data:")
     if isinstance(part, Image):
         return types.ImageContent(data=data, mime_type=kind)
-    if part.sound:
+    if part.audio_format:
         return types.AudioContent(data=data, mime_type=kind)
     uri = f"file:///{quote(part.file_name, safe='')}"
     return types.EmbeddedResource(resource=types.BlobResourceContents(uri=uri, mime_type=kind, blob=data))

@@ -22,23 +22,23 @@ from agentkit.tools.web.connection import RESOLVE_SECONDS, USER_AGENT, Resolver,
 MAX_RESPONSE_BYTES = 64_000_000
 """Maximum size of a response that is read as a whole."""
 
-UNPACKED = {"Accept-Encoding": "identity"}
+UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """The header that requests uncompressed responses: a small compressed one could expand to exhaust the memory."""
 
 
 def web_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> httpx2.AsyncClient:
     """Create the HTTP client for one server, configured like the package's. Local requests bypass proxies."""
     return httpx2.AsyncClient(
-        headers={**headers, **UNPACKED},
+        headers={**headers, **UNCOMPRESSED},
         auth=auth,
         timeout=httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT),
         verify=tls_context(),
         transport=httpx2.AsyncHTTPTransport(verify=tls_context()) if is_local(urlsplit(url).hostname or "") else None,
-        event_hooks={"response": [bound]},
+        event_hooks={"response": [limit_response]},
     )
 
 
-async def bound(response: httpx2.Response, most_bytes: int = MAX_RESPONSE_BYTES) -> None:
+async def limit_response(response: httpx2.Response, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
     """Limit the size of an unread response body. Raises TransportError for a compressed one.
 
     In a requested event stream, the package limits each event. Error responses are read as a whole, whatever their
@@ -47,21 +47,21 @@ async def bound(response: httpx2.Response, most_bytes: int = MAX_RESPONSE_BYTES)
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise httpx2.DecodingError("its response is compressed, which was not requested", request=response.request)
     is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-    if not is_stream or not response.is_success or most_bytes < MAX_RESPONSE_BYTES:
-        response.stream = _Bounded(response.stream, most_bytes)
+    if not is_stream or not response.is_success or max_bytes < MAX_RESPONSE_BYTES:
+        response.stream = _Bounded(response.stream, max_bytes)
 
 
 class _Bounded(httpx2.AsyncByteStream):
     """A body that raises an error if it is too long."""
 
-    def __init__(self, stream: Any, most_bytes: int) -> None:
-        self._stream, self._most, self._left = stream, most_bytes, most_bytes
+    def __init__(self, stream: Any, max_bytes: int) -> None:
+        self._stream, self._max_bytes, self._remaining = stream, max_bytes, max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
-            self._left -= len(piece)
-            if self._left < 0:
-                raise httpx2.ReadError(f"its answer has more than {self._most:,} bytes")
+            self._remaining -= len(piece)
+            if self._remaining < 0:
+                raise httpx2.ReadError(f"its answer has more than {self._max_bytes:,} bytes")
             yield piece
 
     async def aclose(self) -> None:
@@ -72,27 +72,27 @@ class _Bounded(httpx2.AsyncByteStream):
 MAX_OAUTH_BYTES = 1_000_000
 """Maximum size of a response in the OAuth flow. Metadata, registrations and tokens are far shorter."""
 
-_MOST_REDIRECTS = 5
-_HEADERS = {**UNPACKED, "User-Agent": USER_AGENT, "Accept": "application/json"}
+_MAX_REDIRECTS = 5
+_HEADERS = {**UNCOMPRESSED, "User-Agent": USER_AGENT, "Accept": "application/json"}
 
 
 class JudgedTransport(httpx2.AsyncBaseTransport):
     """Sends a request if its host is allowed, connecting to exactly the address that was checked."""
 
-    def __init__(self, reach: AllowedHosts, resolver: Resolver = resolve) -> None:
-        self._reach, self._resolver = reach, resolver
+    def __init__(self, allowed_hosts: AllowedHosts, resolver: Resolver = resolve) -> None:
+        self._allowed_hosts, self._resolver = allowed_hosts, resolver
         self._transport = httpx2.AsyncHTTPTransport(verify=tls_context())
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request. Raises ToolError if it is not allowed, and TransportError."""
-        url = self._reach.admitted(str(request.url))
-        named: dict[str, Any] = {} if url.address else {"sni_hostname": url.host}
+        url = self._allowed_hosts.parse_allowed(str(request.url))
+        extensions: dict[str, Any] = {} if url.address else {"sni_hostname": url.host}
         pinned = httpx2.Request(
             request.method,
             url.at(await self._address(url)),
             headers=request.headers,
             stream=request.stream,
-            extensions={**request.extensions, **named},
+            extensions={**request.extensions, **extensions},
         )
         return await self._transport.handle_async_request(pinned)
 
@@ -109,11 +109,11 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
         except (OSError, ToolTimeout):
             raise ToolError(f"The host {url.host}, to which the login leads, cannot be resolved.") from None
         for address in found:
-            self._reach.check(url, address)
+            self._allowed_hosts.check(url, address)
         return str(found[0])
 
 
-async def sent(request: httpx2.Request, reach: AllowedHosts, seconds: float = 20.0) -> httpx2.Response:
+async def send_request(request: httpx2.Request, allowed_hosts: AllowedHosts, seconds: float = 20.0) -> httpx2.Response:
     """Send a request of the OAuth flow and read the response, following redirects within its origin.
 
     Raises ToolError, also on timeout.
@@ -122,15 +122,17 @@ async def sent(request: httpx2.Request, reach: AllowedHosts, seconds: float = 20
 
     for name, value in _HEADERS.items():
         request.headers.setdefault(name, value)
-    hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(bound, most_bytes=MAX_OAUTH_BYTES)]}
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(limit_response, max_bytes=MAX_OAUTH_BYTES)]}
     host = request.url.host
     try:
         async with (
             asyncio.timeout(seconds),
-            httpx2.AsyncClient(verify=tls_context(), transport=JudgedTransport(reach), event_hooks=hooks) as web,
+            httpx2.AsyncClient(
+                verify=tls_context(), transport=JudgedTransport(allowed_hosts), event_hooks=hooks
+            ) as web,
         ):
             response = await web.send(request)
-            for _ in range(_MOST_REDIRECTS):
+            for _ in range(_MAX_REDIRECTS):
                 follow = next_request_within_origin(response)
                 if follow is None:
                     break

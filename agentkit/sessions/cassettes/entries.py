@@ -20,21 +20,21 @@ from agentkit import errors
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError, SessionError
-from agentkit.events import Approved, Milestone, ResponseReceived, ToolCallFinished
+from agentkit.events import Approved, ResponseReceived, StoredEvent, ToolCallFinished
 from agentkit.messages import (
+    EmbeddingAnswer,
+    EmbeddingQuery,
+    FailedModel,
     Message,
-    Missed,
     OutputSchema,
     Request,
     Response,
     ToolCall,
     ToolResult,
     ToolSpec,
-    VectorsAsked,
-    VectorsMade,
 )
 from agentkit.recording import Answer, PersonAsked, Question
-from agentkit.redaction import may_be_named, redact_data, redactor, spellings, written_redactor
+from agentkit.redaction import may_name_secret, redact_data, redactor, spellings, stored_text_redactor
 from agentkit.sessions.cassettes.request_matching import RequestKey, message_form, question_form, request_form
 from agentkit.sessions.codec import (
     Data,
@@ -70,7 +70,7 @@ class EntryRedactor:
         """Read the secrets of the environment again."""
         secrets = secret_values()
         if secrets is not self._secrets:
-            self._secrets, self._clean, self._shapes = secrets, written_redactor(), redactor()
+            self._secrets, self._clean, self._shapes = secrets, stored_text_redactor(), redactor()
             self._spelled = spellings(secrets)
 
     def line(self, data: Data) -> str:
@@ -84,20 +84,20 @@ class EntryRedactor:
         """
         lines = [to_line(data) for data in entries]
         text = _RUN.sub("", "\n".join(lines))
-        is_suspect = _ESCAPE in text or may_be_named(text) or any(secret in text for secret in self._spelled)
+        is_suspect = _ESCAPE in text or may_name_secret(text) or any(secret in text for secret in self._spelled)
         if is_suspect or self._shapes(text) != text:
-            lines = [to_line(self.hidden(data)) for data in entries]
+            lines = [to_line(self.redact(data)) for data in entries]
         return "".join([f"{line}\n" for line in lines])
 
-    def hidden(self, data: Data) -> Data:
+    def redact(self, data: Data) -> Data:
         """Redact every text of the entry. JSON text in `arguments` stays valid JSON."""
         return cast(Data, redact_data(data, self._clean))
 
 
 _Span = tuple[int, int]
-_MOST_ROWS = 16
-_MOST_IN_ROW, _MOST_DIGITS = 100_000, 12
-_MOST_IN_ALL = 5_000_000
+_MAX_ROWS = 16
+_MAX_IN_ROW, _MAX_DIGITS = 100_000, 12
+_MAX_IN_ALL = 5_000_000
 """Limit of messages named by all requests of a cassette together: a span of a few bytes can name 100,000."""
 
 
@@ -107,70 +107,70 @@ class MessageNumbers:
     def __init__(self) -> None:
         self._of_object: dict[int, tuple[int, object]] = {}
         self._of_text: dict[bytes, int] = {}
-        self._rows: deque[tuple[tuple[object, ...], list[_Span]]] = deque(maxlen=_MOST_ROWS)
+        self._rows: deque[tuple[tuple[object, ...], list[_Span]]] = deque(maxlen=_MAX_ROWS)
 
-    def row(self, things: Iterable[object]) -> list[Any]:
+    def row(self, items: Iterable[object]) -> list[Any]:
         """Encode the items in order: new ones in full, known ones by number."""
-        now = tuple(things)
-        count, spans = self._begun(now)
-        written: list[_Span | Data] = list(spans)
-        for thing in now[count:]:
-            number, data = self.enter(thing)
+        row_items = tuple(items)
+        count, spans = self._common_prefix(row_items)
+        encoded: list[_Span | Data] = list(spans)
+        for item in row_items[count:]:
+            number, data = self.enter(item)
             _extend(spans, number)
             if data is None:
-                _extend(written, number)
+                _extend(encoded, number)
             else:
-                written.append(data)
-        self._rows.append((now, spans))
-        return [part if isinstance(part, dict) else _shown(part) for part in written]
+                encoded.append(data)
+        self._rows.append((row_items, spans))
+        return [part if isinstance(part, dict) else _format_span(part) for part in encoded]
 
-    def _begun(self, now: tuple[object, ...]) -> tuple[int, list[_Span]]:
+    def _common_prefix(self, row_items: tuple[object, ...]) -> tuple[int, list[_Span]]:
         """Remove the earlier row that is a prefix of this one; return its length and the spans of its numbers."""
         for place, (earlier, spans) in reversed([*enumerate(self._rows)]):
             count = len(earlier)
-            if count and earlier == now[:count]:
+            if count and earlier == row_items[:count]:
                 del self._rows[place]  # by index: another, equal row keeps its own spans
                 return count, spans
         return 0, []
 
-    def one(self, thing: object) -> Any:
+    def one(self, item: object) -> Any:
         """Encode the item in full, or as its number if it is known."""
-        number, data = self.enter(thing)
+        number, data = self.enter(item)
         return str(number) if data is None else data
 
-    def enter(self, thing: object, encoded: Any = None) -> tuple[int, Data | None]:
+    def enter(self, item: object, encoded: Any = None) -> tuple[int, Data | None]:
         """Return the item's number, and its data if it is new. `encoded` avoids encoding it twice."""
-        known = self._of_object.get(id(thing))
+        known = self._of_object.get(id(item))
         if known is not None:
             return known[0], None
-        encoded = encode_part(thing) if encoded is None else encoded
+        encoded = encode_part(item) if encoded is None else encoded
         data = encoded if "role" in encoded else {"text" if isinstance(encoded, str) else "schema": encoded}
         text = blake2b(repr(data).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if text in self._of_text:
             return self._of_text[text], None
         number = self._of_text[text] = len(self._of_text) + 1
-        self._of_object[id(thing)] = number, thing  # holds a reference, so that the id is not reused
+        self._of_object[id(item)] = number, item  # holds a reference, so that the id is not reused
         return number, {"number": number, **data}
 
 
 class NumberedMessages:
     """Resolves the numbers of messages when a cassette is read."""
 
-    def __init__(self, most_in_all: int = _MOST_IN_ALL) -> None:
-        self._things: dict[int, Data] = {}
-        self._left = most_in_all
+    def __init__(self, max_in_all: int = _MAX_IN_ALL) -> None:
+        self._items: dict[int, Data] = {}
+        self._left = max_in_all
 
     def enter(self, data: Mapping[str, Any]) -> int:
         """Store an item that is written in full and return its number. Raises SessionError if it has no number."""
         number = data.get("number")
         if type(number) is not int:
             raise SessionError("A cassette is damaged: a message has no number.")
-        self._things[number] = {key: value for key, value in data.items() if key != "number"}
+        self._items[number] = {key: value for key, value in data.items() if key != "number"}
         return number
 
     def __getitem__(self, number: int) -> Data:
         try:
-            return self._things[number]
+            return self._items[number]
         except KeyError:
             raise SessionError(f"A cassette is damaged: it refers to number {number}, which does not exist.") from None
 
@@ -179,12 +179,12 @@ class NumberedMessages:
         numbers = list[int]()
         for part in row:
             span = (self.enter(part),) if isinstance(part, dict) else self._span(part)
-            missing = next((number for number in span if number not in self._things), None)
+            missing = next((number for number in span if number not in self._items), None)
             if missing is not None:
                 self[missing]
             self._left -= len(span)
-            if len(numbers) + len(span) > _MOST_IN_ROW:
-                raise SessionError(f"A cassette is damaged: a request has more than {_MOST_IN_ROW:,} messages.")
+            if len(numbers) + len(span) > _MAX_IN_ROW:
+                raise SessionError(f"A cassette is damaged: a request has more than {_MAX_IN_ROW:,} messages.")
             if self._left < 0:
                 raise SessionError("A cassette is damaged: its requests refer to too many messages.")
             numbers += span
@@ -194,7 +194,7 @@ class NumberedMessages:
         """Parse one number, or a range `first-last`."""
         first, _, last = part.partition("-") if isinstance(part, str) else ("", "", "")
         last = last or first
-        if not (first.isdecimal() and last.isdecimal() and max(len(first), len(last)) <= _MOST_DIGITS):
+        if not (first.isdecimal() and last.isdecimal() and max(len(first), len(last)) <= _MAX_DIGITS):
             raise SessionError(f"A cassette is damaged: {part!r:.80} is neither a message nor a number of one.")
         return range(int(first), int(last) + 1)
 
@@ -207,13 +207,13 @@ def _extend(row: list[Any], number: int) -> None:
         row.append((number, number))
 
 
-def _shown(span: _Span) -> str:
+def _format_span(span: _Span) -> str:
     first, last = span
     return str(first) if first == last else f"{first}-{last}"
 
 
-_MOST_VALUE_CHARS = 100_000
-_MOST_QUESTIONS = 10**12
+_MAX_VALUE_CHARS = 100_000
+_MAX_QUESTIONS = 10**12
 _ERROR_FIELDS = ("status", "code", "parameter", "retry_after_seconds", "limit_tokens")
 _MODEL_ERRORS: Mapping[str, type[ModelError]] = {
     kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ModelError)
@@ -259,11 +259,11 @@ class TimeUp:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """A milestone of a run. `asking` is the question whose answer it reports, if that is in the same file."""
+    """A stored event of a run. `asking` is the question whose answer it reports, if that is in the same file."""
 
     run: str
     at: float
-    milestone: Milestone
+    event: StoredEvent
     asking: RecordedAnswer | None = None
     inside: int = 0
 
@@ -277,7 +277,7 @@ def encode_question(question: Question, numbers: MessageNumbers) -> Data:
         return {"ask": "person", "call": encode_part(question.call), "decision": encode_part(question.decision)}
     if isinstance(question, ToolCall):
         return {"ask": "tool", "call": encode_part(question)}
-    if isinstance(question, VectorsAsked):
+    if isinstance(question, EmbeddingQuery):
         return {"ask": "vectors", "texts": list(question.texts), "settings": encode_part(question.settings)}
     data: Data = {"ask": "model"}
     if question.instruction:
@@ -303,7 +303,7 @@ def encode_answer(answer: Answer, numbers: MessageNumbers) -> Data:
             return {"answer": encode_part(answer), **_encode_value(answer)}
         case Approved():
             return {"answer": encode(answer)}
-        case VectorsMade(vectors, model, usage):
+        case EmbeddingAnswer(vectors, model, usage):
             # 32-bit floats in hex, in groups too short to look like a secret
             packed = [struct.pack(f"<{len(vector)}f", *vector).hex(" ", 4) for vector in vectors]
             return {"answer": {"vectors": packed, "model": model, "usage": encode_part(usage)}}
@@ -315,12 +315,12 @@ def encode_answer(answer: Answer, numbers: MessageNumbers) -> Data:
             return {"error": {"kind": type(error).__name__, "text": str(error), **known, **lost}}
 
 
-def encode_milestone(run: str, at: float, milestone: Milestone, question: int) -> Data:
-    """Encode a milestone. If `question` is set, its response or result is replaced by that number."""
+def encode_event(run: str, at: float, event: StoredEvent, question: int) -> Data:
+    """Encode a stored event. If `question` is set, its response or result is replaced by that number."""
     if not question:
-        return {"run": run, "at": at, **encode(milestone)}
-    event = "response_received" if isinstance(milestone, ResponseReceived) else "tool_call_finished"
-    return {"run": run, "at": at, "event": event, "of": question}
+        return {"run": run, "at": at, **encode(event)}
+    kind = "response_received" if isinstance(event, ResponseReceived) else "tool_call_finished"
+    return {"run": run, "at": at, "event": kind, "of": question}
 
 
 def encode_charge(charge: Charge | None) -> Data:
@@ -346,15 +346,15 @@ class Reader:
             if "watch" in data:
                 return TimeUp(str(data["watch"]), _number(data["up"]), decode_seconds(data["at"]))
             if "ask" in data:
-                return self._asking(data)
+                return self._decode_question(data)
             asking = self._askings[data["of"]] if "of" in data else None
-            milestone = decode(data) if asking is None else _milestone_of(asking)
+            event = decode(data) if asking is None else _event_of(asking)
             at, inside = decode_seconds(data["at"]), _number(data.get("inside", 0))
-            return RecordedEvent(str(data["run"]), at, milestone, asking, inside)
+            return RecordedEvent(str(data["run"]), at, event, asking, inside)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError, struct.error) as error:
             raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
 
-    def _asking(self, data: Data) -> RecordedAnswer:
+    def _decode_question(self, data: Data) -> RecordedAnswer:
         parts = None
         question: Question
         if data["ask"] == "model":
@@ -364,7 +364,7 @@ class Reader:
         elif data["ask"] == "person":
             question = PersonAsked(decode_part(ToolCall, data["call"]), decode_part(Decision, data["decision"]))
         elif data["ask"] == "vectors":
-            question = VectorsAsked(tuple(map(str, data["texts"])), dict(data["settings"]))
+            question = EmbeddingQuery(tuple(map(str, data["texts"])), dict(data["settings"]))
         else:
             raise SessionError(f"The cassette has a request of the unknown kind {data['ask']!r:.80}. Update agentkit.")
         answer = self._answer(data, question)
@@ -413,18 +413,18 @@ class Reader:
             return decode_part(Response, answer)
         if isinstance(question, PersonAsked):
             return decode_part(Approved, answer)
-        if isinstance(question, VectorsAsked):
+        if isinstance(question, EmbeddingQuery):
             vectors = [
                 [number for (number,) in struct.iter_unpack("<f", bytes.fromhex(each))] for each in answer["vectors"]
             ]
-            return VectorsMade(vectors, str(answer["model"]), decode_part(Usage, answer["usage"]))
+            return EmbeddingAnswer(vectors, str(answer["model"]), decode_part(Usage, answer["usage"]))
         result = decode_part(ToolResult, answer)
         return replace(result, value=_decode_value(data, result.content))
 
 
 def _number(data: Any) -> int:
     """Parse the number of a question, or 0."""
-    if type(data) is not int or not 0 <= data < _MOST_QUESTIONS:
+    if type(data) is not int or not 0 <= data < _MAX_QUESTIONS:
         raise SessionError("A cassette is damaged: the number of a request is invalid.")
     return data
 
@@ -439,8 +439,8 @@ def _decode_charge(data: Any) -> Charge | None:
     return Charge(_number(input_tokens), _number(output_tokens), counts, amounts)
 
 
-def _milestone_of(asking: RecordedAnswer) -> Milestone:
-    """Build the milestone that a run emits for an answer."""
+def _event_of(asking: RecordedAnswer) -> StoredEvent:
+    """Build the stored event that a run emits for an answer."""
     if isinstance(asking.answer, Response):
         return ResponseReceived(asking.answer)
     if isinstance(asking.answer, ToolResult) and isinstance(asking.question, ToolCall):
@@ -457,7 +457,7 @@ def _encode_value(result: ToolResult) -> Data:
             return {"value": _CONTENT}
     with contextlib.suppress(TypeError, ValueError, RecursionError):
         text = json.dumps(result.value)
-        if len(text) <= _MOST_VALUE_CHARS and json.loads(text) == result.value:
+        if len(text) <= _MAX_VALUE_CHARS and json.loads(text) == result.value:
             return {"value": [result.value]}
     return {}
 
@@ -479,5 +479,5 @@ def _decode_error(data: Data) -> ModelError:
     if "unanswered" in data:
         error.unanswered = data["unanswered"]
     if "missed" in data:
-        error.missed = tuple(decode_part(Missed, each) for each in data["missed"])
+        error.missed = tuple(decode_part(FailedModel, each) for each in data["missed"])
     return error

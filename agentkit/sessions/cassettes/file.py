@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import SessionError
 from agentkit.sessions.cassettes.entries import Entry, EntryRedactor, Reader
 from agentkit.sessions.codec import Data, from_line
@@ -38,20 +38,20 @@ class CassetteWriter:
     def __init__(self, path: Path, at: float) -> None:
         self.path = path
         self._part = path.with_name(path.name + _PART)
-        self._hiding, self._held = EntryRedactor(), list[Data]()
+        self._redactor, self._buffer = EntryRedactor(), list[Data]()
         try:
-            self._file = self._created()
+            self._file = self._create()
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
         recorded = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
         by = {"agentkit": version} if (version := _our_version()) else {}
-        self.hold({"cassette": VERSION, **by, "recorded": recorded})
+        self.buffer({"cassette": VERSION, **by, "recorded": recorded})
 
-    def _created(self) -> int:
+    def _create(self) -> int:
         """Create the file that is written to. The usual case is tried first, because it takes a single system call."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         try:
-            return os.open(usable(self._part), flags, _MODE)
+            return os.open(validate_path(self._part), flags, _MODE)
         except FileNotFoundError:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
@@ -60,29 +60,29 @@ class CassetteWriter:
 
     def write(self, data: Data) -> None:
         """Write a line, redacted."""
-        self._hiding.refresh()
-        self._held.append(data)
-        self._put()
+        self._redactor.refresh()
+        self._buffer.append(data)
+        self._flush()
 
-    def hold(self, data: Data) -> None:
+    def buffer(self, data: Data) -> None:
         """Buffer a line until the next write. If a crash loses it, it can be reconstructed from the lines around it."""
-        self._held.append(data)
+        self._buffer.append(data)
 
-    def _put(self) -> None:
-        if not self._held:
+    def _flush(self) -> None:
+        if not self._buffer:
             return
-        entries, self._held = self._held, []
-        rest = memoryview(self._hiding.lines(entries).encode())
+        entries, self._buffer = self._buffer, []
+        rest = memoryview(self._redactor.lines(entries).encode())
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
     def finish(self, *, keep: bool) -> None:
         """Move the cassette into place if `keep` is set; otherwise leave it as `NAME.part`."""
         try:
-            self._put()
+            self._flush()
             if keep:
                 if not os.path.samestat(os.fstat(self._file), self._part.stat()):
                     raise SessionError(
@@ -90,11 +90,11 @@ class CassetteWriter:
                     )
                 self._part.replace(self.path)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
         finally:
             os.close(self._file)
 
-    def _failed(self, error: OSError) -> SessionError:
+    def _write_error(self, error: OSError) -> SessionError:
         return SessionError(
             f"The cassette {self.path} cannot be written: {error.strerror}. Check the permissions of its folder."
         )
@@ -108,7 +108,7 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
     unreadable.
     """
     try:
-        is_regular = stat.S_ISREG(usable(path).stat().st_mode)  # reading a pipe could block for ever
+        is_regular = stat.S_ISREG(validate_path(path).stat().st_mode)  # reading a pipe could block for ever
         lines = path.read_bytes().split(b"\n") if is_regular else []
     except FileNotFoundError:
         raise SessionError(f"The cassette {path} does not exist. {_RECORD_IT}") from None
@@ -121,13 +121,13 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
     return header, list(_entries(path, reader, lines[1:], EntryRedactor() if hide else None))
 
 
-def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: EntryRedactor | None) -> Iterator[Entry]:
+def _entries(path: Path, reader: Reader, lines: Sequence[bytes], redactor: EntryRedactor | None) -> Iterator[Entry]:
     whole = lines[:-1]  # an incomplete last line is dropped
     for number, line in enumerate(whole, 2):
         try:
             if line.strip():
                 data = from_line(line)
-                yield reader.read(data if hiding is None else hiding.hidden(data))
+                yield reader.read(data if redactor is None else redactor.redact(data))
         except SessionError as error:
             raise SessionError(f"{path}, line {number}: {error}") from None
         except RecursionError:

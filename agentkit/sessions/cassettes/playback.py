@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.messages import Message, Request, ToolCall, VectorsAsked
+from agentkit.messages import EmbeddingQuery, Message, Request, ToolCall
 from agentkit.recording import Account, Answer, Clock, OpenQuestion, Question, Recording, ScopedRecording
 from agentkit.redaction import redact
 from agentkit.sessions.cassettes.entries import RecordedAnswer, TimeUp
@@ -24,7 +24,7 @@ from agentkit.sessions.cassettes.request_matching import (
     request_form,
 )
 
-_ASKS: Mapping[str, str] = {
+_DESCRIPTIONS: Mapping[str, str] = {
     "model": "the model is called",
     "tool": "a tool is called",
     "person": "a person is asked about a call",
@@ -48,55 +48,55 @@ class Player(Recording):
         self.path = Path(path)
         self._partial = partial
         _, entries = read_cassette(self.path)
-        askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
-        self._up = {entry.watch: entry.reading for entry in entries if isinstance(entry, TimeUp)}
-        self._watches: Counter[str] = Counter()
-        self._asked_again: dict[int, tuple[Question, int]] = {}
-        live = {0, *(asking.number for asking in askings if asking.is_live)}
-        self._unused = [asking for asking in askings if asking.inside in live]
-        self._now = min((asking.at - asking.seconds for asking in askings), default=0.0)
+        answers = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
+        self._expiries = {entry.watch: entry.reading for entry in entries if isinstance(entry, TimeUp)}
+        self._clock_counts: Counter[str] = Counter()
+        self._live: dict[int, tuple[Question, int]] = {}
+        live = {0, *(asking.number for asking in answers if asking.is_live)}
+        self._unused = [asking for asking in answers if asking.inside in live]
+        self._now = min((asking.at - asking.seconds for asking in answers), default=0.0)
         self._rows: deque[tuple[list[Message], tuple[str, ...]]] = deque(maxlen=_MAX_ROWS)
         self._lock = threading.Lock()
         self.divergence: ReplayError | None = None
         """The first question without a recorded answer, even if the program caught the error."""
 
-    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
+    def replay(self, question: Question, account: Account | None = None, /) -> Answer | None:
         """The recorded answer, or None for a live question.
 
         Raises ReplayError with a diff if no recorded question matches.
         """
         with self._lock:
-            asking = self._taken(question)
-            if asking.is_live:
-                self._asked_again[id(question)] = question, asking.number
+            recorded = self._take(question)
+            if recorded.is_live:
+                self._live[id(question)] = question, recorded.number
                 return None
-        if account is not None and asking.charge is not None:
-            account.charge(asking.charge)
-        return asking.answer
+        if account is not None and recorded.charge is not None:
+            account.charge(recorded.charge)
+        return recorded.answer
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Open a live question; the questions asked within it form a separate scope."""
         with self._lock:
-            _, number = self._asked_again.pop(id(question), (question, 0))
+            _, number = self._live.pop(id(question), (question, 0))
         return OpenQuestion(ScopedRecording(self, str(number)))
 
-    def watch(self, part: str = "", /) -> Clock:
+    def new_clock(self, part: str = "", /) -> Clock:
         """Return a clock that expires where it expired in the recording."""
         with self._lock:
-            self._watches[part] += 1
-            name = f"{part}{self._watches[part]}"
-        return _ReplayedClock(self, self._up.get(name))
+            self._clock_counts[part] += 1
+            name = f"{part}{self._clock_counts[part]}"
+        return _ReplayedClock(self, self._expiries.get(name))
 
-    def _taken(self, question: Question) -> RecordedAnswer:
+    def _take(self, question: Question) -> RecordedAnswer:
         """Remove and return the recorded question that matches, the first identical one if possible.
 
         Raises ReplayError.
         """
         form, call = self._form(question), _call_id(question)
-        fitting = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
-        first = next(fitting, None)
+        matching = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
+        first = next(matching, None)
         if first is not None:
-            places = ((place, self._unused[place]) for place in chain([first], fitting))
+            places = ((place, self._unused[place]) for place in chain([first], matching))
             same = (  # with the same call id, or the same limit on the length of the answer
                 place
                 for place, each in places
@@ -125,7 +125,7 @@ class Player(Recording):
             count, first = len(self._unused), self._unused[0].form
             unused = "one answer that was not" if count == 1 else f"{count} answers that were not"
             shown = redact(difference(first, RequestKey(first.kind, "")))
-            first_asks = f"{unused} used. First, {_ASKS[first.kind]}"
+            first_asks = f"{unused} used. First, {_DESCRIPTIONS[first.kind]}"
             raise ReplayError(f"The cassette {self.path} has {first_asks}:\n{shown}\n{_REMEDY}")
 
     def _form(self, question: Question) -> RequestKey:
@@ -143,9 +143,9 @@ class Player(Recording):
 
     def _mismatch(self, asked: RequestKey) -> ReplayError:
         """Build the error for a question without an answer, with a diff to the most similar recorded one."""
-        alike = [asking.form for asking in self._unused if asking.form.kind == asked.kind]
-        nearest = max(alike, key=lambda form: form.shared(asked), default=None)
-        text = f"The cassette {self.path} has no answer when {_ASKS[asked.kind]} as it is now."
+        same_kind = [asking.form for asking in self._unused if asking.form.kind == asked.kind]
+        nearest = max(same_kind, key=lambda form: form.shared(asked), default=None)
+        text = f"The cassette {self.path} has no answer when {_DESCRIPTIONS[asked.kind]} as it is now."
         if nearest is None:
             text += " No unused answer of this kind is left. The request:"
         else:
@@ -158,15 +158,15 @@ class _ReplayedClock(Clock):
 
     def __init__(self, player: Player, up: int | None) -> None:
         super().__init__(player.now)
-        self._up, self._readings = up, 0
+        self._expiries, self._readings = up, 0
 
-    def left(self, _seconds: float, /) -> float:
+    def seconds_left(self, _seconds: float, /) -> float:
         self._readings += 1
-        return math.inf if self._up is None or self._readings < self._up else 0.0
+        return math.inf if self._expiries is None or self._readings < self._expiries else 0.0
 
 
 def _call_id(question: Question) -> str | None:
     """The id of the question's tool call. It distinguishes parallel calls that are equal otherwise."""
-    if isinstance(question, Request | VectorsAsked):
+    if isinstance(question, Request | EmbeddingQuery):
         return None
     return question.id if isinstance(question, ToolCall) else question.call.id

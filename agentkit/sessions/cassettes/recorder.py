@@ -10,14 +10,14 @@ from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.events import Milestone, ResponseReceived, RunEnded, ToolCallFinished
+from agentkit.events import ResponseReceived, RunEnded, StoredEvent, ToolCallFinished
 from agentkit.messages import ToolCall
 from agentkit.recording import Answer, Clock, OpenQuestion, Question, Recording
 from agentkit.sessions.cassettes.entries import (
     MessageNumbers,
     encode_answer,
     encode_charge,
-    encode_milestone,
+    encode_event,
     encode_question,
 )
 from agentkit.sessions.cassettes.file import CassetteWriter
@@ -25,14 +25,14 @@ from agentkit.sessions.codec import Data
 from agentkit.usage import Charge
 
 
-class _Notes:
+class _SharedState:
     """State shared by all questions of a recording. Each line is written atomically under the lock."""
 
     def __init__(self, writer: CassetteWriter) -> None:
         self._writer = writer
         self._numbers = MessageNumbers()
         self._answers: dict[int | str, tuple[int, Answer]] = {}
-        self._watches: Counter[str] = Counter()
+        self._clock_counts: Counter[str] = Counter()
         self._questions = 0
         self._has_ended = False
         self._lock = threading.Lock()
@@ -47,13 +47,13 @@ class _Notes:
             self._questions += 1
             return self._questions
 
-    def watch(self, part: str) -> Clock:
+    def new_clock(self, part: str) -> Clock:
         """Return the next clock of a part of the program."""
         with self._lock:
-            self._watches[part] += 1
-            return _Noting(self, f"{part}{self._watches[part]}")
+            self._clock_counts[part] += 1
+            return _RecordedClock(self, f"{part}{self._clock_counts[part]}")
 
-    def enter(self, head: Data, question: Question, answer: Answer) -> None:
+    def write_answer(self, head: Data, question: Question, answer: Answer) -> None:
         def line() -> Data:
             asked, answered = encode_question(question, self._numbers), encode_answer(answer, self._numbers)
             self._answers[question.id if isinstance(question, ToolCall) else id(answer)] = head["id"], answer
@@ -61,18 +61,18 @@ class _Notes:
 
         self.write(line)
 
-    def tell(self, run: str, milestone: Milestone, inside: int) -> None:
+    def write_event(self, run: str, event: StoredEvent, inside: int) -> None:
         def line() -> Data:
-            number = 0  # of the question whose answer the milestone reports unchanged
-            if isinstance(milestone, ResponseReceived):
-                known, answer = self._answers.pop(id(milestone.response), (0, None))
-                number = known if answer is milestone.response else 0
-            elif isinstance(milestone, ToolCallFinished):
-                known, answer = self._answers.pop(milestone.call.id, (0, None))
-                number = known if answer == milestone.result else 0
-            return {**encode_milestone(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
+            number = 0  # of the question whose answer the stored event reports unchanged
+            if isinstance(event, ResponseReceived):
+                known, answer = self._answers.pop(id(event.response), (0, None))
+                number = known if answer is event.response else 0
+            elif isinstance(event, ToolCallFinished):
+                known, answer = self._answers.pop(event.call.id, (0, None))
+                number = known if answer == event.result else 0
+            return {**encode_event(run, time.time(), event, number), **({"inside": inside} if inside else {})}
 
-        self.write(line, can_wait=not isinstance(milestone, RunEnded))
+        self.write(line, can_wait=not isinstance(event, RunEnded))
 
     def finish(self, *, keep: bool) -> None:
         with self._lock:
@@ -84,24 +84,24 @@ class _Notes:
         """Write the line unless the recording has ended: a thread can outlive it."""
         with self._lock:
             if not self._has_ended:
-                write = self._writer.hold if can_wait else self._writer.write
+                write = self._writer.buffer if can_wait else self._writer.write
                 write(line())
 
 
 class _RecordedQuestion(OpenQuestion):
     """An open question. Questions asked in the meantime are recorded as nested within it."""
 
-    def __init__(self, notes: _Notes, question: Question, inside: int) -> None:
+    def __init__(self, notes: _SharedState, question: Question, inside: int) -> None:
         self._notes, self._question, self._inside = notes, question, inside
         self._number = notes.begin()
         self._began = time.perf_counter()
-        self._unheard = [True]
-        super().__init__(_Part(notes, self._number))
+        self._unanswered = [True]
+        super().__init__(_NestedRecording(notes, self._number))
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
         """Record question and answer once; return whether this call did so."""
         try:
-            self._unheard.pop()  # atomic: succeeds once across threads
+            self._unanswered.pop()  # atomic: succeeds once across threads
         except IndexError:
             return False
         head: Data = {
@@ -113,40 +113,40 @@ class _RecordedQuestion(OpenQuestion):
             head["inside"] = self._inside
         if is_live:
             head["live"] = True
-        self._notes.enter({**head, **encode_charge(charge)}, self._question, answer)
+        self._notes.write_answer({**head, **encode_charge(charge)}, self._question, answer)
         return True
 
 
-class _Part(Recording):
+class _NestedRecording(Recording):
     """The part of a recording nested in question `number`; for number 0, the whole recording."""
 
-    def __init__(self, notes: _Notes, number: int) -> None:
+    def __init__(self, notes: _SharedState, number: int) -> None:
         self._notes, self._number = notes, number
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Open a question nested in this one."""
         return _RecordedQuestion(self._notes, question, self._number)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        """Record a milestone of a run."""
-        self._notes.tell(run, milestone, self._number)
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        """Record a stored event of a run."""
+        self._notes.write_event(run, event, self._number)
 
-    def watch(self, part: str = "", /) -> Clock:
+    def new_clock(self, part: str = "", /) -> Clock:
         """Return a clock whose expiry is recorded.
 
         Within a question, a replay uses it only if that question is executed again.
         """
-        return self._notes.watch(f"{self._number}/{part}" if self._number else part)
+        return self._notes.new_clock(f"{self._number}/{part}" if self._number else part)
 
 
-class Recorder(_Part):
+class Recorder(_NestedRecording):
     """Records each question with its answer as soon as it is available. Raises SessionError if it cannot be written."""
 
     divergence: ReplayError | None = None
     """Always None: a recording cannot diverge."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        super().__init__(_Notes(CassetteWriter(Path(path), time.time())), 0)
+        super().__init__(_SharedState(CassetteWriter(Path(path), time.time())), 0)
 
     @property
     def path(self) -> Path:
@@ -158,15 +158,15 @@ class Recorder(_Part):
         self._notes.finish(keep=keep)
 
 
-class _Noting(Clock):
+class _RecordedClock(Clock):
     """Records the reading at which the time ran out."""
 
-    def __init__(self, notes: _Notes, name: str) -> None:
+    def __init__(self, notes: _SharedState, name: str) -> None:
         super().__init__(time.monotonic)
         self._notes, self._name = notes, name
         self._readings, self._is_up = 0, False
 
-    def left(self, seconds: float, /) -> float:
+    def seconds_left(self, seconds: float, /) -> float:
         self._readings += 1
         if seconds <= 0 and not self._is_up:
             self._is_up = True

@@ -9,7 +9,15 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.content import File, Image
-from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, VectorsAsked, arguments_of
+from agentkit.messages import (
+    AssistantMessage,
+    EmbeddingQuery,
+    Message,
+    Request,
+    SystemMessage,
+    ToolMessage,
+    arguments_of,
+)
 from agentkit.recording import PersonAsked, Question
 from agentkit.redaction import MARK
 from agentkit.text_encoding import split_lines
@@ -18,8 +26,8 @@ _KINDS = {Image: "image", File: "file"}
 _MARK_ENDS = "]"
 _ROOM = "max_tokens"
 _NOT_COUNTED = {"model", _ROOM}
-_MOST_DIFFERENT_LINES = 60
-_MOST_LINE_CHARS = 400
+_MAX_DIFFERENT_LINES = 60
+_MAX_LINE_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ def question_form(question: Question) -> RequestKey:
             return RequestKey(
                 "person", _text({"may": call.name, "arguments": arguments_of(call), "rule": decision.rule})
             )
-        case VectorsAsked(texts, settings):
+        case EmbeddingQuery(texts, settings):
             return RequestKey("vectors", _text({"vectors of": len(texts), "settings": settings}), texts)
         case call:
             return RequestKey("tool", _text({"call": call.name, "arguments": arguments_of(call)}))
@@ -97,7 +105,7 @@ def message_form(message: Message) -> str:
             parts = {"assistant": text} if text or not calls else {}
             return _text(parts | {f"call {n}": [call.name, arguments_of(call)] for n, call in enumerate(calls, 1)})
         case ToolMessage(name=name):
-            return _text({f"result of {name}": _content(message.shown)})
+            return _text({f"result of {name}": _content(message.parts_content)})
         case user:
             return _text({"user": _content(user.content)})
 
@@ -106,7 +114,7 @@ def difference(recorded: RequestKey | None, asked: RequestKey) -> str:
     """Render a diff from the recorded question to the one asked, at most 60 lines."""
     before = [] if recorded is None else split_lines(str(recorded))
     lines = [*unified_diff(before, split_lines(str(asked)), lineterm="", n=2)][2:]
-    shown = [line[:_MOST_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MOST_DIFFERENT_LINES]
+    shown = [line[:_MAX_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MAX_DIFFERENT_LINES]
     rest = len(lines) - len(shown) - sum(line.startswith("@@") for line in lines)
     return "\n".join([*shown, *([f"… {rest} more lines"] if rest > 0 else [])])
 

@@ -26,7 +26,7 @@ _MAX_SHARED = 16
 
 
 @lru_cache(maxsize=_MAX_SHARED)
-def _shared(path: Path) -> SQLiteSessionStore:
+def _shared_store(path: Path) -> SQLiteSessionStore:
     """Return the store of a file. Sessions in the same file share it, so that the file is not opened for each."""
     from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 
@@ -52,7 +52,7 @@ def store_at(place: Place) -> SessionStore:
 
         return PostgresSessionStore(place)
     if place is None or isinstance(place, str | PathLike):
-        return _shared(Path(state_folder() / "sessions.db" if place is None else place).absolute())
+        return _shared_store(Path(state_folder() / "sessions.db" if place is None else place).absolute())
     if not isinstance(place, SessionStore):
         raise SessionError(
             f"A session's place must be a file, a postgresql: URL, ':memory:' or a store. Got {place!r:.99}."

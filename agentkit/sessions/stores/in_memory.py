@@ -10,7 +10,16 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.sessions.codec import Row, entries_in, new_id, rows_of
-from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, in_use, no_session, taken
+from agentkit.sessions.store import (
+    START,
+    Position,
+    Release,
+    SessionEntry,
+    SessionSummary,
+    in_use,
+    name_taken_error,
+    no_session,
+)
 
 
 @dataclass(slots=True)
@@ -49,7 +58,7 @@ class InMemorySessionStore:
         rows = rows_of(entries)
         with self._lock:
             if session in self._sessions:
-                raise taken(session)
+                raise name_taken_error(session)
             self._sessions[session] = _StoredSession(rows=rows)
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
@@ -99,7 +108,7 @@ class InMemorySessionStore:
         with self._lock:
             self._check(old)
             if new in self._sessions:
-                raise taken(new)
+                raise name_taken_error(new)
             self._sessions[new] = self._sessions.pop(old)
 
     def delete(self, session: str) -> None:

@@ -9,8 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import SessionError
-from agentkit.sessions.codec import Row, entries_found, new_id, rows_of, summary_of
-from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, in_use, no_session, taken
+from agentkit.sessions.codec import Row, new_id, parse_entries, rows_of, summary_of
+from agentkit.sessions.store import (
+    START,
+    Position,
+    Release,
+    SessionEntry,
+    SessionSummary,
+    in_use,
+    name_taken_error,
+    no_session,
+)
 from agentkit.sessions.stores.postgres_database import PostgresDatabase, SchemaDefinition, lock_number
 
 if TYPE_CHECKING:
@@ -26,15 +35,15 @@ _SESSIONS = SchemaDefinition(
         "CREATE TABLE IF NOT EXISTS agentkit.sessions (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
         "CREATE TABLE IF NOT EXISTS agentkit.entries (session BIGINT NOT NULL REFERENCES agentkit.sessions,"
         " position BIGINT GENERATED ALWAYS AS IDENTITY, run TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,"
-        " milestone TEXT NOT NULL, PRIMARY KEY (session, position))",
+        " event TEXT NOT NULL, PRIMARY KEY (session, position))",
     ),
     last="entries",
 )
 _FIND = "SELECT id FROM agentkit.sessions WHERE name = %s FOR UPDATE"
 _MAKE = "INSERT INTO agentkit.sessions (id, name) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
-_ADD = "INSERT INTO agentkit.entries (session, run, at, milestone) VALUES (%s, %s, %s, %s)"
+_ADD = "INSERT INTO agentkit.entries (session, run, at, event) VALUES (%s, %s, %s, %s)"
 _READ = (
-    "SELECT sessions.id, position, run, at, milestone FROM agentkit.sessions LEFT JOIN agentkit.entries"
+    "SELECT sessions.id, position, run, at, event FROM agentkit.sessions LEFT JOIN agentkit.entries"
     " ON session = sessions.id AND position > CASE WHEN sessions.id = %s THEN %s ELSE 0 END"
     " WHERE name = %s ORDER BY position"
 )
@@ -74,26 +83,27 @@ class PostgresSessionStore:
         return type(self), (self.url,)
 
     def __repr__(self) -> str:
-        return f"PostgresStore({self._server.shown!r})"
+        return f"PostgresStore({self._server.display_url!r})"
 
     def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
         """Create a session with these entries."""
         rows = rows_of(entries)
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             made = _make(connection, session)
             if made is None:
-                raise taken(session)
+                raise name_taken_error(session)
             _add(connection, made, rows)
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
         """Append all entries or none."""
         rows = rows_of(entries)
         if rows:
-            with self._server.writing() as connection:
+            with self._server.transaction() as connection:
                 if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
                     raise SessionError(
-                        f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may "
-                        "have been resumed elsewhere. Open the session again, and resume the run from its stored state."
+                        f"The connection to {self._server.display_url} was lost, so this run of the session "
+                        f"{session!r} may have been resumed elsewhere. Open the session again, and resume the run "
+                        "from its stored state."
                     )
                 # The session's row stays locked until the transaction ends, so that entries become visible in order.
                 while (row := connection.execute(_FIND, (session,)).fetchone()) is None:
@@ -102,14 +112,14 @@ class PostgresSessionStore:
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
         """Read the entries after a position, and the position of the last."""
-        with self._server.using() as connection:
+        with self._server.connection() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
-        return entries_found(rows, after)
+        return parse_entries(rows, after)
 
     def hold(self, session: str, run: str) -> Release | None:
         """Lock a run until it is released or the connection ends. Waits while the session is being deleted."""
         name, mark = _run_name(session, run), object()
-        with self._server.using() as connection:
+        with self._server.connection() as connection:
             if name in self._held:
                 return None
             if not connection.execute(_SHARE, (lock_number(session), lock_number(name))).fetchall()[0][1]:
@@ -126,26 +136,26 @@ class PostgresSessionStore:
             del self._held[name]
             with (
                 suppress(SessionError),
-                self._server.using() as connection,
+                self._server.connection() as connection,
             ):  # if the connection is lost, the lock is released already
                 connection.execute(_UNLOCK, (lock_number(name),))
                 connection.execute(_UNSHARE, (lock_number(session),))
 
     def is_held(self, session: str, run: str) -> bool:
         """Whether a live connection holds the lock on the run."""
-        with self._server.using() as connection:
+        with self._server.connection() as connection:
             return bool(connection.execute(_IS_LOCKED, (lock_number(_run_name(session, run)),)).fetchall()[0][0])
 
     def summaries(self) -> list[SessionSummary]:
         """List all sessions, the most recently changed first."""
-        with self._server.using() as connection:
+        with self._server.connection() as connection:
             return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
         """Rename a session."""
         with self._alone(old) as (connection, found):
             if connection.execute(_FIND, (new,)).fetchone() is not None:
-                raise taken(new)
+                raise name_taken_error(new)
             connection.execute(_RENAME, (new, found))
 
     def delete(self, session: str) -> None:
@@ -161,7 +171,7 @@ class PostgresSessionStore:
     @contextmanager
     def _alone(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
         """A transaction with exclusive access to a session."""
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             if any(name.startswith(f"{session}\n") for name in self._held):
                 raise in_use(session)
             if not connection.execute(_LOCK_ALONE, (lock_number(session),)).fetchall()[0][0]:

@@ -29,7 +29,7 @@ _VERSION = "SELECT version FROM schema_version"
 class SchemaDefinition:
     """A database schema: a word for its contents, its name, version, SQL statements, and the table created last."""
 
-    holds: str
+    contents: str
     schema: str
     version: int
     statements: tuple[str, ...]
@@ -57,28 +57,28 @@ class PostgresDatabase:
         self._inherited: list[object] = []
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The URL without user, password and settings, for display."""
         return re.sub(r"(?<=://)[^/]*@|\?.*", "", self.url, flags=re.DOTALL)
 
     @contextmanager
-    def using(self) -> Iterator[psycopg.Connection[Any]]:
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """The connection, locked for this thread. Raises SessionError for database errors."""
         psycopg = self._psycopg()
         with self.lock:
             try:
-                yield self._connected()
+                yield self._connect()
             except psycopg.Error as error:
                 if self._connection is not None and self._connection.closed:
                     self._on_loss()
                     self.close()
-                what = f"The {self._tables.holds} in {self.shown} cannot be read or written"
+                what = f"The {self._tables.contents} in {self.display_url} cannot be read or written"
                 raise SessionError(f"{what}: {error}") from None
 
     @contextmanager
-    def writing(self) -> Iterator[psycopg.Connection[Any]]:
+    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """A transaction."""
-        with self.using() as connection, connection.transaction():
+        with self.connection() as connection, connection.transaction():
             yield connection
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class PostgresDatabase:
             if connection is not None and self.process == os.getpid():
                 connection.close()
 
-    def _connected(self) -> psycopg.Connection[Any]:
+    def _connect(self) -> psycopg.Connection[Any]:
         if self._connection is not None and self.process == os.getpid():
             return self._connection
         if self._connection is not None:  # the parent's connection: closing it here would end it there
@@ -120,8 +120,9 @@ class PostgresDatabase:
         version = connection.execute(_VERSION).fetchall()[0][0]
         if version > tables.version:
             raise SessionError(
-                f"{self.shown} was written by a newer version of agentkit: its {tables.holds} have schema version"
-                f" {version}, and this version reads up to {tables.version}. Update agentkit, or name another database."
+                f"{self.display_url} was written by a newer version of agentkit: its {tables.contents} have schema "
+                f"version {version}, and this version reads up to {tables.version}. Update agentkit, or name another "
+                "database."
             )
 
     def _psycopg(self) -> Any:
@@ -129,7 +130,7 @@ class PostgresDatabase:
         try:
             import psycopg
         except ImportError:
-            raise MissingExtra("postgres", f"A PostgreSQL database of {self._tables.holds}") from None
+            raise MissingExtra("postgres", f"A PostgreSQL database of {self._tables.contents}") from None
         return psycopg
 
 

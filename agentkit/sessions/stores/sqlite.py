@@ -11,8 +11,8 @@ from sqlite3 import Connection
 from typing import Any
 
 from agentkit.errors import SessionError
-from agentkit.sessions.codec import Row, entries_found, new_id, rows_of, summary_of
-from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, no_session, taken
+from agentkit.sessions.codec import Row, new_id, parse_entries, rows_of, summary_of
+from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, name_taken_error, no_session
 from agentkit.sessions.stores.locks import RunLocks, locks_beside
 from agentkit.sessions.stores.sqlite_database import WAIT_SECONDS, DatabaseFile, DatabaseFormat
 
@@ -23,17 +23,17 @@ _SESSIONS = DatabaseFormat(
     tables=(
         "CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
         "CREATE TABLE entries (position INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions,"
-        " run TEXT NOT NULL, at REAL NOT NULL, milestone TEXT NOT NULL)",
+        " run TEXT NOT NULL, at REAL NOT NULL, event TEXT NOT NULL)",
         "CREATE INDEX entries_of_session ON entries (session)",
     ),
 )
 _READ = (
-    "SELECT sessions.id, position, run, at, milestone FROM sessions LEFT JOIN entries"
+    "SELECT sessions.id, position, run, at, event FROM sessions LEFT JOIN entries"
     " ON session = sessions.id AND position > CASE WHEN sessions.id = ? THEN ? ELSE 0 END"
     " WHERE name = ? ORDER BY position"
 )
-_ADD = "INSERT INTO entries (session, run, at, milestone) VALUES (?, ?, ?, ?)"
-_ADD_BY_NAME = "INSERT INTO entries (session, run, at, milestone) SELECT id, ?, ?, ? FROM sessions WHERE name = ?"
+_ADD = "INSERT INTO entries (session, run, at, event) VALUES (?, ?, ?, ?)"
+_ADD_BY_NAME = "INSERT INTO entries (session, run, at, event) SELECT id, ?, ?, ? FROM sessions WHERE name = ?"
 _SUMMARIES = (
     "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM entries JOIN sessions ON session = sessions.id"
     " GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"
@@ -67,28 +67,28 @@ class SQLiteSessionStore:
     def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
         """Create a session with these entries."""
         rows = rows_of(entries)
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             if _find(connection, session) is not None:
-                raise taken(session)
+                raise name_taken_error(session)
             _add(connection, _make(connection, session), rows)
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
         """Append all entries or none."""
         rows = rows_of(entries)
         if len(rows) == 1:  # to an existing session in a single statement, the most frequent case
-            with self._file.using(partial(self._refuse_lost, session, rows)) as connection:
+            with self._file.connection(partial(self._refuse_lost, session, rows)) as connection:
                 if connection.execute(_ADD_BY_NAME, (*rows[0], session)).rowcount == 1:
                     return
         if rows:
-            with self._file.writing(partial(self._refuse_lost, session, rows)) as connection:
+            with self._file.transaction(partial(self._refuse_lost, session, rows)) as connection:
                 found = _find(connection, session)
                 _add(connection, _make(connection, session) if found is None else found, rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
         """Read the entries after a position, and the position of the last."""
-        with self._file.using() as connection:
+        with self._file.connection() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
-        return entries_found(rows, after)
+        return parse_entries(rows, after)
 
     def hold(self, session: str, run: str) -> Release | None:
         """Lock a run until it is released or the process dies."""
@@ -113,22 +113,22 @@ class SQLiteSessionStore:
         """List all sessions, the most recently changed first. A missing file is not created; the list is then empty."""
         if not os.path.lexists(self.path):
             return []
-        with self._file.using() as connection:
+        with self._file.connection() as connection:
             return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
         """Rename a session."""
-        with self._holds.alone(old), self._file.writing() as connection:
+        with self._holds.alone(old), self._file.transaction() as connection:
             found = _find(connection, old)
             if found is None:
                 raise no_session(old)
             if _find(connection, new) is not None:
-                raise taken(new)
+                raise name_taken_error(new)
             connection.execute("UPDATE sessions SET name = ? WHERE id = ?", (new, found))
 
     def delete(self, session: str) -> None:
         """Delete a session."""
-        with self._holds.alone(session), self._file.writing() as connection:
+        with self._holds.alone(session), self._file.transaction() as connection:
             found = _find(connection, session)
             if found is None:
                 raise no_session(session)

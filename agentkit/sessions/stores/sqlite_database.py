@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import SessionError
 from agentkit.portable_files import CLOEXEC, NOFOLLOW
 from agentkit.sessions.stores.locks import refuse_others
@@ -30,7 +30,7 @@ _REMEDIES = (
 )
 """By prefix of SQLite's error name: the cause and the remedy."""
 
-_COMPUTED = ("trigger", "view")
+_EXECUTABLE_TYPES = ("trigger", "view")
 IN_MEMORY = ":memory:"
 WAIT_SECONDS = 30.0
 """Default time to wait for other processes that are writing."""
@@ -45,7 +45,7 @@ _OPEN: weakref.WeakSet[DatabaseFile] = weakref.WeakSet()
 """The open files of this process."""
 
 
-def _nothing() -> None:
+def _no_check() -> None:
     return
 
 
@@ -56,7 +56,7 @@ class DatabaseFormat:
     `settings` are pragmas applied to each connection.
     """
 
-    holds: str
+    contents: str
     application: int
     version: int
     tables: tuple[str, ...]
@@ -71,7 +71,7 @@ class DatabaseFile:
     """
 
     def __init__(
-        self, place: str, kind: DatabaseFormat, wait_seconds: float, on_removed: Callable[[], object] = _nothing
+        self, place: str, kind: DatabaseFormat, wait_seconds: float, on_removed: Callable[[], object] = _no_check
     ) -> None:
         self.place, self._kind, self._wait_seconds, self._on_removed = place, kind, wait_seconds, on_removed
         self.lock = threading.RLock()
@@ -81,7 +81,7 @@ class DatabaseFile:
         self.used = 0.0
 
     @contextmanager
-    def using(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
+    def connection(self, check: Callable[[], object] = _no_check) -> Iterator[sqlite3.Connection]:
         """The connection, locked for this thread. Raises SessionError for errors of the database or the file.
 
         `check` can raise; it runs after a removed file was detected and before a new file is created.
@@ -91,24 +91,24 @@ class DatabaseFile:
             try:
                 self._notice()
                 check()
-                yield self._connected()
+                yield self._connect()
             except sqlite3.Error as error:
-                what = f"The {self._kind.holds} in {self.place} cannot be read or written"
-                raise SessionError(f"{what}: {_told(error)}.") from None
+                what = f"The {self._kind.contents} in {self.place} cannot be read or written"
+                raise SessionError(f"{what}: {_describe_error(error)}.") from None
             except UnicodeDecodeError:
                 raise SessionError(
-                    f"The {self._kind.holds} in {self.place} cannot be read: {_REMEDY_OF_DAMAGE}."
+                    f"The {self._kind.contents} in {self.place} cannot be read: {_REMEDY_OF_DAMAGE}."
                 ) from None
             except OSError as error:
                 raise SessionError(
-                    f"The {self._kind.holds} in {self.place} cannot be stored: {error.strerror}. "
+                    f"The {self._kind.contents} in {self.place} cannot be stored: {error.strerror}. "
                     "Use a file in a writable folder."
                 ) from None
 
     @contextmanager
-    def writing(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
+    def transaction(self, check: Callable[[], object] = _no_check) -> Iterator[sqlite3.Connection]:
         """A transaction."""
-        with self.using(check) as connection, transaction(connection):
+        with self.connection(check) as connection, transaction(connection):
             yield connection
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class DatabaseFile:
 
     def _notice(self) -> None:
         """Drop a connection to a removed file, or one inherited from the parent process."""
-        connection, found = self._connection, self._found()
+        connection, found = self._connection, self._identity()
         if connection is None or self._opened == found:
             return
         if self._opened[0] != os.getpid():
@@ -142,7 +142,7 @@ class DatabaseFile:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.close()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         """The connection of this process to the current file, opened if necessary."""
         if self._connection is None:
             if self.place != IN_MEMORY:
@@ -152,11 +152,11 @@ class DatabaseFile:
                     file.close_if_idle()
                 _OPEN.add(self)
             connection = connect(self.place, self._kind, self._wait_seconds)
-            self._connection, self._opened = connection, self._found()
+            self._connection, self._opened = connection, self._identity()
             weakref.finalize(self, _close, connection, os.getpid())
         return self._connection
 
-    def _found(self) -> tuple[int, int, int]:
+    def _identity(self) -> tuple[int, int, int]:
         """The identity of the process and the file."""
         if self.place == IN_MEMORY:
             return os.getpid(), 0, 0
@@ -165,7 +165,7 @@ class DatabaseFile:
         except FileNotFoundError:
             return _NO_FILE
         except ValueError:
-            usable(self.place)
+            validate_path(self.place)
             raise
         return os.getpid(), found.st_dev, found.st_ino
 
@@ -196,18 +196,20 @@ def _is_ours(connection: sqlite3.Connection, place: str, kind: DatabaseFormat) -
         " LEFT JOIN sqlite_master ON TRUE"
     ).fetchall()
     application, version = found[0][:2]
-    made = [each[2:] for each in found if each[2] is not None]
+    objects = [each[2:] for each in found if each[2] is not None]
     if application == kind.application:
         if version > kind.version:
             raise SessionError(
-                f"{place} was written by a newer version of agentkit: its {kind.holds} have schema version"
+                f"{place} was written by a newer version of agentkit: its {kind.contents} have schema version"
                 f" {version}, and this version reads up to {kind.version}. Update agentkit, or name another file."
             )
-        if any(sort in _COMPUTED for sort, _ in made) or not set(kind.tables) <= {text for _, text in made}:
+        if any(sort in _EXECUTABLE_TYPES for sort, _ in objects) or not set(kind.tables) <= {
+            text for _, text in objects
+        }:
             raise SessionError(f"{place} has an unexpected schema: another program has changed it. Use another file.")
         return True
-    if application or version or made:
-        raise SessionError(f"{place} is a database of another program, or has no {kind.holds}. Name another file.")
+    if application or version or objects:
+        raise SessionError(f"{place} is a database of another program, or has no {kind.contents}. Name another file.")
     return False
 
 
@@ -267,7 +269,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
         connection.close()
 
 
-def _told(error: sqlite3.Error) -> str:
+def _describe_error(error: sqlite3.Error) -> str:
     """Describe the error and its remedy."""
     name = getattr(error, "sqlite_errorname", "")
     return next((remedy for start, remedy in _REMEDIES if name.startswith(start)), f"SQLite says: {error}")

@@ -19,7 +19,7 @@ _TOO_LARGE = "is too large: whole numbers may have at most about 3,000 digits, d
 _NEEDS_WHOLE = "needs whole numbers"
 
 
-def show(number: Number) -> str:
+def format_number(number: Number) -> str:
     """Format a number for an error message: its digits, or their count."""
     if isinstance(number, float) or number.bit_length() <= 100:
         return repr(number)
@@ -29,12 +29,12 @@ def show(number: Number) -> str:
 def operate(symbol: str, left: Number, right: Number) -> Number:
     """Compute `left symbol right` within the bounds. Raises ToolError naming the operation."""
     try:
-        return _bounded(_OPERATORS[symbol](left, right))
+        return _check_bounds(_OPERATORS[symbol](left, right))
     except (ArithmeticError, TypeError, ValueError) as error:
-        base = f"({show(left)})" if left < 0 else show(left)
+        base = f"({format_number(left)})" if left < 0 else format_number(left)
         faults = {ZeroDivisionError: "divides by zero", OverflowError: _TOO_LARGE, TypeError: _NEEDS_WHOLE}
         other = "has no real value" if symbol == "**" else "shifts by a negative number"
-        raise ToolError(f"{base} {symbol} {show(right)} {faults.get(type(error), other)}.") from None
+        raise ToolError(f"{base} {symbol} {format_number(right)} {faults.get(type(error), other)}.") from None
 
 
 def negate(symbol: str, number: Number) -> Number:
@@ -42,7 +42,7 @@ def negate(symbol: str, number: Number) -> Number:
     try:
         return _SIGNS[symbol](number)
     except TypeError:
-        raise ToolError(f"{symbol}{show(number)} {_NEEDS_WHOLE}.") from None
+        raise ToolError(f"{symbol}{format_number(number)} {_NEEDS_WHOLE}.") from None
 
 
 def call(name: str, arguments: Sequence[Number | list[Number]]) -> Number:
@@ -50,14 +50,16 @@ def call(name: str, arguments: Sequence[Number | list[Number]]) -> Number:
     function = FUNCTIONS[name]
     numbers = _numbers(name, function, arguments)
     try:
-        return _bounded(function.compute(*numbers))
+        return _check_bounds(function.compute(*numbers))
     except (ArithmeticError, TypeError, ValueError) as error:
-        shown = f"{name}({', '.join(show(number) for number in numbers[:4])}{', ...' if len(numbers) > 4 else ''})"
+        description = (
+            f"{name}({', '.join(format_number(number) for number in numbers[:4])}{', ...' if len(numbers) > 4 else ''})"
+        )
         fault = f"has no value: {name} needs {function.domain}"
-        raise ToolError(f"{shown} {_TOO_LARGE if isinstance(error, OverflowError) else fault}.") from None
+        raise ToolError(f"{description} {_TOO_LARGE if isinstance(error, OverflowError) else fault}.") from None
 
 
-def _bounded(value: Number) -> Number:
+def _check_bounds(value: Number) -> Number:
     """Return the value if it is an int or a finite float within the bounds."""
     if value.bit_length() > MAX_BITS if isinstance(value, int) else not math.isfinite(value):
         raise OverflowError
@@ -66,24 +68,24 @@ def _bounded(value: Number) -> Number:
 
 def _numbers(name: str, function: Function, arguments: Sequence[Number | list[Number]]) -> list[Number]:
     """Return the arguments as numbers, expanding a list, and check their count."""
-    if function.most is None and len(arguments) == 1:
+    if function.max_arguments is None and len(arguments) == 1:
         only = arguments[0]
         if not isinstance(only, list):
             raise ToolError(f"{name} takes a list or at least 2 numbers, as in {name}([2, 3]) or {name}(2, 3).")
         arguments = only
     numbers = [argument for argument in arguments if not isinstance(argument, list)]
     if len(numbers) < len(arguments):
-        takes = "one list, or numbers" if function.most is None else "numbers"
+        takes = "one list, or numbers" if function.max_arguments is None else "numbers"
         raise ToolError(f"{name} takes {takes}, but was given a list among its arguments.")
-    if not function.least <= len(numbers) <= (function.most or len(numbers)):
-        least, most = function.least, function.most
+    if not function.min_arguments <= len(numbers) <= (function.max_arguments or len(numbers)):
+        least, most = function.min_arguments, function.max_arguments
         amount = f"at least {least}" if most is None else f"{least}" if least == most else f"{least} or {most}"
         plural = "s" * (most != 1 and not (most is None and least == 1))
         raise ToolError(f"{name} takes {amount} number{plural}, but was given {len(numbers) or 'none'}.")
     return numbers
 
 
-def _whole(number: Number) -> int:
+def _to_integer(number: Number) -> int:
     """Convert a number to int; a float without fraction is accepted if it is exact, below 2**53."""
     if isinstance(number, int):
         return number
@@ -92,8 +94,8 @@ def _whole(number: Number) -> int:
     raise ValueError
 
 
-def _on_whole(compute: Callable[..., int]) -> Callable[..., int]:
-    return lambda *numbers: compute(*map(_whole, numbers))
+def _for_integers(compute: Callable[..., int]) -> Callable[..., int]:
+    return lambda *numbers: compute(*map(_to_integer, numbers))
 
 
 def _power(base: Number, exponent: Number) -> Number:
@@ -115,10 +117,10 @@ def _shift_left(number: int, places: int) -> int:
 def _modular_power(base: Number, exponent: Number, modulus: Number | None = None) -> Number:
     if modulus is None:
         return _power(base, exponent)
-    whole_exponent, whole_modulus = _whole(exponent), _whole(modulus)
+    whole_exponent, whole_modulus = _to_integer(exponent), _to_integer(modulus)
     if whole_exponent.bit_length() * whole_modulus.bit_length() ** 2 > 2**30:
         raise OverflowError
-    return pow(_whole(base), whole_exponent, whole_modulus)
+    return pow(_to_integer(base), whole_exponent, whole_modulus)
 
 
 def _permutations(total: int, chosen: int | None = None) -> int:
@@ -158,7 +160,7 @@ def _with_poles(compute: Callable[[float], float], divisor: Callable[[float], fl
 
 def _round(number: Number, digits: Number = 0) -> Number:
     """Round half to even, like Python; returns an integer without `digits`."""
-    places = _whole(digits)
+    places = _to_integer(digits)
     if abs(places) > 30:
         raise ValueError
     return round(number, places) if places else round(number)
@@ -178,11 +180,11 @@ def _sum(*numbers: Number) -> Number:
     return math.fsum(numbers)
 
 
-def _folded(combine: Callable[[Any, Any], Any], *numbers: Number) -> Any:
+def _reduce(combine: Callable[[Any, Any], Any], *numbers: Number) -> Any:
     """Combine the numbers one by one, within the bounds."""
     result: Number = 1
     for number in numbers:
-        result = _bounded(combine(result, number))
+        result = _check_bounds(combine(result, number))
     return result
 
 
@@ -209,11 +211,11 @@ def _root_of(variance: Callable[..., float]) -> Callable[..., float]:
 
 
 class Function(NamedTuple):
-    """An implementation, the number of arguments (`most` None: any number, or one list), and their domain."""
+    """An implementation, the number of arguments (`max_arguments` None: any number, or one list), and their domain."""
 
     compute: Callable[..., Number]
-    least: int = 1
-    most: int | None = 1
+    min_arguments: int = 1
+    max_arguments: int | None = 1
     domain: str = "a number of ordinary size"
 
 
@@ -239,7 +241,7 @@ FUNCTIONS: dict[str, Function] = {
     "round": Function(_round, 1, 2, "a number and how many decimal places, from -30 to 30"),
     "sqrt": Function(math.sqrt, domain=_NOT_NEGATIVE),
     "cbrt": Function(_cube_root),
-    "isqrt": Function(_on_whole(math.isqrt), domain=_COUNTS),
+    "isqrt": Function(_for_integers(math.isqrt), domain=_COUNTS),
     "hypot": Function(math.hypot, 2, None, _ANY),
     "pow": Function(_modular_power, 2, 3, "a result among the real numbers, and whole numbers when there are three"),
     "log": Function(_logarithm, 1, 2, _LOGARITHM),
@@ -264,17 +266,17 @@ FUNCTIONS: dict[str, Function] = {
     "remainder": Function(math.remainder, 2, 2, _NO_ZERO),
     "ldexp": Function(math.ldexp, 2, 2, "a number and a whole number"),
     "copysign": Function(math.copysign, 2, 2, _ANY),
-    "xor": Function(_on_whole(operator.xor), 2, 2, _WHOLE_DOMAIN),
-    "gcd": Function(_on_whole(math.gcd), 1, None, _WHOLE_DOMAIN),
-    "lcm": Function(_on_whole(partial(_folded, math.lcm)), 1, None, _WHOLE_DOMAIN),
-    "factorial": Function(_on_whole(_permutations), domain="a whole number that is not negative"),
-    "comb": Function(_on_whole(_combinations), 2, 2, _COUNTS),
-    "perm": Function(_on_whole(_permutations), 1, 2, _COUNTS),
+    "xor": Function(_for_integers(operator.xor), 2, 2, _WHOLE_DOMAIN),
+    "gcd": Function(_for_integers(math.gcd), 1, None, _WHOLE_DOMAIN),
+    "lcm": Function(_for_integers(partial(_reduce, math.lcm)), 1, None, _WHOLE_DOMAIN),
+    "factorial": Function(_for_integers(_permutations), domain="a whole number that is not negative"),
+    "comb": Function(_for_integers(_combinations), 2, 2, _COUNTS),
+    "perm": Function(_for_integers(_permutations), 1, 2, _COUNTS),
     "gamma": Function(math.gamma, domain="a number other than 0, -1, -2, ..."),
     "lgamma": Function(math.lgamma, domain="a number other than 0, -1, -2, ..."),
     "min": Function(min, 1, None, _ANY),
     "max": Function(max, 1, None, _ANY),
-    "prod": Function(partial(_folded, operator.mul), 1, None, _ANY),
+    "prod": Function(partial(_reduce, operator.mul), 1, None, _ANY),
     **dict.fromkeys(("mean", "avg", "average"), Function(_mean, 1, None, _ANY)),
     **dict.fromkeys(("sum", "fsum"), Function(_sum, 1, None, _ANY)),
     "median": Function(_median, 1, None, _ANY),

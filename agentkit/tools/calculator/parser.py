@@ -16,11 +16,11 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from agentkit.errors import ToolError
-from agentkit.tools.calculator.evaluator import CONSTANTS, FUNCTIONS, Number, call, negate, operate, show
+from agentkit.tools.calculator.evaluator import CONSTANTS, FUNCTIONS, Number, call, format_number, negate, operate
 
 MAX_TOKENS = 500
 
-UNDERSTOOD = (
+SUPPORTED_SYNTAX = (
     "the calculator accepts numbers, + - * / // % **, parentheses, pi, e, tau and functions such as "
     "sqrt, round, log, sin, max, mean and factorial"
 )
@@ -67,7 +67,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 
-_STRANGERS = {
+_CHARACTER_HINTS = {
     **dict.fromkeys("'\"`", "text in quotes is not a number"),
     **dict.fromkeys("=:;", "give one expression, without assignments, equations or keyword arguments"),
     **dict.fromkeys("<>!≤≥≠≈", "comparisons do not give a number"),
@@ -103,7 +103,7 @@ def exponent(token: Token) -> int | None:
     return None if text.isascii() or text[-1] not in _SUPERSCRIPT_DIGITS else int(text.translate(_SUPERSCRIPTS))
 
 
-def _plain(text: str) -> str:
+def _to_ascii(text: str) -> str:
     """Convert typographic signs and digits to ASCII, character by character."""
     if text.isascii():
         return text
@@ -119,15 +119,15 @@ def _plain(text: str) -> str:
     return "".join(plain)
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     """Tokenise the text; the last token has the kind `end`."""
-    text = _plain(text)
+    text = _to_ascii(text)
     tokens: list[Token] = []
     position, kind = 0, ""
     while kind != "end":
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _stranger(text, position)
+            raise _unexpected_character(text, position)
         if len(tokens) > MAX_TOKENS:
             raise ToolError(f"The expression has more than {MAX_TOKENS} numbers, names and operators.")
         kind = match.lastgroup or "end"
@@ -137,25 +137,25 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-def _stranger(text: str, position: int) -> ToolError:
+def _unexpected_character(text: str, position: int) -> ToolError:
     """Return the error for a character that starts no token: an unknown word or sign, a line break."""
     position += len(text[position:]) - len(text[position:].lstrip(" \t"))
     words = re.finditer(r"[^\W\d_]+", text)
     shown = next((word[0] for word in words if word.start() <= position < word.end()), text[position])
-    reason = _STRANGERS.get(text[position], UNDERSTOOD)
+    reason = _CHARACTER_HINTS.get(text[position], SUPPORTED_SYNTAX)
     return ToolError(f"{shown[:40]!r} at character {position + 1} is not understood: {reason}.")
 
 
 MAX_CHARS = 1_000
 MAX_DEPTH = 50
 
-_BINDING = {
-    symbol: binding
-    for binding, symbols in {1: "|", 2: "&", 3: "<< >>", 4: "+ -", 5: "* / // % mod", 6: "of", 8: "**"}.items()
+_PRECEDENCE = {
+    symbol: precedence
+    for precedence, symbols in {1: "|", 2: "&", 3: "<< >>", 4: "+ -", 5: "* / // % mod", 6: "of", 8: "**"}.items()
     for symbol in symbols.split()
 }
-_SIGN_BINDING = 7
-_RIGHT_BINDING = {"**": 7, "of": 5}  # lower than on the left: 2**3**2 is 2**9, 50% of 10% of 80 is 4
+_SIGN_PRECEDENCE = 7
+_RIGHT_PRECEDENCE = {"**": 7, "of": 5}  # lower than on the left: 2**3**2 is 2**9, 50% of 10% of 80 is 4
 
 _SIGNS = ("+", "-", "~")
 _POSTFIX = ("!", "percent", "%")
@@ -168,7 +168,7 @@ _COMMA = (
     "commas only between the arguments of a function, and a list in square brackets."
 )
 
-_OF_ONE = frozenset({"log", "round", "sum", "fsum", "prod", "mean", "avg", "average", "median"})
+_SINGLE_ARGUMENT_FUNCTIONS = frozenset({"log", "round", "sum", "fsum", "prod", "mean", "avg", "average", "median"})
 """Functions of several arguments in which a single number with commas is one argument."""
 
 _NO_NAMES = {
@@ -199,7 +199,7 @@ def calculate(expression: str, notes: list[str] | None = None) -> Number:
         raise ToolError(f"The expression must be text, not {type(expression).__name__}.")
     if len(expression) > MAX_CHARS:
         raise ToolError(f"The expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read.")
-    return _Parser(tokens_of(expression.strip()), [] if notes is None else notes).read()
+    return _Parser(tokenize(expression.strip()), [] if notes is None else notes).read()
 
 
 class _Parser:
@@ -215,14 +215,14 @@ class _Parser:
     def read(self) -> Number:
         value = self._expression(0)
         if self._next.kind != "end":
-            raise self._misplaced(self._next)
+            raise self._misplaced_error(self._next)
         return _number(value)
 
     def _skip(self, count: int = 1) -> None:
         self._index += count
         self._next = self._tokens[self._index]
 
-    def _take(self) -> Token:
+    def _advance(self) -> Token:
         token = self._next
         if token.kind != "end":
             self._index += 1
@@ -235,10 +235,10 @@ class _Parser:
         self._skip()
         return True
 
-    def _nested(self, weakest: int) -> _Value:
+    def _nested(self, min_precedence: int) -> _Value:
         """Parse an expression one level deeper."""
         self._deepen()
-        value = self._expression(weakest)
+        value = self._expression(min_precedence)
         self._depth -= 1
         return value
 
@@ -247,7 +247,7 @@ class _Parser:
         if self._depth > MAX_DEPTH:
             raise ToolError(f"The expression is nested more than {MAX_DEPTH} levels deep.")
 
-    def _bracketed(self, closing: str, read: Callable[[], _Item]) -> _Item:
+    def _parse_bracketed(self, closing: str, read: Callable[[], _Item]) -> _Item:
         """Parse a bracketed operand; the operator before the bracket is restored after it."""
         operator, self._operator = self._operator, ""
         self._deepen()
@@ -257,30 +257,30 @@ class _Parser:
         if self._next.kind == "end":
             raise ToolError(f"A {closing!r} is missing at the end of the expression.")
         if not self._accept(closing):
-            raise self._misplaced(self._next)
+            raise self._misplaced_error(self._next)
         return value
 
-    def _expression(self, weakest: int) -> _Value:
-        """Parse a value and all following operators that bind tighter than `weakest`."""
+    def _expression(self, min_precedence: int) -> _Value:
+        """Parse a value and all following operators that bind tighter than `min_precedence`."""
         left = self._operand()
         while True:
             symbol = self._next.text
-            implicit = symbol not in _BINDING and self._multiplies_implicitly()
+            implicit = symbol not in _PRECEDENCE and self._multiplies_implicitly()
             if implicit:
                 symbol = "*"
-            binding = _BINDING.get(symbol, 0)
-            if binding <= weakest:
+            precedence = _PRECEDENCE.get(symbol, 0)
+            if precedence <= min_precedence:
                 return left
             if not implicit:
-                self._operator = self._take().text
+                self._operator = self._advance().text
             elif self._operator in _UNCLEAR_BEFORE_PRODUCT:
                 before, after = self._tokens[self._index - 1].text, self._next.text
                 raise ToolError(
                     f"Multiplying {before!r} by {after!r} without a sign is unclear after {self._operator!r}: "
                     "write the * and parentheses around what belongs together."
                 )
-            nests = symbol in _RIGHT_BINDING
-            right = self._nested(_RIGHT_BINDING[symbol]) if nests else self._expression(binding)
+            nests = symbol in _RIGHT_PRECEDENCE
+            right = self._nested(_RIGHT_PRECEDENCE[symbol]) if nests else self._expression(precedence)
             left = _combine(symbol, left, right)
 
     def _multiplies_implicitly(self) -> bool:
@@ -293,22 +293,22 @@ class _Parser:
         return token.text == "(" or token.text in ROOTS
 
     def _operand(self) -> _Value:
-        token = self._take()
+        token = self._advance()
         if token.text in _SIGNS:
-            return self._signed(token.text)
-        return self._root(token) if token.text in ROOTS else self._postfixed(self._atom(token))
+            return self._parse_signed(token.text)
+        return self._root(token) if token.text in ROOTS else self._apply_postfix(self._atom(token))
 
     def _atom(self, token: Token) -> _Value:
         if token.kind == "number":
             return _literal(self._thousands(token) if self._next.text == "," else token.text)
         if token.kind == "name":
-            return self._named(token.text)
+            return self._constant_or_call(token.text)
         if token.text != "(":
             raise self._missing_operand(token)
-        return self._bracketed(")", partial(self._expression, 0))
+        return self._parse_bracketed(")", partial(self._expression, 0))
 
-    def _signed(self, sign: str) -> _Value:
-        value = self._nested(_SIGN_BINDING)
+    def _parse_signed(self, sign: str) -> _Value:
+        value = self._nested(_SIGN_PRECEDENCE)
         if isinstance(value, _Percent) and sign != "~":
             return _Percent(negate(sign, value.rate))
         return negate(sign, _number(value))
@@ -316,17 +316,17 @@ class _Parser:
     def _root(self, root: Token) -> Number:
         """Parse the root of one operand. Because the reach of a root in words is ambiguous, no operator can follow."""
         self._operator = root.text
-        token = self._take()
-        value = self._signed(token.text) if token.text in _SIGNS else self._atom(token)
+        token = self._advance()
+        value = self._parse_signed(token.text) if token.text in _SIGNS else self._atom(token)
         follower, function = self._next, ROOTS[root.text]
         tighter = follower.text in _POSTFIX or exponent(follower) is not None
-        if tighter or (root.kind == "words" and follower.text in _BINDING):
+        if tighter or (root.kind == "words" and follower.text in _PRECEDENCE):
             raise ToolError(
                 f"How far {root.text!r} reaches before {follower.text!r} is unclear: write {function}(...)."
             )
         return call(function, [_number(value)])
 
-    def _postfixed(self, value: _Value) -> _Value:
+    def _apply_postfix(self, value: _Value) -> _Value:
         """Apply postfix operators to an operand: 5!, 3², 3 squared, 15%."""
         while True:
             token = self._next
@@ -347,7 +347,7 @@ class _Parser:
         """Whether the current `%` is a percent sign; between two operands it is the modulo operator."""
         before, sign, after = self._tokens[self._index - 1 : self._index + 2]
         signed = after.text in _SIGNS
-        named = after.kind == "name" and after.text not in _BINDING
+        named = after.kind == "name" and after.text not in _PRECEDENCE
         if not (signed or named or after.kind == "number" or after.text == "(" or after.text in ROOTS):
             return True
         spaces = (before.end < sign.start, sign.end < after.start)
@@ -378,17 +378,17 @@ class _Parser:
         last = first
         while self._groups_digits(last + 1):
             last += 2
-        if last == first or FUNCTIONS[name].most == 1:
+        if last == first or FUNCTIONS[name].max_arguments == 1:
             return last > first
         if self._tokens[first - 1].text != "(" or self._tokens[last + 1].text != ")":
             return False
         digits = [token.text for token in self._tokens[first : last + 1 : 2]]
         whole, shown = "".join(digits), ",".join(digits)
-        if name in _OF_ONE:
+        if name in _SINGLE_ARGUMENT_FUNCTIONS:
             self._notes.append(f"{shown} was read as the number {whole}; separate arguments by a comma and a space.")
         else:
             self._notes.append(f"{shown} was read as {len(digits)} arguments; for one number write {whole}.")
-        return name in _OF_ONE
+        return name in _SINGLE_ARGUMENT_FUNCTIONS
 
     def _groups_digits(self, index: int) -> bool:
         """Whether the comma at `index` groups digits as in 1,000: without blanks, followed by three digits."""
@@ -396,21 +396,21 @@ class _Parser:
         if comma.text != ",":
             return False
         before, after = self._tokens[index - 1], self._tokens[index + 1]
-        tight = before.end == comma.start and comma.end == after.start
-        return tight and before.text.isdecimal() and re.fullmatch(r"\d{3}(\.\d*)?", after.text) is not None
+        is_adjacent = before.end == comma.start and comma.end == after.start
+        return is_adjacent and before.text.isdecimal() and re.fullmatch(r"\d{3}(\.\d*)?", after.text) is not None
 
-    def _named(self, name: str) -> Number:
+    def _constant_or_call(self, name: str) -> Number:
         if name in CONSTANTS:
             return CONSTANTS[name]
         if name not in FUNCTIONS:
-            raise _unknown(name)
+            raise _unknown_name(name)
         if not self._accept("("):
             raise ToolError(f"{name!r} is a function and needs its arguments in parentheses: {name}(...).")
         self._calls.append(name)
         noted = len(self._notes)
-        arguments = self._bracketed(")", partial(self._separated, ")", self._argument))
+        arguments = self._parse_bracketed(")", partial(self._parse_list, ")", self._argument))
         self._calls.pop()
-        is_one = len(self._notes) > noted and len(arguments) == 1 and FUNCTIONS[name].most is None
+        is_one = len(self._notes) > noted and len(arguments) == 1 and FUNCTIONS[name].max_arguments is None
         numbers = [each for each in arguments if not isinstance(each, list)]
         return call(name, [numbers] if is_one else arguments)
 
@@ -418,12 +418,12 @@ class _Parser:
         if self._next.text != "[":
             return self._item()
         self._skip()
-        return self._bracketed("]", partial(self._separated, "]", self._item))
+        return self._parse_bracketed("]", partial(self._parse_list, "]", self._item))
 
     def _item(self) -> Number:
         return _number(self._expression(0))
 
-    def _separated(self, closing: str, read: Callable[[], _Item]) -> list[_Item]:
+    def _parse_list(self, closing: str, read: Callable[[], _Item]) -> list[_Item]:
         """Parse comma-separated items with `read` up to the closing bracket."""
         first, items = self._index, []
         while self._next.text != closing:
@@ -447,19 +447,19 @@ class _Parser:
         if token.text == "[":
             return ToolError("A list can only be passed to a function that takes one, as in sum([1, 2]).")
         if len(self._tokens) == 1:
-            return ToolError(f"The expression is empty: {UNDERSTOOD}.")
+            return ToolError(f"The expression is empty: {SUPPORTED_SYNTAX}.")
         if token.kind == "end":
             return ToolError(f"A number is missing at the end, after {self._tokens[-2].text!r}.")
         return ToolError(f"A number is missing before {token.text!r}.")
 
-    def _misplaced(self, token: Token) -> ToolError:
+    def _misplaced_error(self, token: Token) -> ToolError:
         """Return the error for a token that cannot follow an operand: a stray bracket or comma, a second operand."""
         if token.text == ",":
             return ToolError(_COMMA)
         if token.text in (")", "]"):
             return ToolError(f"There is a {token.text!r} without the bracket that it should close.")
         if token.kind == "name" and not _is_known(token.text):
-            return _unknown(token.text)
+            return _unknown_name(token.text)
         before = self._tokens[self._index - 1].text
         return ToolError(f"An operator such as + or * is missing between {before!r} and {token.text!r}.")
 
@@ -468,7 +468,7 @@ def _is_known(name: str) -> bool:
     return name in CONSTANTS or name in FUNCTIONS
 
 
-def _unknown(name: str) -> ToolError:
+def _unknown_name(name: str) -> ToolError:
     """Return the error for an unknown name, with similar names."""
     import difflib
 
@@ -483,7 +483,7 @@ def _unknown(name: str) -> ToolError:
         if len(one) > 2 and low.startswith(one[0]) and all(letter in letters for letter in one):
             close.append(one)
     close += [one for one in difflib.get_close_matches(low, known) if one not in close]
-    hint = f"did you mean {' or '.join(close[:3])}?" if close else f"{UNDERSTOOD}."
+    hint = f"did you mean {' or '.join(close[:3])}?" if close else f"{SUPPORTED_SYNTAX}."
     return ToolError(f"Unknown name {name[:40]!r}: {hint}")
 
 
@@ -514,14 +514,16 @@ def _combine(symbol: str, left: _Value, right: _Value) -> Number:
     if not isinstance(left, _Percent) and not isinstance(right, _Percent):
         return operate("%" if symbol == "mod" else symbol, left, right)
     if symbol not in ("*", "of", "/"):
-        shown = show(_rate(right if isinstance(right, _Percent) else left))
+        shown = format_number(_rate(right if isinstance(right, _Percent) else left))
         raise ToolError(f"{shown}% next to {symbol!r} is ambiguous: multiply by it, or write ({shown}/100).")
     if symbol == "/":
-        return operate("/", operate("*", _rate(left), _parts(right)), operate("*", _parts(left), _rate(right)))
-    return operate("/", operate("*", _rate(left), _rate(right)), _parts(left) * _parts(right))
+        return operate(
+            "/", operate("*", _rate(left), _denominator(right)), operate("*", _denominator(left), _rate(right))
+        )
+    return operate("/", operate("*", _rate(left), _rate(right)), _denominator(left) * _denominator(right))
 
 
-def _parts(value: _Value) -> int:
+def _denominator(value: _Value) -> int:
     return 100 if isinstance(value, _Percent) else 1
 
 

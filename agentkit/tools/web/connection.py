@@ -60,7 +60,7 @@ class BodyReader:
         self._inflater = zlib.decompressobj(_GZIP) if _ENCODINGS[content_encoding.strip().lower()] else None
 
     def feed(self, chunk: bytes) -> bool:
-        """Process the next chunk; return whether more is wanted."""
+        """Process the next chunk; return whether to read on."""
         if self._inflater is None:
             self._detect(chunk)
         taken = chunk[: self._max_raw_bytes - self._raw_bytes]
@@ -147,18 +147,18 @@ class WebFailure:
         return {"error": self.error, "status": self.status} | {key: value for key, value in more.items() if value}
 
 
-def denied(decision: Decision) -> WebFailure:
+def denied_failure(decision: Decision) -> WebFailure:
     """Return the failure for a denied request."""
     return WebFailure("denied", f"{decision.reason} {decision.remedy}".strip(), decision)
 
 
 def retry_after_seconds(reply: WebResponse) -> int | None:
     """Parse a Retry-After header given in seconds."""
-    wish = reply.headers.get("retry-after", "")
-    return int(wish) if _SECONDS.fullmatch(wish) else None
+    value = reply.headers.get("retry-after", "")
+    return int(value) if _SECONDS.fullmatch(value) else None
 
 
-def refused(reply: WebResponse) -> WebFailure | None:
+def status_failure(reply: WebResponse) -> WebFailure | None:
     """Return the failure for the HTTP status of a reply, or None for success (2xx)."""
     from http import HTTPStatus
 
@@ -202,7 +202,7 @@ _NETWORK_FAULTS: Mapping[int, tuple[Status, str]] = {
 }
 
 
-class _Stopped(Exception):
+class _RequestFailed(Exception):
     """Carries a failure to the caller."""
 
     def __init__(self, failure: WebFailure) -> None:
@@ -244,16 +244,16 @@ class WebConnection:
         self.rules = rules or AddressRules()
         self.deadline_seconds = deadline_seconds
         self._resolver = resolver
-        self._given_transport = transport
+        self._custom_transport = transport
         self._proxy = proxy
-        self._given_tls = tls
+        self._custom_tls = tls
         self._hosts_exist = hosts_exist
         self._reference_host = reference_host
 
     @property
     def is_direct(self) -> bool:
         """Whether requests go directly to their addresses, without a proxy or custom transport."""
-        return (self._resolver, self._given_transport, self._proxy) == (resolve, None, None)
+        return (self._resolver, self._custom_transport, self._proxy) == (resolve, None, None)
 
     def get(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> WebResponse | WebFailure:
         """Fetch a URL from synchronous code, like `aget`."""
@@ -277,7 +277,7 @@ class WebConnection:
                 return await _read(target, response, deadline)
             except TimeoutError:
                 return late
-            except _Stopped as stopped:
+            except _RequestFailed as stopped:
                 return stopped.failure
             except (httpx2.TransportError, httpx2.InvalidURL) as error:
                 return _failure_of(error)
@@ -285,15 +285,15 @@ class WebConnection:
     async def _follow(
         self, transport: httpx2.AsyncBaseTransport, url: str, headers: Mapping[str, str]
     ) -> tuple[Url, httpx2.Response]:
-        target = self._admitted(url)
+        target = self._judge_url(url)
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(transport, target, headers)
             location = response.headers.get("location")
             if response.status_code not in _REDIRECTS or not location:
                 return target, response
             await response.aclose()
-            target = self._redirected(target, location)
-        raise _Stopped(WebFailure("failed", f"It was redirected more than {MAX_REDIRECTS} times."))
+            target = self._resolve_redirect(target, location)
+        raise _RequestFailed(WebFailure("failed", f"It was redirected more than {MAX_REDIRECTS} times."))
 
     async def _send(
         self, transport: httpx2.AsyncBaseTransport, url: Url, headers: Mapping[str, str]
@@ -312,8 +312,8 @@ class WebConnection:
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 fault = fault or error
             else:
-                return await _within_bounds(response)
-        raise fault or _Stopped(WebFailure("failed", f"{url.host} has no address."))
+                return await _check_response(response)
+        raise fault or _RequestFailed(WebFailure("failed", f"{url.host} has no address."))
 
     async def _addresses(self, url: Url) -> list[str]:
         """Resolve a host once. Raises if one of its addresses is not allowed."""
@@ -324,12 +324,12 @@ class WebConnection:
             addresses = list(await execution.acall(look_up, RESOLVE_SECONDS))
         except ToolTimeout:
             error = f"The name {url.host} could not be resolved within {RESOLVE_SECONDS:g} seconds."
-            raise _Stopped(WebFailure("timed_out", error)) from None
+            raise _RequestFailed(WebFailure("timed_out", error)) from None
         except OSError as fault:
-            raise _Stopped(await self._look_up_failure(url.host, fault)) from None
+            raise _RequestFailed(await self._look_up_failure(url.host, fault)) from None
         for address in addresses:
             if objection := self.rules.judge_address(url, address):
-                raise _Stopped(denied(objection))
+                raise _RequestFailed(denied_failure(objection))
         return addresses
 
     async def _look_up_failure(self, host: str, fault: OSError) -> WebFailure:
@@ -350,21 +350,21 @@ class WebConnection:
             return False
         return True
 
-    def _admitted(self, url: str) -> Url:
+    def _judge_url(self, url: str) -> Url:
         decision = self.rules.judge(url)
         parsed = read_url(url)
         if decision.denied or isinstance(parsed, Decision):
-            raise _Stopped(denied(decision))
+            raise _RequestFailed(denied_failure(decision))
         return parsed
 
-    def _redirected(self, origin: Url, location: str) -> Url:
+    def _resolve_redirect(self, origin: Url, location: str) -> Url:
         """Return the target of a redirect, judged like a requested URL."""
         joined = origin.join(location)
-        target = self._admitted(joined)
+        target = self._judge_url(joined)
         if (origin.scheme, target.scheme) == ("https", "http"):
             reason = f"{origin.host} redirects from https to plain http."
             decision = Decision(Verdict.DENY, "url.downgrade", reason, joined[:200], "Fetch an https address.")
-            raise _Stopped(denied(decision))
+            raise _RequestFailed(denied_failure(decision))
         return target
 
     @contextlib.asynccontextmanager
@@ -372,10 +372,10 @@ class WebConnection:
         """Yield the configured transport, or a new one for this request, closed at the end."""
         import httpx2
 
-        if self._given_transport:
-            yield self._given_transport
+        if self._custom_transport:
+            yield self._custom_transport
             return
-        tls = self._given_tls or _tls_context()
+        tls = self._custom_tls or _tls_context()
         async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=self._proxy) as transport:
             yield transport
 
@@ -388,8 +388,8 @@ def _tls_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
-    """Return the response if its headers are small and its encoding is supported. Raises _Stopped."""
+async def _check_response(response: httpx2.Response) -> httpx2.Response:
+    """Return the response if its headers are small and its encoding is supported. Raises _RequestFailed."""
     encoding = response.headers.get("content-encoding", "")
     size = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
     faults = {
@@ -399,12 +399,12 @@ async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
     for error, is_true in faults.items():
         if is_true:
             await response.aclose()
-            raise _Stopped(WebFailure("failed", error))
+            raise _RequestFailed(WebFailure("failed", error))
     return response
 
 
 async def _read(url: Url, response: httpx2.Response, deadline: float) -> WebResponse:
-    """Read the body until the end, a timeout or a broken connection. Raises _Stopped if it is empty."""
+    """Read the body until the end, a timeout or a broken connection. Raises _RequestFailed if it is empty."""
     import asyncio
 
     import httpx2
@@ -424,7 +424,7 @@ async def _read(url: Url, response: httpx2.Response, deadline: float) -> WebResp
     finally:
         await response.aclose()
     if reader.cut and not reader.body:
-        raise _Stopped(WebFailure(fault, f"{url.host} sent no readable body: {reader.cut}."))
+        raise _RequestFailed(WebFailure(fault, f"{url.host} sent no readable body: {reader.cut}."))
     return WebResponse(url, response.status_code, dict(response.headers), bytes(reader.body), reader.cut)
 
 

@@ -14,9 +14,9 @@ from agentkit.messages import Status
 from agentkit.safety.urls import DEFAULT_PORTS, AddressRules
 from agentkit.tooling import execution
 from agentkit.tooling.tool import Tool
-from agentkit.tools.core import denied_with
-from agentkit.tools.web.connection import Resolver, WebConnection, WebFailure, WebResponse, refused, resolve
-from agentkit.tools.web.page_text import Page, decode, enclosed, kind_of, read_html, without_controls
+from agentkit.tools.core import denial_handler
+from agentkit.tools.web.connection import Resolver, WebConnection, WebFailure, WebResponse, resolve, status_failure
+from agentkit.tools.web.page_text import Page, decode, enclose, kind_of, read_html, remove_controls
 
 if TYPE_CHECKING:
     import ssl
@@ -83,7 +83,7 @@ def fetch_tool(
         level=SafetyLevel.NETWORK,
         timeout_seconds=timeout_seconds,
         judge=judge,
-        when_denied=denied_with("url"),
+        when_denied=denial_handler("url"),
         asynchronous=fetch_url_asynchronously,
     )
 
@@ -92,18 +92,18 @@ def _result(url: str, reply: WebResponse | WebFailure, start: int) -> dict[str, 
     """Build the result for a request."""
     if isinstance(reply, WebFailure):
         return {"url": url} | reply.to_dict()
-    page = refused(reply) or _read_page(reply)
-    return {"url": url} | (page.to_dict() if isinstance(page, WebFailure) else _piece(reply, page, start))
+    page = status_failure(reply) or _read_page(reply)
+    return {"url": url} | (page.to_dict() if isinstance(page, WebFailure) else _page_part(reply, page, start))
 
 
-def _piece(reply: WebResponse, page: Page, start: int) -> dict[str, Any]:
+def _page_part(reply: WebResponse, page: Page, start: int) -> dict[str, Any]:
     """Build the result for a part of a page, starting at a character; the title precedes the first part."""
     begin = max(start, 0)
     end = begin + PAGE_CHARS
-    piece = page.text[begin:end]
+    text = page.text[begin:end]
     heading = f"Title: {page.title}\n\n" if page.title and not begin else ""
     cut = page.cut or reply.cut
-    status: Status = "truncated" if cut or end < len(page.text) else "ok" if piece else "empty"
+    status: Status = "truncated" if cut or end < len(page.text) else "ok" if text else "empty"
     more = {
         "title": page.title,
         "next_start": end if end < len(page.text) else None,
@@ -113,7 +113,7 @@ def _piece(reply: WebResponse, page: Page, start: int) -> dict[str, Any]:
     }
     return {
         "status": status,
-        "content": enclosed(f"{heading}{piece}", reply.url.host) if piece else "",
+        "content": enclose(f"{heading}{text}", reply.url.host) if text else "",
         "final_url": str(reply.url),
         "http_status": reply.http_status,
         "untrusted": True,
@@ -129,7 +129,7 @@ def _read_page(reply: WebResponse) -> Page | WebFailure:
     if kind == "binary":
         return _unreadable(reply, "only web pages, text, PDF and office documents are supported")
     decoded = decode(reply.body, content_type, is_cut=bool(reply.cut))
-    text = without_controls(decoded.text)
+    text = remove_controls(decoded.text)
     page = Page("", text) if kind == "text" else read_html(text, reply.url)
     if page.error:
         return WebFailure("failed", page.error, http_status=reply.http_status)
@@ -146,7 +146,7 @@ def _read_document(reply: WebResponse) -> Page | WebFailure:
         return _unreadable(reply, str(error).rstrip("."))
     if document is None:
         return _unreadable(reply, "it is an archive of another kind")
-    return Page(without_controls(document.title), without_controls(document.text), note=document.note)
+    return Page(remove_controls(document.title), remove_controls(document.text), note=document.note)
 
 
 def _unreadable(reply: WebResponse, reason: str) -> WebFailure:

@@ -16,7 +16,7 @@ from agentkit.documents.markdown import subscript, superscript
 if TYPE_CHECKING:
     from turbohtml import Document, Element
 
-_INVISIBLE = "script, style, template, iframe, embed, svg, canvas, video, audio, head > *"
+_NOT_TEXT = "script, style, template, iframe, embed, svg, canvas, video, audio, head > *"
 _HIDDEN = ", ".join(
     (
         *("[hidden]", '[aria-hidden="true"]', '[style*="display:none" i]', '[style*="display: none" i]'),
@@ -47,7 +47,7 @@ _DENSE = 0.5
 _MAX_BANNER_CHARS, _MAX_FORM_CHARS, _MAX_BUTTON_CHARS, _MIN_ASIDE_CHARS = 300, 100, 80, 20
 _MAX_MENU_LINKS, _MIN_MENU_LINKS = 12, 2
 _MAX_DEPTH = 40
-_MOST = 0.6
+_DOMINANT_SHARE = 0.6
 _MAX_MEASURED_CHARS = 20_000_000
 """Limits the work on hostile pages. Elements beyond it stay."""
 
@@ -73,7 +73,7 @@ def remove_boilerplate(document: Document) -> tuple[int, int]:
     Returns the number of characters that were removed, and how many there were before.
     Scripts, styles and pictures are removed too, but not counted.
     """
-    document.remove(_INVISIBLE)
+    document.remove(_NOT_TEXT)
     page = _Page(document)
     total_chars = page.total.chars
     page.remove_hidden()
@@ -117,7 +117,7 @@ class _Page:
         select = self._document.select
         rules: tuple[tuple[str, Callable[[Element, _Size], bool]], ...] = (
             (_OVERLAYS, lambda _, __: True),
-            ("button", lambda each, _: not _contained(each, _TITLES)),
+            ("button", lambda each, _: not _is_within(each, _TITLES)),
             (_NAVIGATION, lambda _, size: size.is_dense or size.chars <= _MAX_BANNER_CHARS),
             (_BANNERS, _is_banner),
             (_ASIDES, lambda _, size: size.is_dense or size.chars < _MIN_ASIDE_CHARS),
@@ -148,7 +148,7 @@ class _Page:
             inner = filter(_is_element, element.children if element is not None else ())
             found = [(self._size(each).weight, each) for each in inner if each.tag in _LAYOUT]
             most, child = max(found, key=lambda pair: pair[0], default=(0.0, None))
-            if child is None or most <= _MOST * weight:
+            if child is None or most <= _DOMINANT_SHARE * weight:
                 break
             element, weight = child, most
         return element
@@ -202,7 +202,7 @@ def _is_element(node: object) -> TypeGuard[Element]:
 
 def _is_banner(element: Element, size: _Size) -> bool:
     """Whether a header or footer belongs to the page rather than to a part of it, and is short or has links."""
-    if _contained(element, _SECTIONS):
+    if _is_within(element, _SECTIONS):
         return element.tag == "footer" and size.is_dense
     return size.is_dense or (size.chars <= _MAX_BANNER_CHARS and not _contains(element, "h1"))
 
@@ -211,7 +211,7 @@ def _contains(element: Element, selector: str) -> bool:
     return element.matches(selector) or element.select_one(selector) is not None
 
 
-def _contained(element: Element, selector: str) -> bool:
+def _is_within(element: Element, selector: str) -> bool:
     parent = element.parent
     return parent is not None and _is_element(parent) and parent.closest(selector) is not None
 

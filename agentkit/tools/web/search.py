@@ -14,8 +14,8 @@ from agentkit.messages import Status
 from agentkit.safety.urls import AddressRules, read_url
 from agentkit.settings import environment
 from agentkit.tooling.tool import Tool
-from agentkit.tools.web.connection import WebConnection, WebFailure, refused
-from agentkit.tools.web.page_text import NOTICE, without_controls
+from agentkit.tools.web.connection import WebConnection, WebFailure, status_failure
+from agentkit.tools.web.page_text import NOTICE, remove_controls
 
 SECONDS = 15
 
@@ -95,7 +95,7 @@ class Searxng:
         reply = self._connection.get(f"{self.search_url}?{urlencode({'q': query, 'format': 'json'})}")
         if isinstance(reply, WebFailure):
             return reply
-        failure = refused(reply)
+        failure = status_failure(reply)
         if failure:
             return failure
         try:
@@ -137,8 +137,8 @@ def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file
     server = Searxng(searxng) if searxng else None
 
     def search(query: str, max_results: int) -> list[dict[str, str]] | WebFailure:
-        named = environment().get(SEARXNG_VARIABLE)
-        chosen = server or (Searxng(named) if named else None)
+        url = environment().get(SEARXNG_VARIABLE)
+        chosen = server or (Searxng(url) if url else None)
         if chosen:
             return chosen.search(query, max_results)
         return search_duckduckgo(query, max_results, proxy=proxy, ca_file=ca_file)
@@ -161,7 +161,7 @@ def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file
         found = search(words, min(max(max_results, 1), MAX_RESULTS))
         if isinstance(found, WebFailure):
             return {"query": query} | found.to_dict() | {"results": []}
-        results = [{key: without_controls(text)[:_MAX_FIELD_CHARS] for key, text in row.items()} for row in found]
+        results = [{key: remove_controls(text)[:_MAX_FIELD_CHARS] for key, text in row.items()} for row in found]
         notice = {"untrusted": True, "notice": NOTICE} if results else {}
         return {"query": query, "status": "ok" if results else "empty", "results": results} | notice
 

@@ -17,11 +17,11 @@ from agentkit.tools.web.connection import (
     Resolver,
     WebConnection,
     WebFailure,
-    refused,
     resolve,
     retry_after_seconds,
+    status_failure,
 )
-from agentkit.tools.web.page_text import NOTICE, without_controls
+from agentkit.tools.web.page_text import NOTICE, remove_controls
 
 MAX_QUERY_CHARS = 300
 MAX_SUMMARY_CHARS = 8_000
@@ -94,25 +94,25 @@ class _Encyclopedia:
 
     def __init__(self, connection: WebConnection) -> None:
         self.connection = connection
-        self._turns = threading.BoundedSemaphore(MAX_CONCURRENT)
+        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT)
 
     def ask(self, query: str, lang: str) -> Mapping[str, Any] | WebFailure:
         """Return the API's answer to a search in one language."""
         parameters = urlencode({**_QUERY, "gsrsearch": query, "srsearch": query})
         url = f"https://{lang}.wikipedia.org/w/api.php?{parameters}"
-        patience = self.connection.deadline_seconds
-        if not self._turns.acquire(timeout=patience):
-            return WebFailure("timed_out", f"Other look-ups took more than {patience:g} seconds.")
+        timeout_seconds = self.connection.deadline_seconds
+        if not self._slots.acquire(timeout=timeout_seconds):
+            return WebFailure("timed_out", f"Other look-ups took more than {timeout_seconds:g} seconds.")
         try:
             started = time.monotonic()
             answer = self._answer(url)
             wait = answer.retry_after_seconds if isinstance(answer, WebFailure) else None
-            if wait is None or wait > patience - (time.monotonic() - started):
+            if wait is None or wait > timeout_seconds - (time.monotonic() - started):
                 return answer
             time.sleep(wait)
             return self._answer(url)
         finally:
-            self._turns.release()
+            self._slots.release()
 
     def _answer(self, url: str) -> Mapping[str, Any] | WebFailure:
         reply = self.connection.get(url, {"Accept": "application/json"})
@@ -123,21 +123,23 @@ class _Encyclopedia:
         except (ValueError, RecursionError):
             parsed = None
         answer = parsed if isinstance(parsed, dict) else None
-        fault = answer.get("error") if answer else None
-        if isinstance(fault, dict):
-            error = f"{reply.url.host} answered: {str(fault.get('info') or fault.get('code'))[:200]}"
-            if fault.get("code") in _BUSY:
+        problem = answer.get("error") if answer else None
+        if isinstance(problem, dict):
+            error = f"{reply.url.host} answered: {str(problem.get('info') or problem.get('code'))[:200]}"
+            if problem.get("code") in _BUSY:
                 return WebFailure("rate_limited", error, retry_after_seconds=retry_after_seconds(reply))
             return WebFailure("failed", error)
         return (
-            refused(reply) or answer or WebFailure("failed", f"{reply.url.host} did not return a Wikipedia response.")
+            status_failure(reply)
+            or answer
+            or WebFailure("failed", f"{reply.url.host} did not return a Wikipedia response.")
         )
 
 
 def _result(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Build the result: an article, a choice between several, or no match."""
-    asked = answer.get("query")
-    found = asked if isinstance(asked, dict) else {}
+    query_part = answer.get("query")
+    found = query_part if isinstance(query_part, dict) else {}
     pages = sorted(found.get("pages") or [], key=lambda page: page.get("index", 0))
     if not pages:
         suggestion = (found.get("searchinfo") or {}).get("suggestion")
@@ -147,20 +149,20 @@ def _result(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     page = next((page for page in pages if page["title"].casefold() == query.casefold()), pages[0])
     articles = [entry for entry in pages if "disambiguation" not in (entry.get("pageprops") or {})]
     if page not in articles:
-        return _choice(query, articles)
-    summary = without_controls(str(page.get("extract") or page.get("description") or ""))
+        return _ambiguous_result(query, articles)
+    summary = remove_controls(str(page.get("extract") or page.get("description") or ""))
     status = "truncated" if len(summary) > MAX_SUMMARY_CHARS else "ok" if summary else "empty"
     article = {
-        "title": without_controls(page["title"]),
+        "title": remove_controls(page["title"]),
         "summary": summary[:MAX_SUMMARY_CHARS].rstrip(),
         "url": page.get("fullurl", ""),
     }
     return article | {"status": status, "untrusted": True, "notice": NOTICE}
 
 
-def _choice(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
+def _ambiguous_result(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
     texts = ((entry["title"], str(entry.get("description") or "")) for entry in articles)
-    options = [{"title": without_controls(title), "description": without_controls(words)} for title, words in texts]
+    options = [{"title": remove_controls(title), "description": remove_controls(words)} for title, words in texts]
     error = f"{query!r} is ambiguous; ask again with one of the titles in options."
     return {"error": error, "status": "empty", "options": options}
 

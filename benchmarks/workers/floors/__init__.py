@@ -1,1 +1,1 @@
-"""What would it cost without a library? The openai package, its low-level call, and clients below it."""
+"""Baselines without an agent library: the openai package, its low-level API, and plain HTTP clients."""

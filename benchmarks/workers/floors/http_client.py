@@ -1,4 +1,4 @@
-"""What does the standard library's own client cost? One connection, kept."""
+"""Baseline with http.client of the standard library, over one persistent connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workload import KEY, Function, Message, converse, request
 HEADERS = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
 MISSING = {
     "respond": "written for Chat Completions only",
-    "aask": "http.client blocks",
+    "aask": "http.client is synchronous",
     "wait": "this loop runs one tool after the other",
 }
 
@@ -33,7 +33,7 @@ def sender(url: str) -> Callable[[Message], HTTPResponse]:
 
 
 def ask(url: str, functions: Sequence[Function], history: Sequence[Message] = ()) -> Callable[[], str]:
-    """The loop that one writes by hand."""
+    """The handwritten loop."""
     send = sender(url)
 
     def post(body: Message) -> Any:

@@ -1,4 +1,4 @@
-"""What does httpx2 alone cost, on which the openai package stands?"""
+"""Baseline with httpx2, which the openai package uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MISSING = {"respond": "written for Chat Completions only", "wait": ONE_BY_ONE, "
 
 
 def ask(url: str, functions: Sequence[Function], history: Sequence[Message] = ()) -> Callable[[], str]:
-    """The loop that one writes by hand."""
+    """The handwritten loop."""
     client, where = httpx2.Client(headers=HEADERS, verify=url.startswith("https:")), f"{url}/chat/completions"
 
     def post(body: Message) -> Any:
@@ -26,7 +26,7 @@ def ask(url: str, functions: Sequence[Function], history: Sequence[Message] = ()
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """The same loop, awaiting; its tools do not wait."""
+    """The async version of the loop, with sync tools."""
     limits = httpx2.Limits(max_connections=1_000, max_keepalive_connections=1_000)
     client = httpx2.AsyncClient(headers=HEADERS, limits=limits, timeout=60, verify=url.startswith("https:"))
     known = {function.__name__: function for function in functions}

@@ -1,4 +1,4 @@
-"""What does agentkit cost over a client of the openai package that its user lends?"""
+"""agentkit with a client of the openai package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MISSING = {"respond": "measured over Chat Completions"}
 
 
 def lent(url: str) -> LLM:
-    """The same model as ever, over a client."""
+    """The same model, with a client."""
     return LLM(client=OpenAI(base_url=url, api_key=KEY), model=MODEL)
 
 
@@ -24,16 +24,16 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """One run, awaiting."""
+    """One async run."""
     llm = LLM(client=AsyncOpenAI(base_url=url, api_key=KEY), model=MODEL)
     return agentkit_adapter.aask(url, functions, llm)
 
 
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
-    """One question more in a long conversation."""
+    """One more question in a long conversation."""
     return agentkit_adapter.recall(url, history, lent(url))
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One run whose deltas are counted."""
+    """One streamed run; returns the number of deltas."""
     return agentkit_adapter.stream(url, lent(url))

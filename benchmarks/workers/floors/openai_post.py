@@ -1,4 +1,4 @@
-"""What does the openai package cost below its typed methods? Its documented `post`, with plain dictionaries."""
+"""Baseline with the documented `post` method of the openai package, which takes plain dictionaries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHAT = "/chat/completions"
 
 
 def ask(url: str, functions: Sequence[Function], history: Sequence[Message] = ()) -> Callable[[], str]:
-    """The loop that one writes by hand, blocking; several tools at the same time in threads."""
+    """The handwritten loop, sync; parallel tools run in threads."""
     client = OpenAI(base_url=url, api_key=KEY)
 
     def post(body: Message) -> Any:
@@ -44,7 +44,7 @@ def _begun(functions: Sequence[Function]) -> Message:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """The same loop, awaiting."""
+    """The async version of the loop."""
     client, known = AsyncOpenAI(base_url=url, api_key=KEY), {function.__name__: function for function in functions}
 
     async def asked() -> str:
@@ -74,7 +74,7 @@ def recall(url: str, history: list[Message]) -> Callable[[], str]:
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One question over Responses."""
+    """One question with the Responses protocol."""
     client = OpenAI(base_url=url, api_key=KEY)
     first, last = request()["messages"]
     body = {"model": request()["model"], "instructions": first["content"], "input": [last]}

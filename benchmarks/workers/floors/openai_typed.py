@@ -1,4 +1,4 @@
-"""How does one use the openai package by hand? Its typed methods, and the loop of its own documentation."""
+"""Baseline with the typed methods of the openai package, and the loop of its documentation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from workload import INSTRUCTION, KEY, MODEL, PROMPT, Function, Message, tool_of
 
 
 def begun(functions: Sequence[Function]) -> tuple[list[Any], dict[str, Any], dict[str, Function]]:
-    """The first messages, the tools where there are some, and the functions by name."""
+    """The first messages, the tools if there are any, and the functions by name."""
     messages = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": PROMPT}]
     tools = {"tools": [tool_of(function) for function in functions]} if functions else {}
     return messages, tools, {function.__name__: function for function in functions}
 
 
 def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
-    """The loop that one writes by hand, blocking; several tools at the same time in threads."""
+    """The handwritten loop, sync; parallel tools run in threads."""
     client = OpenAI(base_url=url, api_key=KEY)
 
     def asked() -> str:
@@ -38,7 +38,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def answers(calls: Sequence[Any], known: dict[str, Function]) -> list[Message]:
-    """The results of some calls; more than one are done at the same time."""
+    """The results of some calls, which run in parallel."""
     if len(calls) == 1:
         return [answer(calls[0], known)]
     with ThreadPoolExecutor(len(calls)) as pool:
@@ -52,14 +52,14 @@ def answer(call: Any, known: dict[str, Function]) -> Message:
 
 
 async def aanswer(call: Any, known: dict[str, Function]) -> Message:
-    """Like `answer`, awaiting; a blocking function in a thread of the event loop's."""
+    """Async version of `answer`; a sync function runs in a thread."""
     function, arguments = known[call.function.name], json.loads(call.function.arguments)
     value = await (function(**arguments) if iscoroutinefunction(function) else asyncio.to_thread(function, **arguments))
     return {"role": "tool", "tool_call_id": call.id, "content": value}
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """The same loop, awaiting."""
+    """The async version of the loop."""
     client = AsyncOpenAI(base_url=url, api_key=KEY)
 
     async def asked() -> str:
@@ -88,7 +88,7 @@ def recall(url: str, history: list[Message]) -> Callable[[], str]:
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One question over Responses."""
+    """One question with the Responses protocol."""
     client = OpenAI(base_url=url, api_key=KEY)
 
     def asked() -> str:

@@ -1,4 +1,4 @@
-"""What is the least that it can cost? One socket, bytes in and bytes out; also what the server itself can do."""
+"""Lower bound with a raw socket, which also shows the capacity of the server."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from workload import KEY, Function, Message, converse, request
 LENGTH = re.compile(rb"(?i)\r\ncontent-length: (\d+)")
 MISSING = {
     "respond": "written for Chat Completions only",
-    "aask": "one socket blocks",
+    "aask": "the socket is synchronous",
     "wait": "this loop runs one tool after the other",
 }
 
 
 class Wire:
-    """One kept connection that knows nothing of HTTP but where an answer ends."""
+    """A persistent connection that parses only the end of HTTP responses."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -56,7 +56,7 @@ class Wire:
         return json.loads(read[end:])
 
     def lines(self, body: Message) -> Iterator[bytes]:
-        """Send a request and yield the lines of its answer, those of the chunks around them too."""
+        """Send a request and yield the lines of its answer, including the lines of chunk headers."""
         self.send(body)
         rest = b""
         while not rest.endswith(b"\r\n0\r\n\r\n"):
@@ -67,7 +67,7 @@ class Wire:
 
 
 def ask(url: str, functions: Sequence[Function], history: Sequence[Message] = ()) -> Callable[[], str]:
-    """The loop that one writes by hand."""
+    """The handwritten loop."""
     return partial(converse, Wire(url).post, functions, history)
 
 

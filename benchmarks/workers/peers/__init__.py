@@ -1,1 +1,1 @@
-"""How do other libraries do the same? Each adapter writes what the library's own documentation recommends."""
+"""Adapters of other libraries, written as their documentation recommends."""

@@ -1,4 +1,4 @@
-"""How does agno do it? Without a database, with its telemetry off."""
+"""Adapter of agno, without a database and telemetry."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from workload import INSTRUCTION, KEY, MODEL, PROMPT, Function, Message
 
 
 def agent_of(model: Any, tools: Sequence[Any]) -> Agent:
-    """An agent that sends nothing home."""
+    """An agent without telemetry."""
     return Agent(model=model, tools=list(tools), instructions=INSTRUCTION, telemetry=False)
 
 
 def model_at(url: str) -> OpenAIChat:
-    """A model that the server plays."""
+    """A model on the server."""
     return OpenAIChat(id=MODEL, api_key=KEY, base_url=url)
 
 
@@ -30,7 +30,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """One run, awaiting."""
+    """One async run."""
     agent = agent_of(model_at(url), functions)
 
     async def asked() -> str:
@@ -42,19 +42,19 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One run with a long conversation."""
     agent = agent_of(model_at(url), ())
-    said = [AgnoMessage(**message) for message in history]
+    earlier = [AgnoMessage(**message) for message in history]
     prompt = AgnoMessage(role="user", content=PROMPT)
-    return lambda: str(agent.run([*said, prompt]).content)
+    return lambda: str(agent.run([*earlier, prompt]).content)
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One run over Responses."""
+    """One run with the Responses protocol."""
     agent = agent_of(OpenAIResponses(id=MODEL, api_key=KEY, base_url=url), ())
     return lambda: str(agent.run(PROMPT).content)
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One run whose deltas are counted."""
+    """One streamed run; returns the number of deltas."""
     agent = agent_of(model_at(url), ())
 
     def counted() -> int:
@@ -71,7 +71,7 @@ def schema(function: Function) -> Any:
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     model = model_at(url)
     return lambda: agent_of(model, functions)
 

@@ -1,4 +1,4 @@
-"""How does langchain do it? Its agent of today, without tracing."""
+"""Adapter of langchain's current agent, without tracing."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ QUESTION = {"messages": [{"role": "user", "content": PROMPT}]}
 
 
 def model_at(url: str, **settings: Any) -> ChatOpenAI:
-    """A model that the server plays."""
+    """A model on the server."""
     return ChatOpenAI(model=MODEL, base_url=url, api_key=KEY, **settings)
 
 
 def tool_of(function: Function) -> StructuredTool:
-    """A function as a tool; one that awaits has no blocking twin."""
+    """A function as a tool; an async function has no sync version."""
     if function.__name__ == "await_figure":
         return StructuredTool.from_function(coroutine=function)
     return StructuredTool.from_function(function)
@@ -34,7 +34,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """One run, awaiting."""
+    """One async run."""
     agent = create_agent(model_at(url), [tool_of(function) for function in functions], system_prompt=INSTRUCTION)
 
     async def asked() -> str:
@@ -50,13 +50,13 @@ def recall(url: str, history: list[Message]) -> Callable[[], str]:
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One run over Responses."""
+    """One run with the Responses protocol."""
     agent = create_agent(model_at(url, use_responses_api=True), [], system_prompt=INSTRUCTION)
     return lambda: str(agent.invoke(QUESTION)["messages"][-1].content)
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One run whose deltas are counted."""
+    """One streamed run; returns the number of deltas."""
     agent = create_agent(model_at(url, streaming=True), [], system_prompt=INSTRUCTION)
     return lambda: sum(1 for delta, _ in agent.stream(QUESTION, stream_mode="messages") if delta.content)
 
@@ -67,7 +67,7 @@ def schema(function: Function) -> Any:
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     model, tools = model_at(url), [tool_of(function) for function in functions]
     return lambda: create_agent(model, tools, system_prompt=INSTRUCTION)
 

@@ -1,4 +1,4 @@
-"""How does llm do it? A model and its chains of tool calls; nothing is logged."""
+"""Adapter of llm: a model and its chains of tool calls, without logging."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import llm
 from llm.default_plugins.openai_models import AsyncChat, Chat
 from workload import INSTRUCTION, KEY, MODEL, PROMPT, Function, Message
 
-MISSING = {"maker": "there are models and conversations, no agents", "respond": "tied to OpenAI's own address"}
+MISSING = {"maker": "the library has no agents", "respond": "works only with OpenAI's URL"}
 
 
 def model_at(url: str) -> Chat:
-    """A model that the server plays."""
+    """A model on the server."""
     return Chat(MODEL, key=KEY, api_base=url, supports_tools=True)
 
 
@@ -31,7 +31,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """The same, awaiting."""
+    """The async version."""
     model, tools = AsyncChat(MODEL, key=KEY, api_base=url, supports_tools=True), list(functions)
 
     async def asked() -> str:
@@ -44,12 +44,12 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One prompt with a long conversation."""
     model, say = model_at(url), {"user": llm.user, "assistant": llm.assistant}
-    said = [llm.system(INSTRUCTION), *(say[message["role"]](message["content"]) for message in history)]
-    return lambda: model.prompt(messages=[*said, llm.user(PROMPT)], stream=False).text()
+    earlier = [llm.system(INSTRUCTION), *(say[message["role"]](message["content"]) for message in history)]
+    return lambda: model.prompt(messages=[*earlier, llm.user(PROMPT)], stream=False).text()
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One prompt whose deltas are counted."""
+    """One streamed prompt; returns the number of deltas."""
     model = model_at(url)
     return lambda: sum(1 for text in model.prompt(PROMPT, system=INSTRUCTION, stream=True) if text)
 

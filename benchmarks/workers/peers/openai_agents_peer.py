@@ -1,4 +1,4 @@
-"""How does openai-agents do it? Over Chat Completions, as the others, with its tracing off."""
+"""Adapter of openai-agents, with Chat Completions as in the others, without tracing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ set_tracing_disabled(True)
 
 
 def agent_at(url: str, tools: list[Tool]) -> Agent[Any]:
-    """An agent whose model the server plays."""
+    """An agent with a model on the server."""
     client = AsyncOpenAI(base_url=url, api_key=KEY)
     return Agent("measured", instructions=INSTRUCTION, tools=tools, model=OpenAIChatCompletionsModel(MODEL, client))
 
@@ -36,7 +36,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """One run, awaiting."""
+    """One async run."""
     agent = agent_at(url, [function_tool(function) for function in functions])
 
     async def asked() -> str:
@@ -52,14 +52,14 @@ def recall(url: str, history: list[Message]) -> Callable[[], str]:
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One run over Responses."""
+    """One run with the Responses protocol."""
     model = OpenAIResponsesModel(MODEL, AsyncOpenAI(base_url=url, api_key=KEY))
     agent = Agent("measured", instructions=INSTRUCTION, model=model)
     return lambda: str(Runner.run_sync(agent, PROMPT).final_output)
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One run whose deltas are counted."""
+    """One streamed run; returns the number of deltas."""
     agent, loop = agent_at(url, []), asyncio.new_event_loop()
 
     async def counted() -> int:
@@ -72,19 +72,19 @@ def stream(url: str) -> Callable[[], int]:
 
 
 def schema(function: Function) -> Any:
-    """The schema of a new tool; its strict form takes no free dictionaries."""
+    """The schema of a new tool; strict mode does not allow free dictionaries."""
     return function_tool(function).params_json_schema
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     model = OpenAIChatCompletionsModel(MODEL, AsyncOpenAI(base_url=url, api_key=KEY))
     tools: list[Tool] = [function_tool(function) for function in functions]
     return lambda: Agent("measured", instructions=INSTRUCTION, tools=tools, model=model)
 
 
 def direct() -> Callable[[], Any]:
-    """A function as a tool, called with the text of its arguments, since it cannot be called otherwise."""
+    """A function as a tool, called with its arguments as JSON text, since this is its only interface."""
 
     @function_tool
     def string_length(text: str) -> int:

@@ -1,4 +1,4 @@
-"""How does pydantic-ai do it? Without instrumentation and without its limit on requests."""
+"""Adapter of pydantic-ai, without instrumentation and without its request limit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pydantic_ai.usage import UsageLimits
 from workload import INSTRUCTION, KEY, MODEL, PROMPT, Function, Message
 
 NO_LIMITS = UsageLimits(request_limit=None)
-MISSING = {"direct": "a tool is called through a run only"}
+MISSING = {"direct": "tools can be called only in a run"}
 
 
 def agent_at(url: str, functions: Sequence[Function]) -> Agent[Any, str]:
-    """An agent whose model the server plays."""
+    """An agent with a model on the server."""
     model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=url, api_key=KEY))
     return Agent(model, instructions=INSTRUCTION, tools=[Tool(function) for function in functions])
 
@@ -30,7 +30,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """One run, awaiting."""
+    """One async run."""
     agent = agent_at(url, functions)
 
     async def asked() -> str:
@@ -42,24 +42,24 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One run after a long conversation."""
     agent = agent_at(url, ())
-    said: list[ModelMessage] = [
+    earlier: list[ModelMessage] = [
         ModelRequest([UserPromptPart(message["content"])])
         if message["role"] == "user"
         else ModelResponse([TextPart(message["content"])])
         for message in history
     ]
-    return lambda: agent.run_sync(PROMPT, message_history=said).output
+    return lambda: agent.run_sync(PROMPT, message_history=earlier).output
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One run over Responses."""
+    """One run with the Responses protocol."""
     model = OpenAIResponsesModel(MODEL, provider=OpenAIProvider(base_url=url, api_key=KEY))
     agent = Agent(model, instructions=INSTRUCTION)
     return lambda: agent.run_sync(PROMPT).output
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One run whose deltas are counted."""
+    """One streamed run; returns the number of deltas."""
     agent, loop = agent_at(url, ()), asyncio.new_event_loop()
 
     async def counted() -> int:
@@ -75,7 +75,7 @@ def schema(function: Function) -> Any:
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=url, api_key=KEY))
     tools = [Tool(function) for function in functions]
     return lambda: Agent(model, instructions=INSTRUCTION, tools=tools)

@@ -1,4 +1,4 @@
-"""How does smolagents do it? Its agent for tool calls, without its console; an answer is a call of `final_answer`."""
+"""Adapter of smolagents' tool-calling agent, without its console; an answer is a call of `final_answer`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from smolagents import LogLevel, OpenAIServerModel, Tool, ToolCallingAgent, tool
 from workload import INSTRUCTION, KEY, MODEL, MOST_TURNS, PROMPT, Function, Message
 
 MISSING = {
-    "aask": "the agent only blocks",
+    "aask": "the agent has no async API",
     "respond": "only Chat Completions",
 }
 
 
 def model_at(url: str) -> OpenAIServerModel:
-    """A model that the server plays, which ends with a call of `final_answer`."""
+    """A model on the server, which ends with a call of `final_answer`."""
     return OpenAIServerModel(MODEL, url.replace("/v1", ".final-final_answer/v1"), KEY)
 
 
 def agent_of(model: OpenAIServerModel, tools: list[Tool]) -> ToolCallingAgent:
-    """An agent that says nothing to the terminal."""
+    """An agent without terminal output."""
     quiet = {"instructions": INSTRUCTION, "max_steps": MOST_TURNS, "verbosity_level": LogLevel.OFF}
     return ToolCallingAgent(tools, model, **quiet)
 
@@ -32,16 +32,16 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
-    """One call of the model with a long conversation; the agent keeps its own steps, not messages."""
+    """One call of the model with a long conversation, because the agent stores steps instead of messages."""
     model = OpenAIServerModel(MODEL, url, KEY)
-    said = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in history]
+    earlier = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in history]
     first = {"role": "system", "content": [{"type": "text", "text": INSTRUCTION}]}
     last = {"role": "user", "content": [{"type": "text", "text": PROMPT}]}
-    return lambda: str(model.generate([first, *said, last]).content)
+    return lambda: str(model.generate([first, *earlier, last]).content)
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One answer, streamed by the model; the agent streams the text of a tool call."""
+    """One answer, streamed by the model, because the agent streams the text of a tool call."""
     model = OpenAIServerModel(MODEL, url, KEY)
     first = {"role": "system", "content": [{"type": "text", "text": INSTRUCTION}]}
     last = {"role": "user", "content": [{"type": "text", "text": PROMPT}]}
@@ -55,7 +55,7 @@ def schema(function: Function) -> Any:
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     model, tools = model_at(url), [tool(function) for function in functions]
     return lambda: agent_of(model, tools)
 

@@ -1,4 +1,4 @@
-"""How does strands-agents do it? Without its printing; it always streams."""
+"""Adapter of strands-agents, without terminal output; it always streams."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from workload import INSTRUCTION, KEY, MODEL, PROMPT, Function, Message
 
 
 def model_at(url: str) -> OpenAIModel:
-    """A model that the server plays."""
+    """A model on the server."""
     return OpenAIModel(client_args={"base_url": url, "api_key": KEY}, model_id=MODEL)
 
 
 def agent_of(model: Any, tools: list[Any]) -> Agent:
-    """An agent that prints nothing."""
+    """An agent without terminal output."""
     return Agent(model=model, tools=tools, system_prompt=INSTRUCTION, callback_handler=None)
 
 
 def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
-    """One call, in a conversation of its own."""
+    """One call, in a new conversation."""
     agent = agent_of(model_at(url), [tool(function) for function in functions])
 
     def asked() -> str:
@@ -34,7 +34,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """One call, awaiting; calls at the same time must have an agent each."""
+    """One async call; parallel calls need separate agents."""
     model, tools = model_at(url), [tool(function) for function in functions]
 
     async def asked() -> str:
@@ -46,17 +46,17 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One call after a long conversation."""
     agent = agent_of(model_at(url), [])
-    said: Any = [{**message, "content": [{"text": message["content"]}]} for message in history]
+    earlier: Any = [{**message, "content": [{"text": message["content"]}]} for message in history]
 
     def asked() -> str:
-        agent.messages[:] = said
+        agent.messages[:] = earlier
         return str(agent(PROMPT))
 
     return asked
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One call over Responses."""
+    """One call with the Responses protocol."""
     model = OpenAIResponsesModel(client_args={"base_url": url, "api_key": KEY}, model_id=MODEL)
     agent = agent_of(model, [])
 
@@ -68,7 +68,7 @@ def respond(url: str) -> Callable[[], str]:
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One call whose deltas are counted."""
+    """One streamed call; returns the number of deltas."""
     agent, loop = agent_of(model_at(url), []), asyncio.new_event_loop()
 
     async def counted() -> int:
@@ -84,7 +84,7 @@ def schema(function: Function) -> Any:
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     model, tools = model_at(url), [tool(function) for function in functions]
     return lambda: agent_of(model, tools)
 

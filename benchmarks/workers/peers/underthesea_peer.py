@@ -1,4 +1,4 @@
-"""How does underthesea do it? The reference design; its local traces, which are on by default, are off."""
+"""Adapter of underthesea, the reference design, without its local traces, which are on by default."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from underthesea.agent import Agent, OpenAI, Tool
 from workload import INSTRUCTION, KEY, MODEL, MOST_TURNS, PROMPT, Function, Message
 
 MISSING = {
-    "aask": "the agent only blocks",
+    "aask": "the agent has no async API",
     "respond": "only Chat Completions",
 }
 
 
 def agent_at(url: str, functions: Sequence[Function]) -> Agent:
-    """An agent whose model the server plays."""
+    """An agent with a model on the server."""
     provider = OpenAI(api_key=KEY, model=MODEL, base_url=url)
     return Agent("measured", [Tool(function) for function in functions], INSTRUCTION, MOST_TURNS, provider)
 
@@ -32,7 +32,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
-    """One call of the provider with a long conversation; the agent takes none."""
+    """One call of the provider with a long conversation, because the agent accepts none."""
     provider = OpenAI(api_key=KEY, model=MODEL, base_url=url)
     first, last = {"role": "system", "content": INSTRUCTION}, {"role": "user", "content": PROMPT}
     return lambda: str(provider.chat([first, *history, last]).content)
@@ -55,14 +55,14 @@ def schema(function: Function) -> Any:
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     provider = OpenAI(api_key=KEY, model=MODEL, base_url=url)
     tools = [Tool(function) for function in functions]
     return lambda: Agent("measured", tools, INSTRUCTION, provider=provider)
 
 
 def direct() -> Callable[[], Any]:
-    """A shipped tool."""
+    """A built-in tool."""
     from underthesea.agent import string_length_tool
 
     return lambda: string_length_tool(text="How long is this?")

@@ -1,4 +1,4 @@
-"""Writes the pages of the reference from the code: `python docs/site/reference`, which `make docs` runs."""
+"""Command that generates the pages of the reference from the code: `python docs/site/reference`, run by `make docs`."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -19,11 +19,11 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "events.md": events.page,
     "tools.md": tools.page,
 }
-"""Each page of the reference, and the function that returns its text."""
+"""The pages of the reference, with the functions that return their text."""
 
 
 def main() -> None:
-    """Write every page."""
+    """Write all pages."""
     parser = argparse.ArgumentParser(prog="docs/site/reference", description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(__file__).parents[2] / "reference")
     folder = parser.parse_args().folder

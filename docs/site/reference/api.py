@@ -1,4 +1,4 @@
-"""What does a program import, and how is it called?"""
+"""Reference page of the Python API: signatures and docstrings of the public names."""
 
 import enum
 import inspect
@@ -18,7 +18,7 @@ from agentkit.events import Event
 
 
 def _is_described(name: str) -> bool:
-    """Whether a name for tests is a class or a function; others are kinds that signatures speak of."""
+    """Whether a name of agentkit.testing is a class or a function; other names are types in signatures."""
     return isinstance(getattr(agentkit.testing, name), type | FunctionType)
 
 
@@ -86,7 +86,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Testing": tuple(f"agentkit.testing.{name}" for name in agentkit.testing.__all__ if _is_described(name)),
 }
-"""What is described, in this order; all other public names are tools, collections of tools, and errors."""
+"""The described names, in the order of the page. All other public names are tools, toolsets, errors and events."""
 
 _LINE = 100
 _SHOWN = property | cached_property | classmethod | staticmethod | FunctionType
@@ -94,9 +94,9 @@ _WHY_NOT_HERE = "see [tools](tools.md)", "see [errors](errors.md)", "see [events
 
 
 def page() -> str:
-    """The whole page."""
+    """Render the page."""
     sections = [joined([f"## {title}", *map(_entry, names)]) for title, names in GROUPS.items()]
-    return joined(["# Reference: what a program imports", _opening(), *sections])
+    return joined(["# Reference: Python API", _opening(), *sections])
 
 
 def _opening() -> str:
@@ -110,7 +110,7 @@ def _opening() -> str:
 
 
 def _kind(name: str) -> str:
-    """Which page describes a public name. Raises KeyError for one that none does."""
+    """The page that describes a public name. Raises KeyError if no page does."""
     value = getattr(agentkit, name)
     if isinstance(value, Tool | Toolset):
         return _WHY_NOT_HERE[0]
@@ -118,7 +118,7 @@ def _kind(name: str) -> str:
         return _WHY_NOT_HERE[1]
     if isinstance(value, type) and issubclass(value, Event):
         return _WHY_NOT_HERE[2]
-    raise KeyError(f"agentkit.{name} is public and stands in no group of docs/site/reference/api.py; add it to one.")
+    raise KeyError(f"agentkit.{name} is public but in no group of docs/site/reference/api.py; add it to one.")
 
 
 def _entry(path: str) -> str:
@@ -135,12 +135,12 @@ def _entry(path: str) -> str:
 
 
 def _constructor(kind: type) -> Callable[..., Any] | None:
-    """What takes a class's arguments; None where they are of no interest, as with an enumeration or an exception."""
+    """The callable with a class's constructor signature; None for enumerations and exceptions."""
     return None if issubclass(kind, enum.Enum | Exception) else kind
 
 
 def _signed(name: str, function: Callable[..., Any] | None, skipped: int = 0) -> str:
-    """A signature, on several lines when it is long; nothing for what takes whatever its kind takes."""
+    """Render a signature, on several lines if it is long; empty without a function."""
     if function is None:
         return ""
     signature = inspect.signature(function)
@@ -154,11 +154,11 @@ def _signed(name: str, function: Callable[..., Any] | None, skipped: int = 0) ->
 
 
 def _parts(parameters: list[inspect.Parameter]) -> Iterator[str]:
-    """Each parameter, with the star that stands before those that are given by name only."""
+    """Render the parameters, with a star before keyword-only ones."""
     kinds = inspect.Parameter
     starred = False
     for parameter in parameters:
-        if parameter.name == "unknown":  # what a constructor takes only to refuse it, with a hint
+        if parameter.name == "unknown":  # catches unknown arguments to raise an error with a suggestion
             continue
         if parameter.kind is kinds.KEYWORD_ONLY and not starred:
             yield "*"
@@ -169,17 +169,17 @@ def _parts(parameters: list[inspect.Parameter]) -> Iterator[str]:
 
 
 def _annotated(before: str, annotation: Any) -> str:
-    """An annotation as the source has it."""
+    """An annotation as in the source."""
     if annotation is inspect.Parameter.empty:
         return ""
     return before + (annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
 
 
 def _default(value: object) -> str:
-    """A default as one writes it; an object of many parts is its kind, and what only Python can show is three dots."""
+    """Render a default value: dataclasses by their name, values without a literal form as an ellipsis."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
-    if isinstance(value, frozenset) and value:  # whose own order depends on whether the module was compiled just now
+    if isinstance(value, frozenset) and value:  # sorted, because the order of a frozenset is not deterministic
         return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
     if is_dataclass(value):
         return f"{type(value).__name__}(...)"
@@ -187,7 +187,7 @@ def _default(value: object) -> str:
 
 
 def _members(kind: type) -> Iterator[str]:
-    """The public methods and properties of a class, and the values of an enumeration."""
+    """Render the public methods and properties of a class, and the members of an enumeration."""
     if issubclass(kind, enum.Enum):
         yield "\n".join(f"- `{kind.__name__}.{member.name}`" for member in kind)
         return
@@ -203,7 +203,7 @@ def _members(kind: type) -> Iterator[str]:
 
 
 def _public(kind: type) -> Iterator[tuple[str, Any]]:
-    """What a class and those that it is made of offer, in the order of the source, each name once."""
+    """The public members of a class and its bases in agentkit, in source order, without duplicates."""
     seen: set[str] = set()
     for owner in kind.__mro__:
         offered = vars(owner) if owner.__module__.startswith("agentkit") else {}

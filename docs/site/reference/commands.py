@@ -1,4 +1,4 @@
-"""Which commands are there, and what do they take?"""
+"""Reference page of the command line: usage, options and exit codes of all commands."""
 
 from collections.abc import Iterator
 
@@ -10,24 +10,24 @@ from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, REFUSED, USAGE
 
 _WIDTH = 100
 _EXIT_CODES = {
-    0: "answered, or done",
+    0: "success",
     FAILED: "failed",
     USAGE: "the command line or the configuration is wrong",
-    LIMIT: "a limit was hit",
+    LIMIT: "a limit was reached",
     REFUSED: "refused by the judge",
-    INTERRUPTED: "interrupted, or a question was left for later",
+    INTERRUPTED: "interrupted, or paused with a pending question",
 }
 
 
 def page() -> str:
-    """The whole page."""
-    codes = table(("exit code", "means"), ((str(number), words) for number, words in _EXIT_CODES.items()))
-    opening = "What each command is for stands in [the command line](../command-line.md)."
-    return joined(["# Reference: the command line", opening, *_commands(cli, None), "## Exit codes", codes])
+    """Render the page."""
+    codes = table(("exit code", "meaning"), ((str(number), words) for number, words in _EXIT_CODES.items()))
+    opening = "[The command line](../command-line.md) explains the commands."
+    return joined(["# Reference: command line", opening, *_commands(cli, None), "## Exit codes", codes])
 
 
 def _commands(command: click.Command, parent: click.Context | None) -> Iterator[str]:
-    """A command and those below it."""
+    """Render a command and its subcommands."""
     context = click.Context(command, info_name=command.name if parent else "agentkit", parent=parent)
     context.max_content_width = context.terminal_width = _WIDTH
     if parent is not None:
@@ -47,7 +47,7 @@ def _entry(command: click.Command, context: click.Context) -> list[str]:
         block("text", usage),
         *paragraphs,
         *(block("text", example) for example in examples),
-        table(("option", "means"), _options(command, context)),
+        table(("option", "meaning"), _options(command, context)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Which errors are there, and who must act?"""
+"""Reference page of the errors, grouped as in the exception hierarchy."""
 
 import inspect
 import re
@@ -11,10 +11,10 @@ _BRANCH = re.compile(r"^[├└]── (?P<name>\w+) +(?P<who>.+)$", re.MULTILIN
 
 
 def page() -> str:
-    """The whole page."""
-    question, tree, rest = (inspect.getdoc(errors) or "").split("\n\n")
+    """Render the page."""
+    summary, tree, rest = (inspect.getdoc(errors) or "").split("\n\n")
     who = {match["name"]: match["who"] for match in _BRANCH.finditer(tree)}
-    opening = f"{question} All are in `agentkit.errors`; `agentkit` itself has those that programs catch most."
+    opening = f"{summary} All are in `agentkit.errors`; the most common ones can also be imported from `agentkit`."
     sections = [_section(getattr(errors, name), words) for name, words in who.items()]
     return joined(["# Reference: errors", opening, block("text", tree), flowing(rest), *sections])
 
@@ -22,8 +22,8 @@ def page() -> str:
 def _section(branch: type, who: str) -> str:
     kinds = [branch, *branch.__subclasses__()]
     rows = [(code(kind.__name__), first_sentence(kind), _also(kind), _attributes(kind)) for kind in kinds]
-    head = ("error", "means", "is also a", "has")
-    return joined([f"## {branch.__name__}", f"Who must act: {who}.", table(head, rows)])
+    head = ("error", "meaning", "also a", "attributes")
+    return joined([f"## {branch.__name__}", f"Handled by: {who}.", table(head, rows)])
 
 
 def _also(kind: type) -> str:
@@ -32,7 +32,7 @@ def _also(kind: type) -> str:
 
 
 def _attributes(kind: type) -> str:
-    """What an error carries beside its text: what its constructors take."""
+    """The attributes of an error, from the parameters of its constructors."""
     owners = [owner for owner in kind.__mro__ if owner.__module__ == errors.__name__ and "__init__" in vars(owner)]
     names = [name for owner in owners for name in inspect.signature(owner.__init__).parameters]
     return ", ".join(dict.fromkeys(code(name) for name in names if name not in {"self", "message"}))

@@ -1,4 +1,4 @@
-"""How is what the code says written as Markdown?"""
+"""Markdown rendering of docstrings, tables and code for the reference."""
 
 import inspect
 import re
@@ -10,7 +10,7 @@ from docstring_parser.common import Docstring
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, or nothing when it has no rows."""
+    """A table; empty without rows."""
     lines = [f"| {' | '.join(map(_cell, row))} |" for row in rows]
     return "\n".join([f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *lines]) if lines else ""
 
@@ -20,31 +20,31 @@ def _cell(text: str) -> str:
 
 
 def code(text: object) -> str:
-    """A piece of code within a sentence."""
+    """Inline code."""
     return f"`{text}`"
 
 
 def block(language: str, text: str) -> str:
-    """A fenced block."""
+    """A fenced code block."""
     return f"```{language}\n{text}\n```"
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Parts of a page with an empty line between them, without those that are empty."""
+    """Join the non-empty parts of a page with empty lines."""
     return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
 
 def docstring_of(what: Any) -> Docstring:
-    """The docstring, read."""
+    """The parsed docstring."""
     return parse(inspect.getdoc(what) or "", style=DocstringStyle.GOOGLE)
 
 
 def described(what: Any) -> str:
-    """A docstring as Markdown: its sentences, a list of its arguments, what it gives and raises."""
+    """Render a docstring as Markdown: description, arguments, return value and exceptions."""
     read = docstring_of(what)
     arguments = [f"- `{each.arg_name}`: {flowing(each.description)}" for each in read.params]
     raises = [f"Raises `{each.type_name}`: {flowing(each.description)}" for each in read.raises]
-    given = [f"Gives: {flowing(read.returns.description)}"] if read.returns else []
+    given = [f"Returns: {flowing(read.returns.description)}"] if read.returns else []
     return joined([read.short_description or "", read.long_description or "", "\n".join(arguments), *given, *raises])
 
 

@@ -1,4 +1,4 @@
-"""A chat at a real terminal, and a chat in this process whose front writes down what it is told."""
+"""Fixtures for chats: one at a pseudo-terminal, and one in this process with a recording front end."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ import pytest
 from agentkit.cli.approvals import CommandApprover
 from agentkit.cli.ask_options import AskOptions
 from agentkit.cli.chat.repl import ChatDispatcher
-from agentkit.cli.settings import settings_here
+from agentkit.cli.settings import load_settings
 
 SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]|\r")
 ASKS_WHERE = b"\x1b[6n"
@@ -24,7 +24,7 @@ SECONDS = 60
 
 
 class Typist:
-    """Somebody at a terminal: types keys, and reads what stands there, without colours."""
+    """A user at a terminal, who types keys and reads the output without colours."""
 
     def __init__(self, keyboard, process):
         self.keyboard, self.process = keyboard, process
@@ -32,15 +32,19 @@ class Typist:
 
     @property
     def shown(self):
-        """All that was written, without what moves and colours."""
+        """Return all output, without control sequences."""
         return SEQUENCE.sub("", self.raw)
 
     def until(self, text):
         """Wait for a text after the previously awaited one; return the output up to and including it."""
         deadline = time.monotonic() + SECONDS
         while (at := self.shown.find(text, self._read_up_to)) < 0:
-            assert time.monotonic() < deadline, f"{text!r} did not come; this did: {self.shown[self._read_up_to :]!r}"
-            assert self._read(), f"It ended before {text!r} came; this did: {self.shown[self._read_up_to :]!r}"
+            assert time.monotonic() < deadline, (
+                f"{text!r} was not written; the output is {self.shown[self._read_up_to :]!r}"
+            )
+            assert self._read(), (
+                f"The process ended before {text!r} was written; the output is {self.shown[self._read_up_to :]!r}"
+            )
         before, self._read_up_to = self._read_up_to, at + len(text)
         return self.shown[before : self._read_up_to]
 
@@ -112,34 +116,38 @@ def at_terminal(spawn, tmp_path):
 
 
 class Notes:
-    """A front that writes down what it is told, for a person who answers as a list says."""
+    """A front end that records notices and events, and gives the listed answers."""
 
     def __init__(self, approve=None):
-        self.model = self.said = ""
+        self.model = self.turns = ""
         self.approve = approve
         self.approvals = CommandApprover(None, None)
         self.confirms = True
         self.told, self.events = [], []
 
     def begin(self):
-        """Another run is about to begin."""
+        """Do nothing."""
 
     def aside(self):
-        """Nothing is to be done."""
+        """Do nothing."""
         return nullcontext()
 
-    def hear(self, event):
-        """Write an event down."""
+    def render(self, event):
+        """Record an event."""
         self.events.append(event)
 
     def rest(self):
-        """Nothing is being shown."""
+        """Do nothing."""
 
-    def tell(self, text, _style=""):
+    def print(self, text, _style=""):
         """Record a notice."""
         self.told.append(text)
 
-    markdown = diff = tell
+    def markdown(self, text):
+        """Record a text."""
+        self.told.append(text)
+
+    diff = markdown
 
     def confirm(self, question):
         """Store the question and answer it."""
@@ -147,7 +155,7 @@ class Notes:
         return self.confirms
 
     def clear(self):
-        """Write down that the screen was emptied."""
+        """Record that the screen was cleared."""
         self.told.append("(an empty screen)")
 
     @property
@@ -165,7 +173,7 @@ def notes():
 
 @pytest.fixture
 def room_with(notes, monkeypatch, tmp_path):
-    """A conversation with a person, in this process and in an empty folder: a room that takes lines."""
+    """Return a function that creates a chat in this process and in an empty folder."""
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_", "ANTHROPIC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -174,7 +182,7 @@ def room_with(notes, monkeypatch, tmp_path):
         if server is not None:
             monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         order = AskOptions(**flags)
-        settings = settings_here(order.flags)
+        settings = load_settings(order.flags)
         notes.approve = approve
         return ChatDispatcher(order, settings, settings.llm(), notes, is_person=is_person)
 

@@ -1,4 +1,4 @@
-"""`agentkit chat` through a pipe: a prompt a line, plain answers, exit codes."""
+"""Tests for `agentkit chat` with piped input: prompts per line, output, and exit codes."""
 
 import json
 
@@ -104,7 +104,7 @@ def test_ignored_project_settings_are_reported(typed_line, tmp_path):
         assert "agentkit config trust" in typed_line("chat", server=server, piped=b"hi\n")[1]
 
 
-def test_a_pipe_can_be_recorded(typed_line):
+def test_piped_chat_can_be_recorded(typed_line):
     """--record puts all runs into one cassette."""
     with FakeServer("One.", "Two.") as server:
         assert typed_line("chat", "--record", "a.cassette", server=server, piped=b"a\nb\n")[2] == 0

@@ -1,4 +1,4 @@
-"""Who is talked to, and what is known of what was said?"""
+"""Tests for the conversation of a chat: its session, interruptions, and the last prompt."""
 
 import pytest
 
@@ -17,11 +17,11 @@ def test_prompt_interrupted_before_its_run_is_not_stored(room_with):
     assert Session.summaries() == []
 
 
-def test_a_session_is_named_after_the_first_prompt(room_with):
+def test_session_is_named_after_the_first_prompt(room_with):
     """The first prompt creates the session, whose name begins with the words of the prompt."""
     with FakeServer("ok") as server:
         conversation = room_with(server).conversation
-        assert not conversation.has_left_run
+        assert not conversation.has_unfinished_run
         list(conversation.stream("Where to in May?"))
     assert conversation.name.startswith("where-to-in-may-")
 
@@ -48,7 +48,7 @@ def test_interrupted_run_stores_its_prompt_once(room_with):
     assert ToolMessage not in map(type, conversation.messages)
 
 
-def test_nothing_to_go_on_with(room_with):
+def test_finished_run_cannot_be_resumed(room_with):
     """Resuming a finished run raises an error."""
     from agentkit.errors import SessionError
 

@@ -1,4 +1,4 @@
-"""What becomes of a line: an answer, a command, and what came of a run."""
+"""Tests for lines of a chat: prompts, commands, undo, retries, and interruptions."""
 
 import signal
 import threading
@@ -111,25 +111,29 @@ def test_retry_without_a_session(room_with, notes, tmp_path):
         room.take("first")
         room.take("/retry")
         assert texts(server) == ["zero", "Zero.", "first"]
-    assert "Changes made by the last answer remain; /undo reverts them." in notes.text
+        assert "Changes made by the last answer remain; /undo reverts them." in notes.text
+        with pytest.raises(SessionError, match="not stored, so it has no name"):
+            room.take("/session rename trip")
+        room.take("/session")
+        assert "This conversation is not stored, so it has no name." in notes.text
     assert (tmp_path / "note.txt").exists()
     assert Session.summaries() == []
 
 
 def interrupted(front, kind, number=1):
-    """Press Ctrl-C when the front hears the event of that kind for the so-manieth time."""
+    """Press Ctrl-C when the front end receives the nth event of that type."""
     heard = []
 
     def hear(event):
         front.events.append(event)
         if isinstance(event, TextDelta):
-            front.said += event.text
+            front.turns += event.text
         if isinstance(event, kind):
             heard.append(event)
             if len(heard) == number:
                 signal.raise_signal(signal.SIGINT)
 
-    front.hear = hear
+    front.render = hear
 
 
 def test_interrupted_answer_is_stored(room_with, notes):
@@ -173,7 +177,7 @@ def test_second_ctrl_c_does_not_prevent_storing(room_with, notes):
                 finally:
                     signal.raise_signal(signal.SIGINT)
 
-        notes.hear = hear
+        notes.render = hear
         assert room.take("Count.") == 130
         assert len(room.conversation.messages) == 2
 
@@ -209,8 +213,8 @@ def test_resume_after_a_limit(room_with, notes, capsys):
         assert notes.events[-1].result.output == "Four."
 
 
-def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
-    """A postponed call is reported when its session is opened, and /resume continues the run."""
+def test_pending_run_is_resumed(room_with, notes, tmp_path):
+    """A pending call is reported when its session is opened, and /resume continues the run."""
     with FakeServer(WRITE, "Done.") as server:
         room = room_with(server, approve=lambda _: Approval.LATER, session="trip")
         assert room.take("Write it.") == 130

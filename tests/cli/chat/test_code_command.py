@@ -1,4 +1,4 @@
-"""`agentkit code`: the chat with the tools of a coding agent, and the instructions of a folder that a person trusts."""
+"""Tests for `agentkit code`: the tools of a coding agent, and the instructions of a trusted folder."""
 
 import io
 
@@ -15,12 +15,12 @@ PLAN = call("update_plan", steps=STEPS)
 
 
 def system(server):
-    """The instruction in the newest request."""
+    """Return the instruction in the newest request."""
     return server.requests[-1].json["messages"][0]["content"]
 
 
 def test_code_plans_edits_and_shows_the_plan_and_the_diff(typed_line, tmp_path):
-    """The plan is shown as a checklist, the change as a diff."""
+    """The plan is shown as a checklist, and the change as a diff."""
     (tmp_path / "a.py").write_text("x = 1\n")
     edit = call("edit_file", path="a.py", old_text="1", new_text="2")
     with FakeServer(PLAN, edit, "Fixed.") as server:
@@ -31,19 +31,19 @@ def test_code_plans_edits_and_shows_the_plan_and_the_diff(typed_line, tmp_path):
     assert system(server) == INSTRUCTION
 
 
-def test_the_page_of_a_terminal_draws_the_plan():
-    """The chat at a terminal shows the checklist in place of the call; a failed call is shown as such."""
+def test_terminal_shows_the_plan():
+    """The chat at a terminal shows the checklist instead of the call; a failed call is shown as failed."""
     stream = io.StringIO()
     screen = ChatScreen(stream, has_colour=False)
     used = ToolCall("1", "update_plan", PLAN.arguments)
-    screen.hear(ToolCallFinished(used, ToolResult("update_plan", "ok", "1 of 3 done")))
+    screen.render(ToolCallFinished(used, ToolResult("update_plan", "ok", "1 of 3 done")))
     assert stream.getvalue().splitlines()[-3:] == ["  [x] read", "  [>] fix", "  [ ] test"]
-    screen.hear(ToolCallFinished(used, ToolResult("update_plan", "failed", "", error="no")))
+    screen.render(ToolCallFinished(used, ToolResult("update_plan", "failed", "", error="no")))
     assert "update_plan(" in stream.getvalue()
 
 
 @pytest.mark.parametrize("arguments", [("code",), ("chat", "--tools", "code")])
-def test_instructions_of_the_folder_count_once_a_person_trusts_them(typed_line, tmp_path, arguments):
+def test_project_instructions_must_be_trusted(typed_line, tmp_path, arguments):
     """AGENTS.md and skills are ignored with a note until they are trusted, and again when they change."""
     skill = tmp_path / ".agents/skills/release/SKILL.md"
     skill.parent.mkdir(parents=True)
@@ -64,7 +64,7 @@ def test_instructions_of_the_folder_count_once_a_person_trusts_them(typed_line, 
 
 
 def test_code_has_more_iterations_and_respects_settings(typed_line, own_user_file, tmp_path):
-    """A coding agent may ask the model 100 times, unless a limit is set; a project file can name the collection."""
+    """A coding agent has a limit of 100 iterations unless a limit is set; a project file can name the collection."""
     with FakeServer(*[call("search_files", pattern=f"{at}") for at in range(11)], "done", "no", "yes") as server:
         assert typed_line("code", server=server, piped=b"x\n")[:1] == ("done\n",)
         own_user_file('tools = ["code"]\ninstruction = "Be brief."\n[limits]\niterations = 1\n')
@@ -78,7 +78,7 @@ def test_code_has_more_iterations_and_respects_settings(typed_line, own_user_fil
 
 
 def test_nothing_to_trust_is_an_error(typed_line):
-    """A folder without a project file, AGENTS.md and skills has nothing to trust."""
+    """A folder without a project file, AGENTS.md and skills cannot be trusted."""
     _, err, code = typed_line("config", "trust")
     assert code == 2
     assert "no project file" in err

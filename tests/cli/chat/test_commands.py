@@ -1,11 +1,11 @@
-"""What do the lines that begin with / do?"""
+"""Tests for the commands of a chat, which begin with a slash."""
 
 import os
 import sys
 
 import pytest
 
-from agentkit.cli.chat.commands import COMMANDS, command_in, completions, unescaped
+from agentkit.cli.chat.commands import COMMANDS, completions, parse_command, unescape_prompt
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.messages import UserMessage
 from agentkit.sessions.session import Session
@@ -28,12 +28,12 @@ from agentkit.testing import FakeServer
 )
 def test_command_in(line, command):
     """A command is a word after a slash at the start of the line; a path is not a command."""
-    assert command_in(line) == command
+    assert parse_command(line) == command
 
 
 def test_two_slashes_are_replaced_by_one():
     """Two slashes at the start of a prompt are replaced by one."""
-    assert (unescaped("//help me"), unescaped("/x"), unescaped("x")) == ("/help me", "/x", "x")
+    assert (unescape_prompt("//help me"), unescape_prompt("/x"), unescape_prompt("x")) == ("/help me", "/x", "x")
 
 
 def test_unknown_command_suggests_the_closest(room_with):
@@ -123,7 +123,7 @@ def test_session_command(room_with, notes):
     with FakeServer("One.", "Two.", "Three.", "Four.") as server:
         room = room_with(server)
         room.take("/session")
-        assert notes.text.startswith("This conversation is not stored, or has not begun.")
+        assert notes.text.startswith("This conversation has not begun.")
         with pytest.raises(AgentKitError, match="There is no conversation to rename yet"):
             room.take("/session rename trip")
         room.take("first")
@@ -220,7 +220,7 @@ def test_quit_raises_eof_error(room_with):
 
 
 def test_completions(tmp_path):
-    """Commands are completed, and what they take; a prompt is not."""
+    """Commands and their arguments are completed; prompts are not."""
     Session.open(name="trip").append([UserMessage("hi")])
     assert [word for word, _ in completions("/s", None)] == ["/safety", "/session", "/save"]
     assert [word for word, _ in completions("/safety s", None)] == ["safe", "system"]

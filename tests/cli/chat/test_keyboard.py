@@ -1,4 +1,4 @@
-"""What a person types at a terminal: questions in place, and a history that cannot be written."""
+"""Tests for keyboard input at a terminal: approvals, editing, and the prompt history."""
 
 import os
 import stat

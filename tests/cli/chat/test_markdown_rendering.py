@@ -1,16 +1,16 @@
-"""How does Markdown look at a terminal, also while it is being written?"""
+"""Tests for the rendering of Markdown at a terminal, complete or streamed."""
 
 import re
 
 import pytest
 
-from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, columns_of, cut, steadied
+from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, stable_part, text_width, truncate
 
 PLAIN, COLOURED = Renderer(has_colour=False), Renderer(has_colour=True)
 
 
 def shown(source, width=60, **options):
-    """The lines of a Markdown text as they are read."""
+    """Return the rendered lines of a Markdown text."""
     return [line.text for line in PLAIN.markdown(source, width, **options)]
 
 
@@ -33,8 +33,8 @@ def test_rendered_blocks(source, lines):
     assert shown(source) == lines
 
 
-def test_a_table_has_columns():
-    """A table is drawn with a line below its head, and fits into a narrow terminal."""
+def test_table_has_columns():
+    """A table is drawn with a line below its header, and fits into a narrow terminal."""
     table = "| name | what it is |\n|---|---|\n| Huế | a city on the Perfume River |\n| 漢字 | letters |"
     lines = shown(table)
     assert lines[0].split() == ["name", "what", "it", "is"]
@@ -59,8 +59,8 @@ def test_a_table_has_columns():
         ("<!-- hidden -->", "<!-- hidden -->"),
     ],
 )
-def test_nothing_is_hidden(source, text):
-    """Links and images show their targets; HTML, comments and definitions are shown as they are."""
+def test_no_content_is_hidden(source, text):
+    """Links and images are shown with their targets; HTML, comments and definitions are shown unchanged."""
     assert shown(source) == [text]
 
 
@@ -75,8 +75,8 @@ def test_nothing_is_hidden(source, text):
         "| a |\n|---|\n| \x1b[2J |",
     ],
 )
-def test_nothing_tricks_the_terminal(source):
-    """No sequence but those that colour a text comes through, no link that is not shown, no change of direction."""
+def test_hostile_text_cannot_control_the_terminal(source):
+    """The output contains colour sequences only, no link with a hidden target, and no direction mark."""
     text = "\n".join(line.text for line in COLOURED.markdown(source, 60))
     assert re.sub(r"\x1b\[[\d;]*m", "", text).replace("\n", "").isprintable()
 
@@ -85,8 +85,8 @@ def test_widths_of_wide_characters():
     """Wide characters take two columns, and no line exceeds the given width."""
     assert PLAIN.markdown("漢字 Việt", 60) == [Line("漢字 Việt", 9)]
     assert all(line.width <= 10 for line in COLOURED.markdown("漢字" * 30 + "\n\n```\n" + "x" * 50 + "\n```", 10))
-    assert columns_of("漢字") == 4
-    assert (cut("one  two\nthree", 8), cut("漢字漢字", 5), cut("ab", 2)) == ("one two…", "漢字…", "ab")
+    assert text_width("漢字") == 4
+    assert (truncate("one  two\nthree", 8), truncate("漢字漢字", 5), truncate("ab", 2)) == ("one two…", "漢字…", "ab")
 
 
 def test_no_escape_sequences_without_colours():
@@ -94,10 +94,10 @@ def test_no_escape_sequences_without_colours():
     source = "# T\n\n**b** `c` [l](http://a.example)"
     assert "\x1b" in "".join(line.text for line in COLOURED.markdown(source, 60))
     assert "\x1b" not in "".join(shown(source))
-    assert "\x1b" not in PLAIN.styled("x", "bold red") + "".join(PLAIN.diff("+a\n-b"))
+    assert "\x1b" not in PLAIN.apply_style("x", "bold red") + "".join(PLAIN.diff("+a\n-b"))
 
 
-def test_a_diff_has_colours():
+def test_diff_has_colours():
     """Added lines of a diff are green, removed lines red, and hunk headers cyan."""
     lines = COLOURED.diff("--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\x1b[2J\n same")
     assert lines == [
@@ -112,7 +112,7 @@ def test_a_diff_has_colours():
 
 def test_notes_are_wrapped_between_words():
     """Notes are wrapped between words, and keep their indentation."""
-    assert PLAIN.wrapped("one two three\n  four", "dim", 8) == ["one two", "three", "  four"]
+    assert PLAIN.wrap("one two three\n  four", "dim", 8) == ["one two", "three", "  four"]
 
 
 def test_text_is_split_into_blocks():
@@ -161,4 +161,4 @@ def test_text_is_split_into_blocks():
 )
 def test_incomplete_block_is_stable(written, steady):
     """Open markup of an incomplete block is closed, and ambiguous endings are held back."""
-    assert steadied(written) == steady
+    assert stable_part(written) == steady

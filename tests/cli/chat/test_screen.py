@@ -1,4 +1,4 @@
-"""What does a terminal show of a run?"""
+"""Tests for the screen of a chat: streamed answers, tool calls, notes and diffs."""
 
 import io
 import re
@@ -81,7 +81,7 @@ UP = re.compile(r"\x1b\[(\d+)A\r")
 
 
 def screen_with(colour=False):
-    """A screen whose stream can be read."""
+    """Return a screen with a readable stream."""
     stream = io.StringIO()
     return ChatScreen(stream, has_colour=colour), stream
 
@@ -108,14 +108,14 @@ def test_chunk_size_does_not_change_the_display(size, monkeypatch):
     screen, stream = screen_with()
     screen.begin()
     for at in range(0, len(MARKDOWN), size):
-        screen.hear(TextDelta(MARKDOWN[at : at + size]))
+        screen.render(TextDelta(MARKDOWN[at : at + size]))
     screen.rest()
     assert replayed(stream.getvalue()) == LINES
-    assert screen.said == MARKDOWN
+    assert screen.turns == MARKDOWN
 
 
 def finished(result_error=None, arguments='{"text": "x"}', decision=ALLOW, **result):
-    """A tool call with its result."""
+    """Return a tool call with its result."""
     status = "denied" if decision is DENY else "ok"
     value = ToolResult("string_length", status, "{}", error=result_error, decision=decision, **result)
     return ToolCallFinished(ToolCall("c1", "string_length", arguments), value)
@@ -125,11 +125,11 @@ def test_call_is_shown_with_its_decision_and_time(monkeypatch):
     """A call takes one, two or three lines, depending on its length; denied calls are red."""
     monkeypatch.setenv("COLUMNS", "80")
     screen, stream = screen_with(colour=True)
-    screen.hear(finished(value={"result": 1}, seconds=1.25))
-    screen.hear(finished(value={"result": "y" * 90}, decision=None))
-    screen.hear(finished("Command blocked.", decision=DENY))
+    screen.render(finished(value={"result": 1}, seconds=1.25))
+    screen.render(finished(value={"result": "y" * 90}, decision=None))
+    screen.render(finished("Command blocked.", decision=DENY))
     monkeypatch.setenv("COLUMNS", "38")
-    screen.hear(finished("Command blocked, because it deletes.", decision=DENY))
+    screen.render(finished("Command blocked, because it deletes.", decision=DENY))
     lines = re.sub(r"\x1b\[2m|\x1b\[0m", "", stream.getvalue()).split("\n")
     assert lines[:2] == ["", '  string_length(text="x") → 1  [allow: safety-level · 1.2 s]']
     assert lines[2] == '  string_length(text="x")'
@@ -164,7 +164,7 @@ def test_text_and_calls_are_separated(monkeypatch):
         TextDelta("It is 1."),
         RunFinished(None),
     ):
-        screen.hear(event)
+        screen.render(event)
     call = '  string_length(text="x") → {}  [allow: safety-level · 0 ms]'
     assert replayed(stream.getvalue()).split("\n") == [
         *("", "Let me see.", "", call.format(1), call.format(2), "", "It is 1.", ""),
@@ -172,10 +172,10 @@ def test_text_and_calls_are_separated(monkeypatch):
 
 
 def test_notes_and_diffs(monkeypatch):
-    """Notes are wrapped and cleaned, a long diff is cut, a Markdown text can be shown as a whole."""
+    """Notes are wrapped and cleaned, a long diff is truncated, and a Markdown text is shown as a whole."""
     monkeypatch.setenv("COLUMNS", str(shutil.get_terminal_size((80, 24)).columns))
     screen, stream = screen_with()
-    screen.tell("one\x1b[2J\ntwo")
+    screen.print("one\x1b[2J\ntwo")
     screen.diff("+a\n-b\n")
     screen.diff("\n".join(f"+{number}" for number in range(200)))
     screen.markdown("**bold**")

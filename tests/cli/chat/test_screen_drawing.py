@@ -1,4 +1,4 @@
-"""Does a terminal show what it should, after any number of drawings, also when its size changes?"""
+"""Tests for the redrawing of live output, also after the terminal was resized."""
 
 import os
 import re
@@ -10,27 +10,27 @@ PIECE = re.compile(r"\x1b\[\?2026[hl]|\x1b\[(\d+)A|\x1b\[K|\x1b\[J|\r|\n|[^\x1b\
 
 
 class Emulated:
-    """A terminal of a size that can be changed, which breaks its lines anew as most do."""
+    """A terminal emulator that can be resized and rewraps its lines, as most terminals do."""
 
     def __init__(self, columns, rows):
         self.columns, self.rows = columns, rows
         self.lines, self.row, self.column, self.written = [""], 0, 0, 0
 
     def write(self, text):
-        """Obey."""
+        """Process the output."""
         self.written += len(text)
         for piece in PIECE.finditer(text):
             self._obey(piece[0], piece[1])
         assert PIECE.sub("", text) == ""
 
     def flush(self):
-        """All is there."""
+        """Do nothing."""
 
     def _obey(self, piece, count):
         if count:
-            assert int(count) < self.rows, "It cannot go up into what was scrolled away."
+            assert int(count) < self.rows, "The cursor moved above the screen."
             self.row -= int(count)
-            assert self.row >= 0, "It went up too far."
+            assert self.row >= 0, "The cursor moved up too far."
         elif piece == "\x1b[K":
             self.lines[self.row] = self.lines[self.row][: self.column]
         elif piece == "\x1b[J":
@@ -61,7 +61,7 @@ class Emulated:
 
 
 def lines(*texts):
-    """Lines without colours."""
+    """Return the lines without colours."""
     return [Line(text, len(text)) for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""Answers to a search: the stored ones, then the suite and the proposer, within a budget."""
+"""Tests for answers to a search: the stored ones, then the suite and the proposer, within a budget."""
 
 import json
 
@@ -14,8 +14,8 @@ from agentkit.evals.optimization.history import (
     DatasetHalf,
     SearchEnvironment,
     SearchLog,
-    all_limits,
     check_prices,
+    limits_or_unlimited,
 )
 from agentkit.evals.optimization.search import CaseMeasurement, Measure, Proposer, SearchStopped
 from agentkit.testing import ScriptedLLM
@@ -40,7 +40,7 @@ def test_known_measurements_are_reused():
     assert [request.messages[0].content for request in here.agent.llm.requests] == ["a", "b"]
 
 
-def test_the_final_measurement_is_reserved():
+def test_final_measurement_is_reserved():
     """The cost of the final held-out measurement is reserved with a margin of a quarter."""
     limits = Limits(total_tokens=1_000, input_tokens=900, cost=1.0, unknown_price=Price(1_000, 1_000), seconds=None)
     here = world(limits)
@@ -70,7 +70,7 @@ def test_requests_are_charged_before_they_are_sent(tmp_path):
     here = SearchEnvironment(own, halves, function, SearchLog(path, "", {}), limits, 1)
     here.answer(Measure(ORIGINAL, ("a", "b")))
     here.lineage.close()
-    assert [each["output_tokens"] for each in seen] == [16_384, 16_389]  # of the first request five remain
+    assert [each["output_tokens"] for each in seen] == [16_384, 16_389]  # five remain of the first request
     lines = path.read_text("utf-8").splitlines(keepends=True)
     kept = json.loads(lines[-1])["charged"]
     assert (kept["input_tokens"], kept["output_tokens"]) == (20, 10)
@@ -81,7 +81,7 @@ def test_requests_are_charged_before_they_are_sent(tmp_path):
     again.lineage.close()
 
 
-def test_a_fully_reserved_budget_makes_no_requests():
+def test_fully_reserved_budget_makes_no_requests():
     """A budget that only covers the final measurement leaves nothing for the search."""
     here = world(Limits(total_tokens=30, seconds=60.0))
     here.measured(HELD_OUT, ORIGINAL, ["c"])
@@ -90,14 +90,14 @@ def test_a_fully_reserved_budget_makes_no_requests():
     assert len(here.agent.llm.requests) == 1
 
 
-def test_a_model_error_stops_the_search():
+def test_model_error_stops_the_search():
     """A trial that fails with a model error stops the search and returns the reason."""
     said = world(UNLIMITED, Unreachable("gone")).answer(Measure(ORIGINAL, ("a",)))
     assert isinstance(said, SearchStopped)
     assert "gone" in said.reason
 
 
-def test_the_limit_of_one_run_does_not_stop_the_search():
+def test_limit_of_one_run_does_not_stop_the_search():
     """A run that reaches the agent's limits counts as failed and does not stop the search."""
     here = world(UNLIMITED, limits=Limits(total_tokens=1))
     (measured,) = here.answer(Measure(ORIGINAL, ("a",))).values()
@@ -118,5 +118,5 @@ def test_only_a_cost_limit_requires_prices():
 
 def test_without_limits_only_the_rounds_end_a_search():
     """Without limits the search ends after its rounds."""
-    assert all_limits(None) == UNLIMITED
-    assert all_limits(Limits(cost=1)) == Limits(cost=1)
+    assert limits_or_unlimited(None) == UNLIMITED
+    assert limits_or_unlimited(Limits(cost=1)) == Limits(cost=1)

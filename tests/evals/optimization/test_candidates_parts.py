@@ -1,17 +1,24 @@
-"""The texts of an agent that can be improved, and agents created with other texts."""
+"""Tests for the texts of an agent that can be improved, and agents created with other texts."""
 
 import pytest
 
 from agentkit import Agent, Limits, Tool, core_tools, system_tools
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.evals.optimization.candidates import most_chars, objection_to, placeholders, texts_of, tool_of, with_texts
+from agentkit.evals.optimization.candidates import (
+    max_chars,
+    placeholders,
+    texts_of,
+    tool_of,
+    validation_error,
+    with_texts,
+)
 from agentkit.testing import ScriptedLLM, call
 from agentkit.workspace.workspace import Workspace
 
 
 def agent(**options):
-    """An agent with the core tools and one that works in a workspace."""
+    """Return an agent with the core tools and one that works in a workspace."""
     tools = core_tools + system_tools.only("read_file")
     return Agent("helper", tools, "Be brief.", llm=ScriptedLLM("Hello.", repeat=True), **options)
 
@@ -37,14 +44,14 @@ def test_unknown_parts_are_rejected(improve):
         texts_of(Agent("bare", llm=ScriptedLLM("")), improve)
 
 
-def test_a_text_with_a_secret_is_not_shown_to_a_proposer():
+def test_text_with_a_secret_is_not_shown_to_a_proposer():
     """An instruction that contains a secret is rejected, because the proposer would read it."""
     keyed = Agent("keyed", instruction="Use the key sk-abcdefghij0123456789abcd.", llm=ScriptedLLM(""))
     with pytest.raises(ConfigError, match="The instruction contains what looks like a secret"):
         texts_of(keyed, "instruction")
 
 
-def test_a_part_names_its_tool():
+def test_part_names_its_tool():
     """`tool:NAME` is the description of a tool, and `instruction` names no tool."""
     assert (tool_of("tool:calculator"), tool_of("instruction")) == ("calculator", "")
 
@@ -74,7 +81,7 @@ def test_only_texts_are_changed():
     assert other.listeners is not first.listeners
 
 
-def test_the_model_receives_the_new_description(tmp_path):
+def test_model_receives_the_new_description(tmp_path):
     """The model receives the new description of a tool, and a tool bound to the workspace still works."""
     (tmp_path / "note.txt").write_text("ten o'clock")
     llm = ScriptedLLM(call("read_file", path="note.txt"), "Ten.")
@@ -84,7 +91,7 @@ def test_the_model_receives_the_new_description(tmp_path):
     assert "ten o'clock" in llm.requests[1].messages[-1].content
 
 
-def test_a_cached_description_is_replaced():
+def test_cached_description_is_replaced():
     """A new description replaces one that was already read from the tool's spec."""
     adder = Tool(lambda a, b: a + b, "add", "Adds.")
     assert adder.spec.description == "Adds."
@@ -109,20 +116,20 @@ def test_a_cached_description_is_replaced():
         ("{name} {{language}} sk-abcdefghij0123456789abcd", "The text contains what looks like a secret."),
     ],
 )
-def test_a_text_is_checked_before_it_is_tried(new, objection):
+def test_text_is_checked_before_it_is_tried(new, objection):
     """A text is not empty, not too long, visible, keeps its placeholders and contains no secret."""
-    assert objection_to("instruction", "Answer {name} in {{ language }}.", new) == objection
+    assert validation_error("instruction", "Answer {name} in {{ language }}.", new) == objection
 
 
 def test_joiners_of_scripts_and_emoji_are_allowed():
     """Joiners of scripts and emoji do not count as hidden text."""
-    assert objection_to("instruction", "Be brief.", "Answer with \U0001f469\u200d\U0001f4bb.") == ""
+    assert validation_error("instruction", "Be brief.", "Answer with \U0001f469\u200d\U0001f4bb.") == ""
 
 
-def test_a_text_may_be_as_long_as_the_old_one():
+def test_text_may_be_as_long_as_the_old_one():
     """A description has at most 1,000 characters, unless the old one has more."""
-    assert most_chars("tool:add", "Adds.") == 1_000
-    assert most_chars("tool:add", "x" * 1_500) == 1_500
+    assert max_chars("tool:add", "Adds.") == 1_000
+    assert max_chars("tool:add", "x" * 1_500) == 1_500
 
 
 def test_placeholders_are_found_in_a_text():

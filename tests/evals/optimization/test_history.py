@@ -1,4 +1,4 @@
-"""The history file of a search."""
+"""Tests for the history file of a search."""
 
 import json
 import resource
@@ -21,7 +21,7 @@ TAKEN = AnswerCost(Usage(10, 5, requests=1, tariff=Tariff("openai", "gpt")), 2, 
 
 
 def lineage(path, key="k"):
-    """A lineage in a file."""
+    """Return a lineage in a file."""
     return SearchLog(path, key, {"agent": "helper", "suite": "sums"})
 
 
@@ -63,7 +63,7 @@ def test_only_the_answer_to_the_same_question_counts(tmp_path):
     assert kept.proposal(Propose(1, ORIGINAL, "tool:add", ())) is None
 
 
-def test_a_search_is_stored_as_private_json_lines(tmp_path):
+def test_search_is_stored_as_private_json_lines(tmp_path):
     """A search is stored as JSON lines with mode 0600 and the texts of every candidate."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -76,7 +76,7 @@ def test_a_search_is_stored_as_private_json_lines(tmp_path):
     assert tried["tried"]["parents"] == [ORIGINAL.id]
 
 
-def test_a_candidate_is_stored_once(tmp_path):
+def test_candidate_is_stored_once(tmp_path):
     """The outcome of a candidate is written once, even if it is reported again."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -86,7 +86,7 @@ def test_a_candidate_is_stored_once(tmp_path):
     assert path.read_text("utf-8").count('"tried"') == 1
 
 
-def test_an_incomplete_last_line_is_overwritten(tmp_path):
+def test_incomplete_last_line_is_overwritten(tmp_path):
     """An incomplete last line is ignored and overwritten."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -99,7 +99,7 @@ def test_an_incomplete_last_line_is_overwritten(tmp_path):
     assert path.read_bytes() == whole
 
 
-def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
+def test_search_belongs_to_its_agent_and_suite(tmp_path):
     """A search cannot be continued with another agent, suite or seed."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -127,7 +127,7 @@ def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
         ('{"agentkit_search": 1, "key": "k"}\n{"proposal": 3}\n', "line 2 is not a valid entry"),
     ],
 )
-def test_a_foreign_file_is_rejected(tmp_path, text, complaint):
+def test_foreign_file_is_rejected(tmp_path, text, complaint):
     """A file of another kind or a damaged one is rejected and left unchanged."""
     path = tmp_path / "search.jsonl"
     path.write_text(text, "utf-8")
@@ -156,7 +156,7 @@ def test_only_one_process_can_continue_a_search(tmp_path):
     lineage(tmp_path / "search.jsonl").close()
 
 
-def test_an_unwritable_path_is_rejected(tmp_path):
+def test_unwritable_path_is_rejected(tmp_path):
     """A path that cannot be written raises a SessionError when the log is opened."""
     with pytest.raises(SessionError, match="cannot be written: No such file"):
         lineage(tmp_path / "nowhere" / "search.jsonl")
@@ -164,7 +164,7 @@ def test_an_unwritable_path_is_rejected(tmp_path):
         lineage(tmp_path)
 
 
-def test_a_failed_write_ends_the_search(tmp_path):
+def test_failed_write_ends_the_search(tmp_path):
     """A full disk raises a SessionError immediately, because the answer could not be reused."""
     path = tmp_path / "search.jsonl"
     kept = lineage(path)
@@ -179,7 +179,7 @@ def test_a_failed_write_ends_the_search(tmp_path):
     lineage(path).close()
 
 
-def test_a_device_is_rejected():
+def test_device_is_rejected():
     """Only regular files are accepted."""
     with pytest.raises(SessionError, match="is not a file in which a search can be stored"):
         lineage("/dev/zero")

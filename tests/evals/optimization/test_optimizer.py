@@ -1,4 +1,4 @@
-"""Complete searches for better texts, with an agent whose best instruction is known."""
+"""Tests for complete searches for better texts, with an agent whose best instruction is known."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def rules(found):
 
 
 def agent(*lines, **options):
-    """The agent under test, or one with scripted answers."""
+    """Return the agent under test, or one with scripted answers."""
     return Agent("clerk", instruction=clerk.START, llm=ScriptedLLM(*(lines or [clerk.clerk]), repeat=True), **options)
 
 
@@ -40,8 +40,8 @@ def sums(count=8):
     return Suite("sums", [Case(f"{n}+{n}", expected=str(2 * n)) for n in range(count)], [lambda *_: 0.0])
 
 
-def test_the_best_instruction_is_found():
-    """A search whose proposer sees failures alone finds all rules that the cases need, and shows it on others."""
+def test_best_instruction_is_found():
+    """A search that reads only failures finds all rules that the cases need, and improves the held-out cases."""
     found = clerk.improved(seed=1)
     assert rules(found) == clerk.RULES
     assert (found.gain.before, found.gain.after) == (0, 1)
@@ -59,7 +59,7 @@ def test_random_proposals_find_fewer_rules():
     assert guessing.ended == "the limit of 6,000 total tokens is used up"
 
 
-def test_a_search_is_repeatable():
+def test_search_is_repeatable():
     """The same seed produces the same candidates in the same order, whatever the concurrency."""
     first, second = clerk.improved(seed=3), clerk.improved(seed=3, concurrency=1)
     assert [each.candidate for each in first.tried] == [each.candidate for each in second.tried]
@@ -96,7 +96,7 @@ def test_held_out_cases_do_not_affect_the_search():
     )
 
 
-def test_the_original_is_returned_if_nothing_is_better():
+def test_original_is_returned_if_nothing_is_better():
     """A search without a better candidate reports no gain and returns the original agent."""
     own = agent("I do not know.")
     found = optimize(own, sums(), proposer=lambda _, text, failures: f"{text} Try harder, {len(failures)}.", rounds=3)
@@ -148,7 +148,7 @@ def clerk_call(prompt):
     return call("calculator", expression=prompt.rstrip("?"))
 
 
-def test_the_agents_own_model_proposes_by_default():
+def test_agents_own_model_proposes_by_default():
     """Without a proposer the agent's model proposes texts."""
 
     def both(request):
@@ -157,7 +157,7 @@ def test_the_agents_own_model_proposes_by_default():
     assert rules(optimize(agent(both), clerk.suite())) == clerk.RULES
 
 
-def test_a_budget_is_never_overspent():
+def test_budget_is_never_overspent():
     """The agent, scoring and proposer together stay within the limits, and the search returns what it found."""
     spent = 0
 
@@ -176,11 +176,11 @@ def test_a_budget_is_never_overspent():
     assert 1 < found.cost.dollars <= 3
     assert found.ended == "the limit of $3 is used up"
     assert 0 < len(rules(found)) < 6
-    assert found.gain is not None  # as enough was set aside for it
+    assert found.gain is not None  # because enough was reserved for it
     assert found.is_better
 
 
-def test_a_budget_that_is_too_small_measures_nothing():
+def test_budget_that_is_too_small_measures_nothing():
     """A budget too small to measure the original on the held-out cases keeps the original and states the reason."""
     found = optimize(agent(), clerk.suite(), proposer=clerk.Random(0), limits=Limits(total_tokens=200))
     assert found.gain is None
@@ -190,7 +190,7 @@ def test_a_budget_that_is_too_small_measures_nothing():
     assert found.ended == "the limit of 200 total tokens is used up"
 
 
-def test_an_unknown_price_is_rejected():
+def test_unknown_price_is_rejected():
     """A cost limit requires known prices of all models unless `unknown_price` is set."""
     with pytest.raises(ConfigError, match="The price of scripted:scripted is unknown"):
         optimize(agent(), clerk.suite(), limits=Limits(cost=1))
@@ -202,7 +202,7 @@ def test_an_unknown_price_is_rejected():
     assert found.cost.dollars == pytest.approx(0.015 * found.usage.requests)
 
 
-def test_a_provider_error_ends_the_search():
+def test_provider_error_ends_the_search():
     """A provider error ends the search, which returns its best candidate without a held-out measurement."""
     left = iter(range(90))
 
@@ -217,7 +217,7 @@ def test_a_provider_error_ends_the_search():
     assert str(found).startswith("Better on the training cases, but not measured on the held-out cases")
 
 
-def test_a_stored_search_makes_no_requests(tmp_path):
+def test_stored_search_makes_no_requests(tmp_path):
     """A finished search with a file is repeated from stored answers without requests."""
     path, told = tmp_path / "search.jsonl", []
     first = clerk.improved(seed=1, path=path, progress=told.append)
@@ -225,7 +225,7 @@ def test_a_stored_search_makes_no_requests(tmp_path):
     again = optimize(
         agent("I was asked!"),
         clerk.suite(),
-        proposer=lambda *_: pytest.fail("the proposer was asked"),
+        proposer=lambda *_: pytest.fail("the proposer was called"),
         seed=1,
         path=path,
     )
@@ -267,7 +267,7 @@ print(found.best.texts["instruction"])
 
 
 @pytest.mark.slow
-def test_a_killed_search_can_be_resumed(tmp_path):
+def test_killed_search_can_be_resumed(tmp_path):
     """A killed search continues where it stopped; only requests in flight are repeated."""
     killed_at, reached, gone_on = 100, threading.Event(), threading.Event()
     asked = []
@@ -345,13 +345,13 @@ def test_arguments_are_checked_before_anything_runs(options, complaint):
     assert own.llm.requests == []
 
 
-def test_a_function_cannot_be_optimized():
+def test_function_cannot_be_optimized():
     """Optimizing a function raises a ConfigError."""
     with pytest.raises(ConfigError, match="takes an Agent, whose texts it changes"):
         optimize(lambda prompt: prompt, sums(), proposer=lambda *_: "")
 
 
-def test_an_unknown_option_is_rejected():
+def test_unknown_option_is_rejected():
     """A misspelled option raises an error."""
     with pytest.raises(TypeError, match="round"):
         optimize(agent(), sums(), round=3)
@@ -368,8 +368,8 @@ def test_failures_of_held_out_cases_are_not_stored(tmp_path):
     assert any(each["failure"] for each in told if each and each["half"] == TRAIN)
 
 
-def test_the_clerk_of_a_real_connection_is_improved():
-    """The same holds over a real connection, with real tokens counted by the server."""
+def test_search_over_a_real_connection():
+    """Over a real connection, the search also improves the agent, with tokens counted by the server."""
 
     def line(request):
         instruction, prompt = (each["content"] for each in request.json["messages"])
@@ -382,7 +382,7 @@ def test_the_clerk_of_a_real_connection_is_improved():
     assert found.usage.requests == len(server.requests) + len(found.tried) - 1
 
 
-def test_an_awaited_search():
+def test_async_search():
     """An async search gives the same result and does not block the event loop."""
     found = asyncio.run(aoptimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1))
     assert found.best.texts == optimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1).best.texts
@@ -393,7 +393,7 @@ def clerk_writer(_part, text, failures):
     return f"{text}\nOf some orders note: {failures[0].expected}."
 
 
-def test_an_awaited_search_that_is_cancelled(tmp_path):
+def test_cancelled_async_search(tmp_path):
     """A cancelled search makes no more requests and can be resumed from its file."""
     is_asked, may_answer = threading.Event(), threading.Event()
 

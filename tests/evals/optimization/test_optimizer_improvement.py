@@ -1,4 +1,4 @@
-"""Improvement: what came of a search."""
+"""Tests for Improvement, the result of a search."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def improvement(best, gain):
     return Improvement(agent, ORIGINAL, best, gain, (), 0.25, 0.75, "all 5 rounds were made", USAGE, Cost(0.5, "given"))
 
 
-def test_a_gain_has_an_interval_and_a_p_value():
+def test_gain_has_an_interval_and_a_p_value():
     """A gain has the mean difference of pairs, a bootstrap interval and a p-value."""
     gain = Gain.of([(0, 1)] * 8 + [(1, 1)] * 6 + [(1, 0)] * 2)
     assert (gain.before, gain.after, gain.difference, gain.cases) == (0.5, 0.875, 0.375, 16)
@@ -41,7 +41,7 @@ def test_a_gain_has_an_interval_and_a_p_value():
         (BETTER, None, None, "Better on the training cases, but not measured on the held-out cases", True),
     ],
 )
-def test_the_report_states_the_measured_gain(best, difference, p_value, verdict, is_better):
+def test_report_states_the_measured_gain(best, difference, p_value, verdict, is_better):
     """The first line of the report states whether a gain was measured."""
     gain = None if difference is None else Gain(0.2, 0.2 + difference, difference, -0.1, 0.6, p_value, 20)
     found = improvement(best, gain)

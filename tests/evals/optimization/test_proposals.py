@@ -1,4 +1,4 @@
-"""Proposers of better texts: models and functions."""
+"""Tests for proposers of better texts: models and functions."""
 
 import pytest
 
@@ -21,7 +21,7 @@ FAILURE = FailedCase("c1", "2+2?", "5", "4", ("exact: not equal",))
 QUESTION = Propose(3, Candidate({"instruction": "Add {name}'s sums.", "tool:add": "Adds."}), "instruction", (FAILURE,))
 
 
-def test_a_model_is_shown_the_text_and_the_failures():
+def test_model_is_shown_the_text_and_the_failures():
     """The prompt of the proposer contains the part, its text, its placeholders and the failures as data."""
     asked = prompt_of(QUESTION)
     assert asked.startswith("The text is the agent's instruction; the new one may have 8,000 characters.\n")
@@ -30,7 +30,7 @@ def test_a_model_is_shown_the_text_and_the_failures():
     assert "Prompt: 2+2?\nAnswer: 5\nExpected: 4\nScorer: exact: not equal" in asked
 
 
-def test_a_tool_is_named():
+def test_tool_is_named():
     """The prompt for a tool's description names the tool, and mentions placeholders only if there are some."""
     asked = prompt_of(Propose(1, QUESTION.parent, "tool:add", (FAILURE,)))
     assert asked.startswith(
@@ -48,19 +48,19 @@ def test_a_tool_is_named():
         ("<new_text>\n\n</new_text>", "", "The proposer wrote an empty text."),
     ],
 )
-def test_the_proposal_is_between_two_marker_lines(answer, text, reason):
+def test_proposal_is_between_two_marker_lines(answer, text, reason):
     """The last text between the two marker lines is the proposal, and the text before it is the reason."""
     assert proposal_in(answer) == Proposal(text, reason)
 
 
-def test_a_model_returns_a_proposal():
+def test_model_returns_a_proposal():
     """A proposal from a model is returned with its usage."""
     llm = ScriptedLLM("So:\n<new_text>\nAdd well.\n</new_text>")
     assert Proposer(llm).propose(QUESTION, Limits()) == (Proposal("Add well.", "So:"), Usage(10, 5, requests=1))
     assert llm.requests[0].instruction.startswith("You improve one text that an AI agent works by.")
 
 
-def test_an_unreachable_proposer_stops_the_search():
+def test_unreachable_proposer_stops_the_search():
     """A proposer that cannot be reached stops the search."""
     with FakeServer() as server:
         llm = LLM(base_url=server.base_url, model="any", max_retries=0)
@@ -73,7 +73,7 @@ def test_an_unreachable_proposer_stops_the_search():
     )
 
 
-def test_a_function_proposes():
+def test_function_proposes():
     """A function receives part, text and failures and returns the new text at no known cost."""
     asked = []
 
@@ -85,14 +85,14 @@ def test_a_function_proposes():
     assert asked == [("instruction", "Add {name}'s sums.", (FAILURE,))]
 
 
-def test_a_function_may_have_nothing_to_propose():
+def test_function_may_have_nothing_to_propose():
     """A function that returns an empty text makes no proposal."""
     said, _ = Proposer(lambda *_: "").propose(QUESTION, Limits())
     assert said == Proposal("", "The proposer returned no text.")
 
 
 @pytest.mark.parametrize("asked", ["gpt", 5, lambda text: text, lambda: ""])
-def test_an_invalid_proposer_is_rejected(asked):
+def test_invalid_proposer_is_rejected(asked):
     """A proposer that is neither a model nor a suitable function raises a ConfigError."""
     with pytest.raises(ConfigError, match="takes an LLM, or a function"):
         Proposer(asked)
@@ -106,7 +106,7 @@ def test_invalid_proposers_are_rejected():
         Proposer(LLM("offline"))
 
 
-def test_the_end_of_a_search_has_a_reason():
+def test_end_of_a_search_has_a_reason():
     """The reason why a search ended names the limit, an unknown price or another cause."""
     limits = Limits(cost=0.5, total_tokens=12_000)
     stopped = Agent("helper", llm=ScriptedLLM("yes"), limits=Limits(total_tokens=1)).run("Hello")

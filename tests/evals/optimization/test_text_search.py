@@ -1,4 +1,4 @@
-"""The search loop, whose questions are answered by the tests."""
+"""Tests for the search loop, whose requests are answered by the tests."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,14 +21,14 @@ ORIGINAL = Candidate({"instruction": "begin", "tool:add": "adds"})
 
 
 class World:
-    """A case passes when the texts hold its letter as a word; a proposal comes from a function of the question."""
+    """A case passes if the texts contain its letter as a word; a function of the request makes the proposals."""
 
     def __init__(self, propose, passes=None):
         self.propose, self.asked, self.told = propose, [], []
         self.passes = passes or (lambda texts, case: case in " ".join(texts.values()).split())
 
     def answer(self, step):
-        """The measurement or proposal."""
+        """Return the measurement or proposal."""
         if isinstance(step, EvaluatedCandidate):
             self.told.append(step)
             return None
@@ -38,13 +38,13 @@ class World:
         return {case: self.measured(step.candidate, case) for case in step.cases}
 
     def measured(self, candidate, case):
-        """The score of a case, with a failure that speaks of the tool when it does not pass."""
+        """Return the score of a case, with a failure that mentions the tool if it does not pass."""
         score = float(self.passes(candidate.texts, case))
         return CaseMeasurement(score, None if score >= 1 else FailedCase(case, f"letter {case}", "", "", ("add it",)))
 
 
 def searched(world, rounds=20, batch=3, seed=0, original=ORIGINAL):
-    """A search that was driven to its end."""
+    """Return a search that was run to its end."""
     search = Search(original, CASES, rounds, batch, seed)
     steps, said = search.steps(), None
     for _ in range(1_000):
@@ -56,11 +56,11 @@ def searched(world, rounds=20, batch=3, seed=0, original=ORIGINAL):
 
 
 def missing(question):
-    """A proposal that adds the letter of the first failure."""
+    """Return a proposal that adds the letter of the first failure."""
     return Proposal(f"{question.text} {question.failures[0].case}", "a letter was missing")
 
 
-def test_the_search_ends_when_every_case_passes():
+def test_search_ends_when_every_case_passes():
     """A search ends when all training cases pass."""
     world = World(missing)
     search = searched(world)
@@ -71,7 +71,7 @@ def test_the_search_ends_when_every_case_passes():
     assert world.told[1].candidate.reason == "a letter was missing"
 
 
-def test_the_search_ends_with_its_rounds():
+def test_search_ends_with_its_rounds():
     """A proposer that never helps is called once per round, and the original stays the best."""
     world = World(lambda question: Proposal(f"{question.text} {question.round}."))
     search = searched(world, rounds=5)
@@ -80,7 +80,7 @@ def test_the_search_ends_with_its_rounds():
     assert [each.verdict for each in world.told] == [KEPT, *[NO_BETTER] * 5]
 
 
-def test_an_original_that_passes_is_not_touched():
+def test_original_that_passes_is_not_touched():
     """An agent that passes every case is measured once, and no proposal is requested."""
     world = World(missing, passes=lambda _texts, _case: True)
     search = searched(world)
@@ -88,12 +88,12 @@ def test_an_original_that_passes_is_not_touched():
     assert search.best is ORIGINAL
 
 
-def test_the_original_is_the_initial_best_candidate():
+def test_original_is_the_initial_best_candidate():
     """The original is the best candidate before anything is measured."""
     assert Search(ORIGINAL, CASES, 1, 1, 0).best is ORIGINAL
 
 
-def test_a_mini_batch_is_tried_first():
+def test_mini_batch_is_tried_first():
     """A proposal is first measured on a mini-batch, and on the other cases only if it improves."""
     world = World(lambda question: Proposal(f"{question.text} no"))
     searched(world, rounds=1)
@@ -105,7 +105,7 @@ def test_a_mini_batch_is_tried_first():
     assert not set(batch) & set(rest)
 
 
-def test_a_mini_batch_has_mostly_failures():
+def test_mini_batch_has_mostly_failures():
     """Two thirds of a mini-batch are cases that fail, the rest may be broken by a text; only failures are shown."""
     original = Candidate({"instruction": "begin a b c", "tool:add": "adds"})
     world = World(lambda question: Proposal(f"{question.text} no"))
@@ -141,7 +141,7 @@ def test_parts_are_improved_in_turn():
     assert [each.part for each in world.asked if isinstance(each, Propose)] == ["instruction", "tool:add"] * 2
 
 
-def test_the_parts_of_a_candidate_take_turns():
+def test_parts_of_a_candidate_take_turns():
     """A candidate with a changed instruction changes a tool description next."""
     world = World(missing)
     searched(world, rounds=4)
@@ -172,7 +172,7 @@ def test_changes_of_different_parts_are_merged():
     assert (joined.verdict, search.best) == (KEPT, joined.candidate)
 
 
-def test_a_worse_merge_is_dropped():
+def test_worse_merge_is_dropped():
     """A merged candidate that is worse is dropped."""
 
     def passes(texts, case):
@@ -184,7 +184,7 @@ def test_a_worse_merge_is_dropped():
     assert [each.verdict for each in world.told if len(each.candidate.parents) == 2] == [NO_BETTER]
 
 
-def test_a_search_ends_when_graded_cases_pass():
+def test_search_ends_when_graded_cases_pass():
     """A candidate whose cases all pass is not improved further, even with scores below 1."""
 
     class Graded(World):
@@ -200,7 +200,7 @@ def test_a_search_ends_when_graded_cases_pass():
     assert search.pool.mean(search.best) == 0.9
 
 
-def test_a_parent_has_failures():
+def test_parent_has_failures():
     """Only a candidate with failures is chosen as a parent, even if another has a lower mean."""
 
     class Graded(World):
@@ -220,7 +220,7 @@ def test_a_parent_has_failures():
 
 
 @given(seed=st.integers(0, 1_000), rounds=st.integers(1, 8), batch=st.integers(1, 8))
-def test_the_same_seed_and_answers_make_the_same_search(seed, rounds, batch):
+def test_same_seed_and_answers_make_the_same_search(seed, rounds, batch):
     """A search depends only on its seed and the answers, whatever the size of its mini-batches."""
     first, second = World(missing), World(missing)
     searched(first, rounds, batch, seed)

@@ -1,4 +1,4 @@
-"""How are passages kept in a PostgreSQL database?"""
+"""Tests for the storage of passages in a PostgreSQL database."""
 
 import subprocess
 import sys
@@ -66,14 +66,14 @@ def test_rare_words_have_more_weight(postgres_url):
         assert knowledge.search("common xylophone", 1)[0].source == "rare"
 
 
-def test_a_newer_schema_is_refused(knowledge, server, postgres_url):
+def test_newer_schema_is_rejected(knowledge, server, postgres_url):
     """A database with a newer schema raises an error that asks to update agentkit."""
     server.execute("UPDATE schema_version SET version = 99")
     with pytest.raises(KnowledgeError, match=r"or name another database\.$"):
         Knowledge(postgres_url).search("words")
 
 
-def test_a_server_that_is_not_there_is_an_error(tmp_path):
+def test_unreachable_server_is_an_error(tmp_path):
     """A server that does not answer raises an error without the user and options of the URL."""
     with pytest.raises(KnowledgeError, match="cannot be read or written") as told:
         Knowledge(f"postgresql://ann:secret@/postgres?host={tmp_path}").search("words")
@@ -82,7 +82,7 @@ def test_a_server_that_is_not_there_is_an_error(tmp_path):
     assert repr(Knowledge("postgres://ann:secret@host/name").store) == "PostgresStore('postgres://host/name')"
 
 
-def test_a_lost_connection_is_made_again(knowledge, server):
+def test_lost_connection_is_reopened(knowledge, server):
     """A lost connection fails one call and is reopened by the next."""
     server.execute(END_ALL)
     with pytest.raises(KnowledgeError):
@@ -90,7 +90,7 @@ def test_a_lost_connection_is_made_again(knowledge, server):
     assert len(knowledge.search("words")) == 1
 
 
-def test_a_database_that_refuses_is_an_error(knowledge, server):
+def test_error_of_the_server_is_raised(knowledge, server):
     """An error from the server is raised, and the connection can still be used."""
     server.execute("ALTER TABLE documents RENAME TO elsewhere")
     with pytest.raises(KnowledgeError, match="documents"):
@@ -111,7 +111,7 @@ except MissingExtra as error:
 """
 
 
-def test_without_the_package_the_error_says_what_to_install():
+def test_missing_package_error_has_the_install_command():
     """Without psycopg, the error contains the install command."""
     command = [sys.executable, "-c", ALONE]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)

@@ -1,4 +1,4 @@
-"""How is one SQLite file shared, and what is said when it cannot be?"""
+"""Tests for knowledge in one SQLite file: sharing, locks, damage, and permissions."""
 
 import sqlite3
 import stat
@@ -31,7 +31,7 @@ def test_only_the_owner_can_read(knowledge, database):
     assert stat.S_IMODE(database.parent.stat().st_mode) == 0o700
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
+def test_file_that_is_not_a_database_is_rejected(tmp_path):
     """A file that is not a database raises a KnowledgeError and is left unchanged."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
     with pytest.raises(KnowledgeError, match="not an SQLite database; use another file"):
@@ -39,7 +39,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
 
 
-def test_a_database_of_another_program_is_refused(tmp_path):
+def test_database_of_another_program_is_rejected(tmp_path):
     """A database of another program raises a KnowledgeError."""
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -48,7 +48,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
         Knowledge(path).search("words")
 
 
-def test_a_newer_schema_is_refused(knowledge, database):
+def test_newer_schema_is_rejected(knowledge, database):
     """A file with a newer schema raises an error that asks to update agentkit."""
     knowledge.add_text("words", "text")
     knowledge.close()
@@ -58,7 +58,7 @@ def test_a_newer_schema_is_refused(knowledge, database):
         knowledge.search("words")
 
 
-def test_a_damaged_file_is_an_error(knowledge, database):
+def test_damaged_file_is_an_error(knowledge, database):
     """A damaged file raises an error that suggests what to do."""
     for number in range(40):
         knowledge.add_text(f"words {number} " * 50, f"text{number}")
@@ -91,7 +91,7 @@ assert knowledge.add_text("more room", "more").added
 """
 
 
-def test_a_full_disk_stores_no_partial_document(database):
+def test_full_disk_stores_no_partial_document(database):
     """A full disk raises an error without storing part of a document."""
     command = [sys.executable, "-c", FILLING, str(database)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -99,7 +99,7 @@ def test_a_full_disk_stores_no_partial_document(database):
     assert "cannot be read or written: the disk" in done.stdout
 
 
-def test_a_place_that_cannot_be_is_an_error(tmp_path):
+def test_invalid_path_is_an_error(tmp_path):
     """A path through a file, a folder or a link raises an error with the path."""
     (tmp_path / "file").touch()
     with pytest.raises(
@@ -113,7 +113,7 @@ def test_a_place_that_cannot_be_is_an_error(tmp_path):
         Knowledge(tmp_path / "link.db").search("words")
 
 
-def test_a_file_that_was_removed_is_made_anew(knowledge, database):
+def test_removed_file_is_created_again(knowledge, database):
     """A file that was removed is created again."""
     knowledge.add_text("words", "text")
     for path in database.parent.iterdir():
@@ -143,20 +143,20 @@ def test_threads_share_a_file(knowledge):
     assert len(knowledge.documents) == 30
 
 
-def test_a_file_that_stays_locked_is_an_error(database):
+def test_file_that_stays_locked_is_an_error(database):
     """A file that stays locked raises a KnowledgeError after the timeout."""
     file = KnowledgeFile(str(database), wait_seconds=0.05)
-    with file.using() as connection:
+    with file.connection() as connection:
         connection.execute("SELECT 1")
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.writing():
+        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.transaction():
             pass
     file.close()
 
 
 @pytest.mark.parametrize("ending", ["ROLLBACK", "SELECT 1"])
-def test_a_failed_transaction_is_rolled_back(database, ending):
+def test_failed_transaction_is_rolled_back(database, ending):
     """An error rolls back the transaction, even if the statement itself ended it."""
     file = KnowledgeFile(str(database))
 
@@ -165,19 +165,19 @@ def test_a_failed_transaction_is_rolled_back(database, ending):
         connection.execute(ending)
         connection.execute("SELECT nothing")
 
-    with pytest.raises(KnowledgeError, match="SQLite says"), file.writing() as connection:
+    with pytest.raises(KnowledgeError, match="SQLite says"), file.transaction() as connection:
         end_and_fail(connection)
     file.close()
 
 
 @pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
-def test_a_file_locked_while_it_is_created_is_an_error(database, lock):
+def test_file_locked_while_it_is_created_is_an_error(database, lock):
     """A file that stays locked while it is created raises a KnowledgeError."""
     database.parent.mkdir()
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute(lock)
         file = KnowledgeFile(str(database), wait_seconds=0.05)
-        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.using():
+        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.connection():
             pass
 
 

@@ -1,4 +1,4 @@
-"""Conformance of requests: kinds of request against the documented rules of all receivers.
+"""Tests that all kinds of requests conform to the documented rules of all receivers.
 
 `make matrix` runs this module to write the table in docs/models.md.
 """
@@ -49,13 +49,13 @@ RECEIVERS: dict[str, Callable[[FakeServer], LLM]] = {
 
 
 def tool(properties=None, *, name="look", description="Look.", **schema):
-    """A tool described by a JSON schema."""
+    """Return a tool described by a JSON schema."""
     described = {"type": "object", "properties": properties or {"a": {"type": "string"}}, **schema}
     return [Tool.from_schema(name, description, described, lambda **arguments: arguments)]
 
 
 def function(annotation, default=...):
-    """A tool made of a function with one parameter of a type."""
+    """Return a tool for a function with one parameter of the given type."""
 
     def look(value):
         """Look."""
@@ -67,22 +67,22 @@ def function(annotation, default=...):
 
 
 def bare(**schema):
-    """A tool whose whole schema is given."""
+    """Return a tool with the given schema."""
     return [Tool.from_schema("look", "Look.", schema, lambda **arguments: arguments)]
 
 
 def answer(*calls, text="", **fields):
-    """A model's message with calls, each an id and a name."""
+    """Return a message of the model with calls, each an id and a name."""
     return AssistantMessage(text, tuple(ToolCall(call_id, name, "{}") for call_id, name in calls), **fields)
 
 
 def result(call_id, content="done", **fields):
-    """The result of a call."""
+    """Return the result of a call."""
     return ToolMessage(call_id, "look", content, **fields)
 
 
 def called(call_id, name="look", args="{}", **fields):
-    """A model's message with one call."""
+    """Return a message of the model with one call."""
     return AssistantMessage(fields.pop("text", ""), (ToolCall(call_id, name, args),), **fields)
 
 
@@ -301,12 +301,12 @@ TOOLS = {
 
 
 def typed(schema, strict=True):
-    """An answer of a schema."""
+    """Return an output schema."""
     return OutputSchema("answer", schema, strict)
 
 
 def closed(**properties):
-    """A closed object that requires all its properties."""
+    """Return a closed object schema that requires all its properties."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
@@ -647,7 +647,7 @@ def outcome(llm, server, kind):
 
 
 def cells(receiver):
-    """The outcomes of all kinds of request at one receiver."""
+    """Return the outcomes of all kinds of request at one receiver."""
     with FakeServer("ok", repeat=True, rules=receiver) as server:
         return {name: outcome(RECEIVERS[receiver](server), server, kind) for name, kind in KINDS.items()}
 
@@ -666,9 +666,9 @@ def test_every_kind_of_request_is_accepted(receiver, outcomes):
 
 
 def table(outcomes):
-    """The matrix of receivers and groups of requests as a Markdown table."""
+    """Return the matrix of receivers and groups of requests as a Markdown table."""
     groups = list(dict.fromkeys(kind.group for kind in KINDS.values()))
-    lines = ["| receiver | " + " | ".join(groups) + " |", "|---" * (len(groups) + 1) + "|"]
+    lines = ["| server | " + " | ".join(groups) + " |", "|---" * (len(groups) + 1) + "|"]
     for receiver, told in outcomes.items():
         counts = []
         for group in groups:
@@ -678,7 +678,7 @@ def table(outcomes):
     return "\n".join([BEGIN, *lines, END])
 
 
-def test_the_matrix_is_in_the_documentation(outcomes):
+def test_matrix_is_in_the_documentation(outcomes):
     """The matrix in docs/models.md is the one that these tests measure; `make matrix` writes it."""
     measured = table({receiver: outcomes.get(receiver) or cells(receiver) for receiver in get_args(Receiver)})
     documented = DOCUMENTATION.read_text(encoding="utf-8")
@@ -714,8 +714,8 @@ WALKED = [*function(str), *tool({"größe": {"type": "integer", "enum": [1, 2]}}
 
 
 @pytest.mark.for_each("seed", range(SEEDS))
-def test_a_conversation_moves_through_all_receivers(seed):
-    """A conversation of ten turns moves through all receivers in random order, and none refuses it."""
+def test_conversation_moves_through_all_receivers(seed):
+    """A conversation of ten turns moves through all receivers in random order, and each accepts it."""
     chance = random.Random(seed)
     order = [*RECEIVERS, *chance.choices([*RECEIVERS], k=10)]
     chance.shuffle(order)

@@ -1,4 +1,4 @@
-"""What stands in the place of a picture, a PDF or a recording that a server refuses?"""
+"""Tests for the text that replaces images, PDFs and audio that a server rejects."""
 
 import pytest
 
@@ -11,12 +11,12 @@ PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"
 
 
 def file_of(url, name="a.pdf"):
-    """A file in the form of Chat Completions."""
+    """Return a file part of Chat Completions."""
     return {"type": "file", "file": {"filename": name, "file_data": url}}
 
 
 def body_of(*parts, role="user"):
-    """A body with one message."""
+    """Return a body with one message."""
     return {"model": "any", "messages": [{"role": role, "content": [{"type": "text", "text": "Read."}, *parts]}]}
 
 

@@ -1,4 +1,4 @@
-"""Conversion of requests for a receiver, and of its responses back."""
+"""Tests for the conversion of requests for a receiver, and of its responses back."""
 
 import json
 from itertools import pairwise
@@ -64,8 +64,8 @@ def test_replaced_ids_are_stable_and_distinct(call_id, receiver):
     assert sendable_id(call_id + "y", receiver.call_ids, receiver.call_id_chars) != sent
 
 
-def test_messages_that_need_no_change_are_the_same_objects():
-    """Messages and tools that a receiver accepts are sent as they are, so that their encodings stay cached."""
+def test_unchanged_messages_are_the_same_objects():
+    """Accepted messages and tools are sent as the same objects, so that their encodings stay cached."""
     converter = Converter(CHAT, "chat:x")
     message = AssistantMessage("", (ToolCall("c", "f", "{}", {"a": 1}),), extra={"b": 2}, origin="chat:x")
     tool = ToolSpec("f", "F.", {"type": "object", "properties": {}})
@@ -113,7 +113,7 @@ A, B = ({"type": "object", "properties": {name: {"type": "string"}}, "required":
     ],
 )
 def test_roots_become_plain_objects(schema, properties, required, note):
-    """A root with alternatives offers the properties of all; only what all of them require stays required."""
+    """A root with alternatives has the properties of all of them; only common required ones stay required."""
     root, told = root_object(schema)
     assert (root["type"], set(root["properties"]), root.get("required")) == ("object", properties, required)
     assert note in told
@@ -121,7 +121,7 @@ def test_roots_become_plain_objects(schema, properties, required, note):
 
 
 def test_properties_of_several_alternatives():
-    """Choices of one property are united; other schemas of it become alternatives; closed objects stay closed."""
+    """Enums of one property are merged; other schemas become alternatives; closed objects stay closed."""
     first = {"properties": {"kind": {"const": "a"}, "v": {"type": "string"}}, "additionalProperties": False}
     second = {"properties": {"kind": {"enum": ["b", "a"]}, "v": {"type": "number"}}, "additionalProperties": False}
     root, _ = root_object({"type": "object", "oneOf": [first, second]})
@@ -162,12 +162,12 @@ def test_properties_of_several_alternatives():
     ],
 )
 def test_schemas_for_google(schema, sent):
-    """Constraints that Google refuses are written otherwise, or stated in the description."""
+    """Constraints that Google rejects are rewritten, or stated in the description."""
     assert SchemaRewriter(GOOGLE).whole({"properties": {"v": schema}}) == {"properties": {"v": sent}}
 
 
 def test_recursion_without_references():
-    """Where references are refused, a recursive definition is repeated a few times and ends with any value."""
+    """Where references are rejected, a recursive definition is repeated a few times and ends with any value."""
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     sent = json.dumps(
         SchemaRewriter(GOOGLE).whole({"properties": {"n": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}})
@@ -185,7 +185,7 @@ LOOKUP = Tool.from_schema(
 
 
 def test_names_of_properties_are_mapped_back():
-    """A tool whose parameters have names that Anthropic refuses works, in a run and in the history."""
+    """A tool whose parameter names Anthropic rejects works in a run and in the history."""
     with FakeServer(call("lookup", {SENT: "trà", sendable_property("größe"): 2}), "Done.", rules="anthropic") as server:
         agent = Agent("a", [LOOKUP], llm=LLM("anthropic", base_url=server.base_url, api_key="key-of-anthropic"))
         result = agent.run("Look up trà")
@@ -197,7 +197,7 @@ def test_names_of_properties_are_mapped_back():
 
 
 def test_names_are_mapped_back_in_streams():
-    """Streamed arguments and typed answers have the original names, wherever the chunks are cut."""
+    """Streamed arguments and typed answers have the original names, however the chunks are split."""
     with FakeServer(call("lookup", {SENT: "trà"})) as server:
         llm = LLM("anthropic", base_url=server.base_url, api_key="key-of-anthropic")
         events = list(llm.stream("Hi", tools=[LOOKUP]))
@@ -211,8 +211,8 @@ def test_names_are_mapped_back_in_streams():
     assert json.loads("".join(texts)) == json.loads(events[-1].response.text) == {"größe": 2}
 
 
-def test_a_long_description_continues_in_the_instruction():
-    """The rest of a description that is too long for the provider is in the instruction."""
+def test_long_description_continues_in_the_instruction():
+    """The end of a description that is too long for the provider is moved to the instruction."""
     words = [f"word{number}" for number in range(300)]
     tool = Tool.from_schema("look", " ".join(words), {}, lambda: 1)
     with FakeServer("ok", rules="openai") as server:
@@ -223,8 +223,8 @@ def test_a_long_description_continues_in_the_instruction():
     assert shown + rest == words
 
 
-def test_tool_names_that_are_refused_are_mapped():
-    """A tool whose name Google refuses is called under another name, also where it is forced."""
+def test_rejected_tool_names_are_mapped():
+    """A tool whose name Google rejects is renamed, also when it is forced."""
     tool = Tool.from_schema("3d-view", "View.", {}, lambda: 1)
     with FakeServer(
         lambda asked: call(asked.json["tools"][0]["functionDeclarations"][0]["name"]), rules="gemini"
@@ -276,8 +276,8 @@ LOOK = [Tool.from_schema("look", "Look. " * 30, {**SCHEMA, "additionalProperties
         ("'uniqueItems' is not permitted in the schema of function look", "without uniqueItems"),
     ],
 )
-def test_rules_are_learnt_from_refusals(refusal, rule):
-    """A rule that a refusal names is applied, and remembered for the requests after it."""
+def test_rules_are_learned_from_rejections(refusal, rule):
+    """A rule named by a rejection is applied and remembered for later requests."""
     with FakeServer(fail(400, refusal), "ok", "ok") as server:
         llm = LLM(base_url=server.base_url, model="any")
         for _ in range(2):
@@ -298,7 +298,7 @@ REASONING_REFUSALS = [
 
 @pytest.mark.parametrize(("words", "code", "status"), REASONING_REFUSALS)
 def test_refused_reasoning_is_dropped(words, code, status):
-    """Reasoning from another model or account is dropped after a refusal, and is not sent again."""
+    """Reasoning from another model or account is dropped after a rejection, and is not sent again."""
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     made = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "look", "arguments": "{}"}
     with FakeServer(fail(status, words, code=code), "ok", "ok") as server:
@@ -314,7 +314,7 @@ def test_refused_reasoning_is_dropped(words, code, status):
 
 
 def test_items_whose_reasoning_is_missing_lose_their_ids():
-    """Without reasoning to leave out, the ids that refer to it are left out."""
+    """If the reasoning is missing, the ids of the items that refer to it are removed."""
     made = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "look", "arguments": "{}"}
     with FakeServer(fail(400, REASONING_REFUSALS[2][0]), "ok") as server:
         llm = LLM(base_url=server.base_url, model="gpt-5.4", protocol="responses")
@@ -324,8 +324,8 @@ def test_items_whose_reasoning_is_missing_lose_their_ids():
     assert [("id" in each) for each in server.requests[1].json["input"]] == [False, False, False]
 
 
-def test_reasoning_goes_only_to_the_model_and_account_that_wrote_it():
-    """Another model, and another account of the same provider, get the text without the reasoning."""
+def test_reasoning_is_sent_only_to_its_model_and_account():
+    """Another model, or another account of the same provider, receives the text without the reasoning."""
     with FakeServer(AssistantMessage("So.", reasoning="Hm."), repeat=True) as server:
 
         def asked(model, key):
@@ -341,7 +341,7 @@ def test_reasoning_goes_only_to_the_model_and_account_that_wrote_it():
 
 
 def test_only_the_refused_schema_loses_strict_mode():
-    """A schema that strict mode refuses is sent without it, and the other tools of the request with it."""
+    """Only the tool schema that strict mode rejects is sent without it; the other tools stay strict."""
     refusal = fail(400, "Invalid schema for function 'one': not permitted", code="invalid_function_parameters")
     schema = {
         "type": "object",
@@ -355,8 +355,8 @@ def test_only_the_refused_schema_loses_strict_mode():
     assert [tool["strict"] for tool in server.requests[1].json["tools"]] == [False, True]
 
 
-def test_a_typed_answer_loses_strict_mode():
-    """A schema of an answer that strict mode refuses is sent without it."""
+def test_typed_answer_loses_strict_mode():
+    """An output schema that strict mode rejects is sent without it."""
     refusal = fail(400, "Invalid schema for response_format 'dict_of_str_and_int'", code="invalid_json_schema")
     with FakeServer(refusal, '{"a": 1}') as server:
         llm = LLM("azure", "gpt", "key-of-azure", server.origin, "v1")
@@ -366,7 +366,7 @@ def test_a_typed_answer_loses_strict_mode():
 
 
 def test_camel_case_names_of_parameters():
-    """A refusal that spells a parameter in camel case is understood."""
+    """A rejection that spells a parameter in camel case is parsed."""
     with FakeServer(fail(400, "Model grok-4 does not support parameter reasoningEffort."), "ok") as server:
         llm = LLM(base_url=server.base_url, model="grok-4", reasoning_effort="low")
         assert llm.chat("Hi") == "ok"
@@ -375,7 +375,7 @@ def test_camel_case_names_of_parameters():
         assert LLM(base_url=server.base_url, model="m").chat("Hi", presence_penalty=1) == "ok"
 
 
-def test_learning_adds_to_a_receiver():
+def test_learned_rules_are_added_to_a_receiver():
     """Sets of rules grow; other rules are replaced."""
     learnt = Receiver().learning({"keywords": frozenset("a")}).learning({"keywords": frozenset("b"), "formats": None})
     assert learnt.keywords == {"a", "b"}
@@ -394,7 +394,7 @@ def test_keyword_refused_by_google_is_dropped():
     }
 
 
-def test_hosted_tools_are_sent_as_they_are():
+def test_hosted_tools_are_not_converted():
     """A hosted tool has no schema to convert."""
     hosted = ToolSpec("", "", {}, hosted={"type": "web_search"})
     assert Converter(GOOGLE).request(Request([], tools=(hosted,)))[0].tools == (hosted,)
@@ -433,8 +433,8 @@ def test_history_of_renamed_tools():
     assert [each.name for each in sent.messages[1:3]] == [name, "b"]
 
 
-def test_streamed_text_that_only_begins_like_a_name():
-    """Text that was held back because it could be a name is emitted at the end; reasoning passes through."""
+def test_buffered_text_is_emitted_at_the_end():
+    """Text that was buffered because it could be a name is emitted at the end; reasoning is not buffered."""
     begun = f'"{sendable_property("größe")}'
     line = AssistantMessage(begun, (ToolCall("", "lookup", begun),), reasoning="Hm.")
     output = OutputSchema("size", {"type": "object", "properties": {"größe": {}}})
@@ -474,7 +474,7 @@ def test_refused_reasoning_does_not_affect_other_conversations():
 
 
 def called(*ids):
-    """A model's message with calls."""
+    """Return a message of the model with calls."""
     return AssistantMessage("", tuple(ToolCall(call_id, f"tool_{number}", "{}") for number, call_id in enumerate(ids)))
 
 
@@ -488,8 +488,8 @@ def called(*ids):
         ([called("a"), *[ToolMessage("a", "", "1")] * 1, ToolMessage("a", "", "2")], [("a", None), ("a", "1"), "[The"]),
     ],
 )
-def test_histories_that_lost_calls_or_results_become_valid(history, sent):
-    """Each call is followed by its result; a call without one gets one, and a result without its call is the user's."""
+def test_incomplete_histories_become_valid(history, sent):
+    """Missing results are added after their calls, and a result without its call becomes a user message."""
     seen = []
     for message in Converter(CHAT).request(Request(history))[0].messages:
         if isinstance(message, AssistantMessage):
@@ -505,7 +505,7 @@ def test_histories_that_lost_calls_or_results_become_valid(history, sent):
 
 
 def test_repeated_ids_within_one_message_become_distinct():
-    """Two calls with one id get two, and their results in order."""
+    """Two calls with the same id get distinct ids, and results are assigned in order."""
     history = [called("a", "a"), ToolMessage("a", "", "1"), ToolMessage("a", "", "2")]
     answer, *results = Converter(CHAT).request(Request(history))[0].messages
     assert [call.id for call in answer.tool_calls] == [result.call_id for result in results]
@@ -545,8 +545,8 @@ def test_optional_parameters_are_sent_without_null():
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_each_request_begins_with_the_bytes_of_the_one_before(protocol):
-    """Servers cache the beginning of a request: tools, instruction and earlier messages are sent unchanged."""
+def test_each_request_begins_like_the_previous_one(protocol):
+    """Tools, instruction and earlier messages are sent unchanged, because servers cache the beginning of a request."""
     lines = [call("look", value="x"), call("look", value="y"), "Done.", "Again."]
     with FakeServer(*lines) as server:
         agent = Agent("helper", [look], "Be brief.", llm=LLM(base_url=server.base_url, model="m", protocol=protocol))

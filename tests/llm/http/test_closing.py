@@ -1,4 +1,4 @@
-"""Closing and cancelling of requests."""
+"""Tests for the closing and cancelling of requests."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ CHUNK = b"%x\r\n%b\r\n" % (len(PIECE), PIECE)
 
 
 class SilentServer:
-    """A server that answers its first requests as given, and then is silent until the client disconnects."""
+    """A server that sends the given answers to its first requests and then nothing until the client disconnects."""
 
     def __init__(self, *answers):
         self._answers = answers
@@ -57,8 +57,8 @@ class SilentServer:
 
 @pytest.mark.for_each("way", ["run", "stream"])
 @pytest.mark.for_each("answers", [(), (HEAD,), (HEAD + CHUNK,), (WHOLE,)], ids=["silent", "head", "piece", "reused"])
-def test_a_time_limit_closes_the_connection(way, answers):
-    """A run that is out of time closes its connection, however far the answer had come."""
+def test_time_limit_closes_the_connection(way, answers):
+    """A run that reaches its time limit closes its connection, also in the middle of a response."""
     server = SilentServer(*answers)
     llm = LLM(base_url=server.base_url, model="m")
     llm.prepare()
@@ -71,7 +71,7 @@ def test_a_time_limit_closes_the_connection(way, answers):
 
 
 @pytest.mark.parametrize("limits", ["None", "Limits(seconds=60)"])
-def test_an_interrupt_closes_the_connection(limits):
+def test_interrupt_closes_the_connection(limits):
     """An interrupt closes the connection while the program continues."""
     server = SilentServer()
     program = f"""
@@ -96,8 +96,8 @@ sys.stdin.read()
         process.stdin.close()
 
 
-def test_a_cancelled_request_is_not_sent_again():
-    """A request that was cancelled from another thread ends, and is not retried."""
+def test_cancelled_request_is_not_sent_again():
+    """A request that was cancelled from another thread ends and is not retried."""
     server = SilentServer()
     cancellation = RequestCancellation()
     threading.Timer(0.3, cancellation.cancel).start()
@@ -111,8 +111,8 @@ def test_a_cancelled_request_is_not_sent_again():
 
 
 @pytest.mark.parametrize("answers", [[], [HEAD + CHUNK]], ids=["silent", "in the middle"])
-def test_a_request_at_its_deadline_is_abandoned(answers):
-    """A read that ends at the deadline names the deadline, not the timeout of the client, and is not retried."""
+def test_request_at_its_deadline_is_abandoned(answers):
+    """A read that ends at the deadline reports the deadline, not the client's timeout, and is not retried."""
     server = SilentServer(*answers)
 
     def ask():
@@ -126,7 +126,7 @@ def test_a_request_at_its_deadline_is_abandoned(answers):
 
 
 def test_closing_an_llm_in_use_ends_no_request():
-    """A request whose LLM is closed meanwhile is answered, and so is the next one."""
+    """Closing an LLM during a request does not end the request, and later requests are answered."""
     with FakeServer(lambda _: llm.close() or "Hi", "Hello") as server:
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
         assert (llm.chat("Hi"), llm.chat("Hi")) == ("Hi", "Hello")

@@ -1,4 +1,4 @@
-"""How are connections to a server opened, by what the environment says?"""
+"""Tests for connections and the environment: proxies and certificates."""
 
 import socket
 import ssl
@@ -16,7 +16,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch):
-    """No proxy and no certificate of the machine that runs the tests."""
+    """Remove the proxy and certificate variables of the machine."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -25,7 +25,7 @@ def _no_variables(monkeypatch):
 
 
 class Server:
-    """A server that answers each connection with the next bytes, whatever is asked, and keeps what was asked."""
+    """A server that answers each connection with the next bytes and records the requests."""
 
     def __init__(self, *answers, family=socket.AF_INET, tls=None):
         self.asked, self._answers, self._tls = [], answers, tls
@@ -53,7 +53,7 @@ class Server:
                 with self._tls.wrap_socket(connection, server_side=True) if self._tls else connection as stream:
                     self._answer(stream, answer)
             except OSError:
-                continue  # who asked has not trusted the certificate
+                continue  # the client did not trust the certificate
 
     def _answer(self, stream, answer):
         data = b""
@@ -70,8 +70,8 @@ def closed_port():
 
 
 @pytest.mark.parametrize("names", ["*", "other.example, *", "127.0.0.0/8", "::1,127.0.0.1", "127.0.0.1:{port}"])
-def test_a_server_that_needs_no_proxy(ask, monkeypatch, names):
-    """NO_PROXY names servers that are asked directly: by a star, an address, a network, or an address with a port."""
+def test_no_proxy_with_addresses(ask, monkeypatch, names):
+    """NO_PROXY accepts a star, an address, a network, or an address with a port."""
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
     with Server(OK) as server:
         monkeypatch.setenv("NO_PROXY", names.format(port=server.port))
@@ -79,8 +79,8 @@ def test_a_server_that_needs_no_proxy(ask, monkeypatch, names):
 
 
 @pytest.mark.parametrize("name", ["localhost", "*localhost", "*.LOCALHOST", ".localhost"])
-def test_a_name_that_needs_no_proxy(ask, monkeypatch, name):
-    """NO_PROXY names servers by their name, or by the domain that they are in."""
+def test_no_proxy_with_names(ask, monkeypatch, name):
+    """NO_PROXY accepts host names and domains."""
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.setenv("NO_PROXY", name)
     with Server(OK) as server:
@@ -88,8 +88,8 @@ def test_a_name_that_needs_no_proxy(ask, monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", ["::1", "[::1]", "::/64", "[::]/64", "[::1]:{port}"])
-def test_an_address_of_ip_6_that_needs_no_proxy(ask, monkeypatch, name):
-    """NO_PROXY names addresses of IPv6 with brackets and without."""
+def test_no_proxy_with_ipv6_addresses(ask, monkeypatch, name):
+    """NO_PROXY accepts IPv6 addresses with and without brackets."""
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
     try:
         server = Server(OK, family=socket.AF_INET6)
@@ -101,8 +101,8 @@ def test_an_address_of_ip_6_that_needs_no_proxy(ask, monkeypatch, name):
 
 
 @pytest.mark.parametrize("names", ["", "other.example,10.0.0.0/8,::1,*.other", "10.0.0.0/99", "."])
-def test_other_servers_are_asked_through_the_proxy(ask, monkeypatch, names):
-    """What NO_PROXY does not name goes through the proxy, with user and password of its address."""
+def test_other_servers_use_the_proxy(ask, monkeypatch, names):
+    """Requests to other servers use the proxy, with the user and password in its address."""
     with Server(OK) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://user:pass@127.0.0.1:{proxy.port}")
         monkeypatch.setenv("NO_PROXY", names)

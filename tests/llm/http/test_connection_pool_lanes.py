@@ -1,4 +1,4 @@
-"""How do many requests at once share connections?"""
+"""Tests for connections shared by concurrent requests."""
 
 import asyncio
 from contextlib import aclosing
@@ -15,7 +15,7 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 
 
 class Counted:
-    """Lanes over real connections, which keeps all that it has made."""
+    """A pool over real connections that records the connections it opens."""
 
     def __init__(self, **options):
         self.made = []
@@ -27,12 +27,12 @@ class Counted:
 
     @property
     def open(self):
-        """How many of the lanes have not been closed."""
+        """Return the number of connections that are not closed."""
         return sum(not lane.is_closed for lane in self.made)
 
 
 class _Closing(httpx2.AsyncHTTPTransport):
-    """A transport that tells whether it was closed."""
+    """A transport that records whether it was closed."""
 
     is_closed = False
 
@@ -47,8 +47,8 @@ async def send(client, server, count=1):
     return await asyncio.gather(*(client.post(url, json=BODY) for _ in range(count)), return_exceptions=True)
 
 
-def test_a_connection_is_used_by_one_request_after_the_other():
-    """Requests that follow each other take the same connection; those at the same time have one each."""
+def test_connection_is_reused_by_consecutive_requests():
+    """Consecutive requests use the same connection; concurrent requests have one each."""
 
     async def made():
         counted, counts = Counted(), []
@@ -63,7 +63,7 @@ def test_a_connection_is_used_by_one_request_after_the_other():
         assert asyncio.run(made()) == ([1, 1, 3, 3, 3], 0)
 
 
-def test_a_connection_that_broke_is_not_used_again():
+def test_broken_connection_is_not_used_again():
     """A connection that fails is closed, and the next request opens another."""
 
     async def made():
@@ -117,15 +117,15 @@ def test_active_connection_is_closed_after_its_response():
             await client.aclose()
             still_open = counted.open
             text = (await answer.aread()).decode()
-        await answer.stream.aclose()  # what is closed already stays so
+        await answer.stream.aclose()  # a closed connection stays closed
         return still_open, "Hi" in text, counted.open
 
     with FakeServer("Hi") as server:
         assert asyncio.run(left()) == (1, True, 0)
 
 
-def test_a_proxy_of_the_environment_is_gone_through(monkeypatch):
-    """Where the environment names a proxy, requests go there, also from an event loop."""
+def test_proxy_of_the_environment_is_used(monkeypatch):
+    """Requests use the proxy of the environment, sync and async."""
     with FakeServer() as unused:
         monkeypatch.setenv("HTTP_PROXY", unused.origin)
     monkeypatch.delenv("NO_PROXY", raising=False)

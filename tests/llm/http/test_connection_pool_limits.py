@@ -1,4 +1,4 @@
-"""How much may a server send, and how long may it say nothing?"""
+"""Tests for the limits of response bodies: size, silence, and decompression."""
 
 import asyncio
 import gzip
@@ -11,24 +11,24 @@ import pytest
 
 from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.client import LLM
-from agentkit.llm.http.connection_pool import MOST_PACKED_BYTES, BoundedBody
+from agentkit.llm.http.connection_pool import MAX_PACKED_BYTES, BoundedBody
 from agentkit.testing import FakeServer, raw
 
 LONG_SECONDS = 1_000.0
 
 
 def bounded(*pieces, timeout_seconds=LONG_SECONDS, most_bytes=100):
-    """A body of these pieces, bounded."""
+    """Return a bounded body of these pieces."""
     return BoundedBody(pieces, "the server", timeout_seconds, most_bytes)
 
 
 async def agathered(body):
-    """The pieces of a body, awaiting."""
+    """Return the pieces of an async body."""
     return [piece async for piece in body]
 
 
 async def apieces(pieces):
-    """The pieces, as they come from a connection that is awaited."""
+    """Yield the pieces asynchronously."""
     for piece in pieces:
         yield piece
 
@@ -41,8 +41,8 @@ def test_body_within_limits_is_unchanged():
     assert asyncio.run(agathered(awaited)) == pieces
 
 
-def test_a_body_without_end_is_cut_off():
-    """A body that is longer than any answer may be ends with an error that says whose it was."""
+def test_endless_body_is_cut_off():
+    """A body that exceeds the size limit raises an error that names the server."""
     body = iter(bounded(b"a" * 60, b"a" * 60))
     assert next(body) == b"a" * 60
     with pytest.raises(BadResponse, match="the server sent more than 100 bytes"):
@@ -62,8 +62,8 @@ IDLE = (
 
 
 @pytest.mark.for_each("piece", IDLE)
-def test_comments_do_not_keep_a_connection_for_ever(piece):
-    """A server that sends nothing but comments, blank lines and pings is given five timeouts to say something."""
+def test_comments_do_not_prevent_a_timeout(piece):
+    """A server that sends only comments, blank lines and pings times out after five timeouts."""
     with pytest.raises(Unreachable, match="the server sent only blanks and comments for 0 seconds"):
         list(bounded(piece, piece, timeout_seconds=0.0))
     assert list(bounded(piece, piece)) == [piece, piece]
@@ -76,15 +76,15 @@ def test_slow_server_that_sends_data_does_not_time_out(piece):
 
 
 @pytest.mark.parametrize("piece", [b"data: 1", b'{"a"', b'{\n"a": 1,\n', b"[\n"])
-def test_a_server_cannot_drip_for_ever(piece):
-    """A server that sends its answer byte by byte is given five timeouts for a line of it, or for the whole JSON."""
+def test_slow_line_times_out(piece):
+    """A server that sends single bytes must complete a line, or the JSON body, within five timeouts."""
     with pytest.raises(Unreachable, match="the server sent no complete response for 0 seconds"):
         list(bounded(piece, piece, timeout_seconds=0.0))
     assert list(bounded(piece, piece)) == [piece, piece]
 
 
-def test_a_compressed_body_is_not_looked_into():
-    """Where the lines of a stream cannot be seen, because it is compressed, whatever comes says something."""
+def test_compressed_stream_counts_as_content():
+    """In a compressed stream, whose lines are not visible, all data counts as content."""
     response = httpx2.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx2.ByteStream(gzip.compress(b"a")))
     BoundedBody.bind(response, "the server", 0.0)
     assert response.read() == b"a"
@@ -98,16 +98,16 @@ def test_concatenated_gzip_members_are_decompressed(size, behind):
     assert unpacked([data[start : start + size] for start in range(0, len(data), size)], "gzip") == b"Hello"
 
 
-def test_a_compressed_body_may_be_only_so_long(ask):
-    """A compressed body has a lower bound, because it grows when it is unpacked."""
-    packed = gzip.compress(b"{" + random.Random(0).randbytes(MOST_PACKED_BYTES + 100_000), 1)
+def test_compressed_body_has_a_lower_limit(ask):
+    """A compressed body has a lower size limit, because it grows when it is decompressed."""
+    packed = gzip.compress(b"{" + random.Random(0).randbytes(MAX_PACKED_BYTES + 100_000), 1)
     line = raw(packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
     with FakeServer(line) as server, pytest.raises(BadResponse, match=r"sent more than 4,000,000 bytes"):
         ask(LLM(base_url=server.base_url, model="m", max_retries=0))
 
 
 def packed_pieces(length, wbits=zlib.MAX_WBITS + 16):
-    """So many zeros, compressed, in pieces of a thousand bytes."""
+    """Return the given number of zeros, compressed, in pieces of a thousand bytes."""
     packing = zlib.compressobj(9, zlib.DEFLATED, wbits)
     million = bytes(1_000_000)
     data = b"".join(packing.compress(million) for _ in range(length // 1_000_000)) + packing.flush()
@@ -115,7 +115,7 @@ def packed_pieces(length, wbits=zlib.MAX_WBITS + 16):
 
 
 class Pieces(httpx2.SyncByteStream):
-    """A body that comes in these pieces."""
+    """A body of these pieces."""
 
     def __init__(self, pieces):
         self.pieces = pieces
@@ -125,7 +125,7 @@ class Pieces(httpx2.SyncByteStream):
 
 
 def unpacked(pieces, packing):
-    """The body of an answer that is compressed in that way, read whole."""
+    """Return the decompressed body of a response with that encoding."""
     response = httpx2.Response(200, headers={"Content-Encoding": packing}, stream=Pieces(pieces))
     BoundedBody.bind(response, "the server", LONG_SECONDS)
     return response.read()
@@ -135,13 +135,13 @@ def unpacked(pieces, packing):
     ("packing", "wbits"),
     [("gzip", zlib.MAX_WBITS + 16), ("X-GZIP", zlib.MAX_WBITS + 16), ("deflate", zlib.MAX_WBITS), ("deflate", -15)],
 )
-def test_a_compressed_body_is_unpacked_on_its_way(packing, wbits):
-    """What servers call gzip and deflate is read, with and without the bytes that it should begin with."""
+def test_compressed_body_is_decompressed(packing, wbits):
+    """The variants of gzip and deflate that servers send are decompressed, with and without their header."""
     assert unpacked(packed_pieces(3_000_000, wbits), packing) == bytes(3_000_000)
 
 
-def test_a_body_does_not_unfold_without_end():
-    """A small body that unpacks to more than any answer may be is given up before it fills the memory."""
+def test_decompression_is_bounded():
+    """A small body that decompresses to more than the limit raises an error before it fills the memory."""
     pieces = packed_pieces(1_000_000_000)
     assert sum(map(len, pieces)) < 1_100_000
     tracemalloc.start()
@@ -172,8 +172,8 @@ def test_corrupt_body_raises_decoding_error():
         unpacked([b"{}"], "gzip")
 
 
-def test_a_bounded_body_is_one_of_the_library_s_streams():
-    """A response whose body is bounded is read by the HTTP library, blocking or awaiting."""
+def test_bounded_body_is_a_stream_of_the_http_library():
+    """A response with a bounded body is read by the HTTP library, sync and async."""
     response, other = (httpx2.Response(200, stream=httpx2.ByteStream(b"data")) for _ in range(2))
     for each in (response, other):
         BoundedBody.bind(each, "the server", LONG_SECONDS)

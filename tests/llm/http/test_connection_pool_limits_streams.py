@@ -1,4 +1,4 @@
-"""How does the body of an answer pass through our hands?"""
+"""Tests for streams that pass the body of a response through."""
 
 import asyncio
 
@@ -8,20 +8,20 @@ from agentkit.llm.http.connection_pool import PassThroughStream
 
 
 class Source(httpx2.ByteStream):
-    """A body that knows how often it was closed."""
+    """A body that counts how often it is closed."""
 
     closed = 0
 
     def close(self):
-        """Count."""
+        """Count the call."""
         self.closed += 1
 
     async def aclose(self):
-        """Count."""
+        """Count the call."""
         self.closed += 1
 
 
-def test_a_body_passes_through_unchanged():
+def test_body_passes_through_unchanged():
     """A pass-through stream returns the data of its source and closes it, both sync and async."""
     first, second = Source(b"one"), Source(b"two")
     response, other = (httpx2.Response(200, stream=PassThroughStream(source)) for source in (first, second))

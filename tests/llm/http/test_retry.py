@@ -1,4 +1,4 @@
-"""Is a request sent again, and when?"""
+"""Tests for request retries: which responses are retried, and the wait between attempts."""
 
 import time
 
@@ -14,14 +14,14 @@ from agentkit.testing import FakeServer, fail
 
 
 def refused(status, headers=None, text=""):
-    """A response with an error status, and the error that it is mapped to."""
+    """Return a response with an error status, and the error that it is mapped to."""
     response = httpx2.Response(status, headers=headers, text=text)
     return response, failure(json_or_text(text), status=status)
 
 
 @pytest.mark.for_each("status", [408, 409, 429, 500, 502, 503, 504, 529])
-def test_what_may_pass_is_tried_again(status):
-    """A server that is busy, or in trouble, is asked again, as often as it may be."""
+def test_temporary_errors_are_retried(status):
+    """A request to a busy or failing server is retried up to the limit."""
     pauses = Retries(2)
     assert [pauses.after_refusal(*refused(status)) is None for _ in range(3)] == [False, False, True]
 
@@ -97,20 +97,20 @@ def test_retry_after_is_limited_with_a_fallback(wish, seconds):
         (httpx2.ReadError, True),
     ],
 )
-def test_an_error_in_haste(error, is_tried_again):
-    """Where another model can be asked, a lost connection is tried again, and a timeout is not waited for twice."""
+def test_fallback_reduces_retries(error, is_tried_again):
+    """With a fallback, a lost connection is retried, and a timeout is not."""
     assert (Retries(1, is_hasty=True).after_error(error("gone")) is not None) is is_tried_again
 
 
-def test_a_server_may_ask_to_be_asked_again():
-    """A refusal that would not be tried again is, when its server says so; a quota that is spent is not."""
+def test_server_can_request_a_retry():
+    """A response is retried if a header of the server requests it, except for an exhausted quota."""
     assert Retries(1).after_refusal(*refused(400, {"x-should-retry": "true"})) is not None
     spent = refused(429, {"x-should-retry": "true"}, '{"error": {"code": "insufficient_quota"}}')
     assert Retries(1).after_refusal(*spent) is None
 
 
-def test_a_long_pause_is_the_callers(ask):
-    """A server that wants an hour of peace is not asked again; the error says how long."""
+def test_long_retry_after_is_raised(ask):
+    """A long Retry-After is not waited for; the error contains the delay."""
     with FakeServer(fail(429, headers={"Retry-After": "3600"})) as server:
         begun = time.monotonic()
         with pytest.raises(RateLimited) as caught:
@@ -119,8 +119,8 @@ def test_a_long_pause_is_the_callers(ask):
         assert (caught.value.retry_after_seconds, len(server.requests)) == (3600, 1)
 
 
-def test_a_request_is_sent_as_often_as_it_may_be(ask):
-    """`max_retries` is how often a request is sent again, and no more."""
+def test_max_retries_is_respected(ask):
+    """`max_retries` is the number of retries after the first attempt."""
     with FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), repeat=True) as server:
         with pytest.raises(Unreachable):
             ask(LLM(base_url=server.base_url, model="m", max_retries=3))

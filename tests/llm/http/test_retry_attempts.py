@@ -1,4 +1,4 @@
-"""How often was a request sent for nothing?"""
+"""Tests for counting the attempts without an answer."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ FIGURES = Usage(10, 5, requests=1)
 
 
 def connect(server, **options):
-    """An LLM at the server."""
+    """Return an LLM for the server."""
     return LLM(**{"base_url": server.base_url, "model": "m", **options})
 
 
@@ -29,8 +29,8 @@ def test_unanswered_attempts_are_in_the_usage(ask, line, seconds):
     assert response.usage.parts == ()
 
 
-def test_refusal_by_status_took_nothing(ask):
-    """A request that was refused, and is sent again, is counted once."""
+def test_rejection_by_status_is_not_counted(ask):
+    """A rejected request that is sent again is counted once."""
     with FakeServer(fail(503, **QUICKLY), say("Hi", usage=FIGURES)) as server:
         assert ask(connect(server)).usage == FIGURES
 
@@ -52,8 +52,8 @@ def test_errors_count_unanswered_attempts(ask, lines, kind, count):
     assert caught.value.unanswered == count
 
 
-def test_answer_that_broke_was_not_answered(ask):
-    """A connection that is lost in the middle of an answer is an attempt that was not answered whole."""
+def test_interrupted_answer_is_an_unanswered_attempt(ask):
+    """A connection lost in the middle of an answer is an attempt without a complete answer."""
     with FakeServer(drop("One two three", after=1)) as server, pytest.raises(ModelError) as caught:
         ask(connect(server, max_retries=0))
     assert caught.value.unanswered == 1

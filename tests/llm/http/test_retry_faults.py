@@ -1,4 +1,4 @@
-"""Errors inside responses with status 200, and errors that are permanent although their status is not."""
+"""Tests for errors inside responses with status 200, and permanent errors with a temporary status."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from agentkit.testing import FakeServer, fail, raw
 
 
 def delta(text, **fields):
-    """A chunk of Chat Completions."""
+    """Return a chunk of Chat Completions."""
     return {"choices": [{"delta": {"content": text}, **fields}]}
 
 
@@ -29,8 +29,8 @@ PASSING = {
 
 
 @pytest.mark.for_each("line", PASSING.values(), ids=PASSING)
-def test_a_temporary_error_inside_an_answer_is_retried(ask, line):
-    """A temporary error that a server sends with status 200, before any of the answer, is retried like its status."""
+def test_temporary_error_inside_an_answer_is_retried(ask, line):
+    """A temporary error with status 200 before the start of the answer is retried like its status."""
     with FakeServer(line, "Hi") as server:
         response = ask(LLM(base_url=server.base_url, model="m"))
         assert (response.text, len(server.requests)) == ("Hi", 2)
@@ -51,16 +51,16 @@ def test_permanent_error_inside_an_answer_is_not_retried(ask, error):
     [{"error": {"message": "Overloaded", "code": 529}}, delta("", finish_reason="error")],
     ids=["error", "reason"],
 )
-def test_nothing_is_retried_after_the_first_piece(ask_streamed, end):
-    """An error after a part of the answer is raised, with that part."""
+def test_nothing_is_retried_after_the_first_delta(ask_streamed, end):
+    """An error after the start of the answer is raised, and contains the text so far."""
     with FakeServer(raw(delta("Hel"), delta("lo"), end)) as server:
         with pytest.raises(ModelError) as caught:
             ask_streamed(LLM(base_url=server.base_url, model="m"))
         assert (caught.value.partial, len(server.requests)) == (AssistantMessage("Hello"), 1)
 
 
-def test_a_part_stays_with_the_model_that_began():
-    """A stream that has begun is not continued by another model."""
+def test_started_stream_does_not_use_the_fallback():
+    """A stream that has begun is not continued by a fallback model."""
     with FakeServer(raw(delta("Hel"))) as server, FakeServer() as other:
         llm = LLM(base_url=server.base_url, model="m", fallback=LLM(base_url=other.base_url, model="n"))
         events = llm.stream("Hi")
@@ -77,7 +77,7 @@ PERMANENT = {
 
 
 @pytest.mark.for_each(("status", "message", "code"), PERMANENT.values(), ids=PERMANENT)
-def test_a_permanent_error_is_not_retried(ask, status, message, code):
+def test_permanent_error_is_not_retried(ask, status, message, code):
     """A missing feature is raised without a retry, and the error does not suggest trying again later."""
     with FakeServer(fail(status, message, code=code)) as server:
         with pytest.raises(Rejected) as caught:
@@ -86,8 +86,8 @@ def test_a_permanent_error_is_not_retried(ask, status, message, code):
         assert "later" not in str(caught.value)
 
 
-def test_an_input_that_is_too_large_to_process(ask):
-    """The words of llama.cpp for a conversation that exceeds its batch are those of a context that is too small."""
+def test_input_larger_than_the_batch(ask):
+    """llama.cpp's error for a conversation that exceeds its batch is mapped to a context that is too small."""
     message = "input (6001 tokens) is too large to process. increase the physical batch size (current batch size: 512)"
     with FakeServer(fail(500, message, code="server_error")) as server, pytest.raises(Rejected) as caught:
         ask(LLM(base_url=server.base_url, model="m"))
@@ -101,8 +101,8 @@ def test_missing_feature_calls_the_fallback():
         assert llm.chat("Hi") == "Hi"
 
 
-def test_an_api_version_that_is_too_old(ask):
-    """Azure's refusal of an old API version names the argument that changes it."""
+def test_outdated_api_version(ask):
+    """Azure's rejection of an old API version names the argument that changes it."""
     message = "Azure OpenAI Responses API is enabled only for api-version 2025-03-01-preview and later"
     with FakeServer(fail(400, message, code="BadRequest")) as server:
         llm = LLM("azure", "gpt", "key-0123456789", azure_endpoint=server.origin, max_retries=0)
@@ -111,22 +111,22 @@ def test_an_api_version_that_is_too_old(ask):
 
 
 def azure(server, provider):
-    """An LLM with a provider of tokens."""
+    """Return an LLM with a token provider."""
     return LLM("azure", "gpt", azure_endpoint=server.origin, azure_token_provider=provider, max_retries=0)
 
 
 async def token():
-    """A token of Entra ID, from the async version of its provider."""
+    """Async token provider that returns an Entra ID token."""
     return "token-0123456789"
 
 
 async def no_token():
-    """A provider that fails."""
+    """Token provider that raises an error."""
     raise OSError("offline")
 
 
-def test_an_async_token_provider():
-    """A provider of tokens that is async works for awaited calls; a blocking call names the one that is needed."""
+def test_async_token_provider():
+    """An async token provider works in async calls; a sync call raises an error that asks for a sync one."""
     with FakeServer("Hi", "Hello") as server:
         llm = azure(server, token)
         with pytest.raises(ConfigError, match="get_bearer_token_provider"):
@@ -153,15 +153,15 @@ def test_token_provider_may_return_a_future():
         assert asyncio.run(ask()) == "Hi"
 
 
-def test_a_stream_that_ends_without_an_answer(ask_streamed):
+def test_stream_ends_with_the_response(ask_streamed):
     """The last event of every stream is the response."""
     with FakeServer(raw(delta("Hi", finish_reason="stop"))) as server:
         events = list(LLM(base_url=server.base_url, model="m").stream("Hi"))
     assert isinstance(events[-1], ResponseReceived)
 
 
-def test_a_refused_plain_connection_names_the_proxy(ask, monkeypatch):
-    """A proxy that wants a password is named, without the password that was sent."""
+def test_proxy_that_rejects_a_request_is_named(ask, monkeypatch):
+    """A proxy that requires a password is named, without the password that was sent."""
     with FakeServer(raw(status=407)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.origin.replace("://", "://me:sesame@"))
         with pytest.raises(Unreachable, match=rf"^The proxy {proxy.origin} refused the connection") as caught:

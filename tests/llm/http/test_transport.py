@@ -1,4 +1,4 @@
-"""What can happen to a connection, and what is told of it?"""
+"""Tests for the HTTP transport: statuses, retries, timeouts, secrets, headers, threads and event loops."""
 
 import asyncio
 import gc
@@ -30,6 +30,7 @@ from agentkit.errors import (
 )
 from agentkit.llm.client import LLM
 from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.http.connection_pool import PoolRegistry
 from agentkit.llm.http.transport import Transport
 from agentkit.llm.protocols import wire_named
 from agentkit.llm.remote_model import RemoteModel
@@ -61,7 +62,7 @@ ERRORS = {
         Unreachable,
         "503: 503 Busy. Try again later.$",
     ),
-    "500 without a word": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
+    "500 without a body": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
     "500 in broken JSON": (raw('{"error"', status=500, content_type="application/json"), Unreachable, "error"),
     "422 of FastAPI": (
         raw(
@@ -96,7 +97,7 @@ ERRORS = {
 
 @pytest.mark.for_each(("line", "kind", "words"), ERRORS.values(), ids=ERRORS)
 def test_statuses_are_errors(ask, line, kind, words):
-    """A failing status is an error of the tree with the server's words and advice; a redirect is not followed."""
+    """An error status raises the mapped error with the server's message and advice; redirects are not followed."""
     with FakeServer(line) as server, pytest.raises(kind, match=words) as caught:
         ask(connect(server))
     assert type(caught.value) is kind
@@ -105,7 +106,7 @@ def test_statuses_are_errors(ask, line, kind, words):
 
 @pytest.mark.for_each("status", [429, 500, 503, 408, 409, 425, 499])
 def test_requests_are_sent_again(ask, status):
-    """After 408, 409, 429 and 5xx a request is sent again, as often as it may."""
+    """After 408, 409, 429 and 5xx a request is sent again, up to the limit."""
     with FakeServer(fail(status, headers={"Retry-After": "0.01"}), "Hi") as server:
         assert ask(connect(server, max_retries=1)).text == "Hi"
 
@@ -120,7 +121,7 @@ def test_exhausted_quota_is_not_retried(ask):
 
 
 def test_retry_after_is_respected(ask):
-    """A server that asks for a pause is given it before the request is sent again."""
+    """The delay requested by a server is waited for before the request is sent again."""
     with FakeServer(fail(429, headers={"Retry-After": "1"}), "Hi") as server:
         begun = time.monotonic()
         assert ask(connect(server, max_retries=1)).text == "Hi"
@@ -158,22 +159,22 @@ def test_retry_after_may_be_a_date(hours, expected):
     assert caught.value.retry_after_seconds == pytest.approx(expected, abs=120)
 
 
-def test_a_dropped_connection_is_tried_again(ask):
-    """A connection that closes without a word is opened again."""
+def test_dropped_connection_is_retried(ask):
+    """A connection that closes without a response is opened again."""
     with FakeServer(drop(), "Hi") as server:
         assert ask(connect(server, max_retries=1)).text == "Hi"
 
 
 @pytest.mark.for_each("line", [drop(), drop("one two three", after=1)], ids=["silently", "in the middle"])
 @pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
-def test_a_dropped_connection_is_an_error(ask, line, protocol):
-    """A connection that breaks before the answer is whole is Unreachable."""
+def test_incomplete_answer_raises_unreachable(ask, line, protocol):
+    """A connection that closes before the end of the answer raises Unreachable."""
     with FakeServer(line) as server, pytest.raises(Unreachable, match=r"The connection to openai at .* broke"):
         ask(connect(server, protocol=protocol))
 
 
-def test_a_timeout_before_the_answer(ask):
-    """A server that does not answer in time is Unreachable, and the error says how long it was waited for."""
+def test_timeout_before_the_answer(ask):
+    """A server that does not answer in time raises Unreachable with the timeout."""
     with FakeServer(slow("Hi", before_seconds=30), repeat=True) as server:
         with pytest.raises(
             Unreachable, match=r"No answer from openai at .* within 0\.2 seconds\. Try again later, or "
@@ -183,14 +184,14 @@ def test_a_timeout_before_the_answer(ask):
             ask(connect(server, timeout_seconds=0.2, max_retries=1))
 
 
-def test_a_timeout_in_the_middle_of_a_stream(ask_streamed):
-    """A stream that stalls is given up after the timeout."""
+def test_timeout_in_the_middle_of_a_stream(ask_streamed):
+    """A stalled stream raises an error after the timeout."""
     stalled = r"stopped in the middle of the response: no data for 0\.3 seconds"
     with FakeServer(slow("one two", between_seconds=30)) as server, pytest.raises(Unreachable, match=stalled):
         ask_streamed(connect(server, timeout_seconds=0.3))
 
 
-def test_nobody_listens(ask):
+def test_connection_refused_raises_unreachable(ask):
     """A server that is not running raises Unreachable with its name and address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -199,8 +200,8 @@ def test_nobody_listens(ask):
 
 
 @pytest.mark.for_each("host", ["a..example", f"{'a' * 64}.example"])
-def test_a_host_that_cannot_be(ask, host):
-    """A host's name that no network can have is Unreachable, as one that is not found."""
+def test_invalid_host_name_raises_unreachable(ask, host):
+    """An invalid host name raises Unreachable, like one that is not found."""
     with pytest.raises(Unreachable, match=r"Cannot reach openai at .* Check the network and the host's name"):
         ask(LLM(base_url=f"http://{host}/v1", model="m", max_retries=0))
 
@@ -251,7 +252,7 @@ def is_left_alone(server):
 
 
 class OpenServer:
-    """A server that answers one request with bytes and then keeps the connection open, as some do."""
+    """A server that answers one request with bytes and then keeps the connection open."""
 
     def __init__(self, answer):
         self._answer = answer
@@ -280,8 +281,8 @@ class OpenServer:
 DONE = b'data: {"choices":[{"delta":{"content":"Hello"}}]}\n\ndata: [DONE]\n\n'
 
 
-def test_the_end_of_an_unframed_stream_is_not_waited_for(ask_streamed):
-    """After [DONE] a stream is over, even if the server keeps the connection open."""
+def test_stream_ends_at_its_end_marker(ask_streamed):
+    """After [DONE] a stream ends, even if the server keeps the connection open."""
     with OpenServer(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + DONE) as server:
         begun = time.monotonic()
         assert ask_streamed(connect(server, timeout_seconds=20)).text == "Hello"
@@ -304,8 +305,8 @@ def test_refusal_with_unreadable_body_is_not_retried(ask, headers):
     assert caught.value.unanswered == 0
 
 
-def test_streams_leave_their_connection_to_the_next_request():
-    """A stream that was read to its end leaves the connection open for the next request."""
+def test_finished_stream_releases_its_connection():
+    """A stream that was read to its end leaves its connection open for the next request."""
     ports = set()
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
@@ -347,28 +348,28 @@ def test_async_stream_can_be_cancelled():
 
 
 def key_in(asked):
-    """The header that has the key, if there is one."""
+    """Return the header that contains the key, if any."""
     return asked.headers.get("x-api-key") or asked.headers.get("authorization")
 
 
 def echo(asked):
-    """All that was sent, in an error."""
+    """Return the whole request in an error."""
     return fail(418, f"You sent {asked.headers} and {asked.query}", code=key_in(asked))
 
 
 def echo_inside(asked):
-    """All that was sent, in an error inside a success."""
+    """Return the whole request in an error with status 200."""
     error = {"error": {"message": f"You sent {asked.headers}", "param": key_in(asked)}}
     return raw(error) if asked.json.get("stream") else raw(json.dumps(error), content_type="application/json")
 
 
 def echo_as_page(asked):
-    """All that was sent, in a page."""
+    """Return the whole request in a web page."""
     return raw(f"<p>{key_in(asked)}</p>", content_type="text/html")
 
 
 def everything_in(error):
-    """An error, its attributes, and whatever hangs on to it, as texts."""
+    """Return an error, its attributes, and all objects that it refers to, as texts."""
     while error is not None:
         yield from (str(error), repr(error), repr(vars(error)))
         yield "".join(traceback.format_exception(error))
@@ -377,8 +378,8 @@ def everything_in(error):
 
 @pytest.mark.for_each("line", [echo, echo_inside, echo_as_page])
 @pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
-def test_a_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
-    """No error shows the key, nor anything that hangs on to the error, though the server quotes it."""
+def test_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
+    """Neither an error nor any object that it refers to contains the key, even if the server quotes it."""
     with FakeServer(line) as server, pytest.raises(ModelError) as caught:
         ask(connect(server, api_key=KEY, protocol=protocol))
     texts = list(everything_in(caught.value))
@@ -386,8 +387,8 @@ def test_a_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
     assert "***" in texts[0]
 
 
-def test_a_password_in_the_url_is_not_shown(ask):
-    """User, password and query of a base URL are sent, and shown nowhere."""
+def test_credentials_in_the_url_are_not_shown(ask):
+    """The user, password and query of a base URL are sent, and are in no error or repr."""
     with FakeServer(echo) as server:
         url = server.base_url.replace("//", "//someone:s%20cret-password@") + "?token=t0ken-in-query"
         llm = LLM(base_url=url, model="m", max_retries=0)
@@ -421,8 +422,8 @@ def test_azure_endpoint_query_is_sent(ask):
         assert server.requests[0].query == {"api-version": "2024-02-01", "team": "1"}
 
 
-def test_a_public_word_as_key_does_not_garble_errors():
-    """A key such as `ollama`, which is everywhere, is not struck out of the errors."""
+def test_common_word_as_key_is_not_redacted():
+    """A common word used as the key, such as `ollama`, is not redacted in errors."""
     with FakeServer(fail(500, "Boom")) as server, pytest.raises(Unreachable, match="500: Boom"):
         LLM(model="ollama:m", base_url=server.base_url, api_key="m", max_retries=0).chat("Hi")
 
@@ -436,16 +437,16 @@ def test_a_public_word_as_key_does_not_garble_errors():
         ({"headers": {"USER-AGENT": "desk"}}, "user-agent", "desk"),
     ],
 )
-def test_headers_of_the_user_are_sent(ask, options, name, expected):
-    """Headers of the user's own go with each request, once, in the place of ours of the same name."""
+def test_custom_headers_are_sent(ask, options, name, expected):
+    """Custom headers are sent once with each request, and replace the default ones of the same name."""
     with FakeServer("Hi") as server:
         ask(connect(server, **{"headers": {"X-Team": "blue"}, **options}))
         [sent] = server.requests
     assert sent.headers[name] == expected
 
 
-def test_headers_stay_with_their_place():
-    """Another model at the same place gets the headers, too, and a fallback elsewhere does not."""
+def test_custom_headers_are_sent_to_one_endpoint():
+    """Another model at the same endpoint gets the custom headers, and a fallback at another one does not."""
     with FakeServer("Hi", "Hi") as server:
         llm = connect(server, headers={"X-Team": "blue"}, fallback=["second", "ollama:third"])
         assert llm.with_model("other").chat("Hi") == "Hi"
@@ -455,7 +456,7 @@ def test_headers_stay_with_their_place():
 
 
 def headers_of(asked, *names):
-    """Some headers of a request."""
+    """Return some headers of a request."""
     return {name: asked.headers[name] for name in names if name in asked.headers}
 
 
@@ -487,8 +488,8 @@ def test_account_headers_are_sent_only_to_openai(ask, monkeypatch):
 
 
 @pytest.mark.parametrize("account", ["\u201corg-1\u201d", "org 1", "org\n1"])
-def test_an_account_that_no_header_can_carry(ask, monkeypatch, account):
-    """An organization that was pasted with more than its name is a mistake in the settings, which is named."""
+def test_invalid_organization_raises_config_error(ask, monkeypatch, account):
+    """An organization with invalid header characters raises a ConfigError that names the setting."""
     monkeypatch.setenv("OPENAI_ORG_ID", account)
     llm = LLM("openai", api_key=KEY, max_retries=0)
     with pytest.raises(ConfigError, match="OPENAI_ORG_ID contains characters"):
@@ -496,12 +497,12 @@ def test_an_account_that_no_header_can_carry(ask, monkeypatch, account):
 
 
 def azure(server, **options):
-    """An LLM at an Azure endpoint."""
+    """Return an LLM for an Azure endpoint."""
     return LLM("azure", "gpt", **{"azure_endpoint": server.origin, "max_retries": 0, **options})
 
 
-def test_azure_is_sent_the_key_in_its_own_header(ask):
-    """Azure's dated style has the deployment in the path, the version in the query, the key in `api-key`."""
+def test_azure_receives_the_key_in_a_separate_header(ask):
+    """Dated Azure requests have the deployment in the path, the version in the query, and the key in `api-key`."""
     with FakeServer("Hi") as server:
         assert ask(azure(server, api_key=KEY)).text == "Hi"
         (sent,) = server.requests
@@ -518,8 +519,8 @@ def test_azure_v1_has_no_deployment_in_its_path(ask):
     assert headers_of(sent, "api-key", "authorization") == {"api-key": KEY}
 
 
-def test_a_token_provider_is_asked_each_time(ask):
-    """An Entra ID token is asked for with each request, sent as a bearer token, and shown in no error."""
+def test_token_provider_is_called_for_each_request(ask):
+    """An Entra ID token is requested for each request, sent as a bearer token, and contained in no error."""
     tokens = iter(["token-first", "token-second"])
     with FakeServer("Hi", echo) as server:
         llm = azure(server, azure_token_provider=lambda: next(tokens))
@@ -531,8 +532,8 @@ def test_a_token_provider_is_asked_each_time(ask):
     assert "token-second" not in str(caught.value)
 
 
-def test_a_token_provider_is_asked_before_every_attempt(ask):
-    """A request that is sent again after a pause carries a token that is valid then."""
+def test_token_provider_is_called_for_each_attempt(ask):
+    """A retried request has a token that is valid at that time."""
     tokens = iter(["token-first", "token-second"])
     with FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server:
         ask(azure(server, azure_token_provider=lambda: next(tokens), max_retries=1))
@@ -547,8 +548,8 @@ def test_invalid_token_from_the_token_provider(ask, token):
         ask(azure(server, azure_token_provider=lambda: token))
 
 
-def test_a_token_provider_that_fails(ask):
-    """A token provider that raises is an Unauthorized error with its words."""
+def test_failing_token_provider_raises_unauthorized(ask):
+    """A token provider that raises an error is reported as Unauthorized with its message."""
 
     def fail_to_log_in():
         raise OSError("az login first")
@@ -577,8 +578,8 @@ def test_one_llm_serves_many_tasks():
     assert said == [f"Hi {number}" for number in range(200)]
 
 
-def test_one_llm_serves_one_event_loop_after_another():
-    """One LLM may be awaited on one event loop after another, and blocking in between."""
+def test_llm_can_be_used_in_consecutive_event_loops():
+    """One LLM can be used in consecutive event loops, and in sync calls in between."""
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
         said = [asyncio.run(llm.achat("Hi")), llm.chat("Hi"), asyncio.run(llm.achat("Hi"))]
@@ -603,7 +604,7 @@ assert llm.chat("Hi") == "Hi"
 """
 
 
-def test_one_llm_serves_a_forked_child():
+def test_llm_can_be_used_in_a_forked_child():
     """A forked child opens its own connections, even after a lock was held, and closes no others."""
     with FakeServer("Hi", repeat=True) as server:
         command = [sys.executable, "-c", FORK, server.base_url]
@@ -611,7 +612,7 @@ def test_one_llm_serves_a_forked_child():
         assert (done.returncode, done.stderr, len(server.requests)) == (0, "", 3)
 
 
-def test_an_llm_is_pickled_by_its_configuration():
+def test_pickled_llm_can_be_used():
     """A pickled LLM, used before or not, works after loading and opens its own connections."""
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server, api_key=KEY, temperature=0.5)
@@ -623,36 +624,93 @@ def test_an_llm_is_pickled_by_its_configuration():
         assert [request.json["temperature"] for request in server.requests] == [0.5] * 3
 
 
-def test_a_key_from_the_environment_is_not_pickled(monkeypatch):
-    """A pickled LLM contains the values of its arguments, and none from the environment."""
+def test_key_from_the_environment_is_not_pickled(monkeypatch):
+    """A pickled LLM contains the values of its arguments, and no values of the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert KEY.encode() not in bytes(ForkingPickler.dumps(LLM()))
 
 
-def test_unreferenced_client_is_closed():
-    """An LLM that is garbage collected leaves no open socket, both sync and async."""
+COLLECTED = """
+import sys
 
-    async def ask_and_forget(server):
-        assert await connect(server).achat("Hi") == "Hi"
-        gc.collect()
-        return await asyncio.to_thread(is_left_alone, server)
+from agentkit import LLM
 
-    async def ask_last(llm):
-        return await llm.achat("Hi")
+for _ in range(3):
+    assert LLM(base_url=sys.argv[1], model="m", api_key="k").chat("Hi") == "Hi"
+"""
+
+
+def client_ports(server):
+    """Return the ports of the clients that are connected to the server."""
+    return {connection.getpeername()[1] for connection in list(server._connections)}
+
+
+def test_connections_outlive_a_collected_llm():
+    """The connection of a collected LLM serves the next one, and is closed at the end of the process."""
+    with FakeServer("Hi", repeat=True) as server:
+        ports = set()
+        for _ in range(3):
+            assert connect(server).chat("Hi") == "Hi"
+            gc.collect()
+            ports |= client_ports(server)
+        assert len(ports) == 1
+        command = [sys.executable, "-X", "dev", "-W", "error", "-c", COLLECTED, server.base_url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_llms_of_one_event_loop_share_connections():
+    """Async connections serve the next LLM of the same event loop, and are closed when the loop shuts down."""
+
+    async def ask_three_times(server):
+        ports = set()
+        for _ in range(3):
+            assert await connect(server).achat("Hi") == "Hi"
+            gc.collect()
+            ports |= client_ports(server)
+        return ports
 
     with FakeServer("Hi", repeat=True) as server, warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert connect(server).chat("Hi") == "Hi"
-        gc.collect()
-        assert is_left_alone(server)
-        assert asyncio.run(ask_and_forget(server))
-        assert asyncio.run(ask_last(connect(server))) == "Hi"
-        gc.collect()
+        assert len(asyncio.run(ask_three_times(server))) == 1
         assert is_left_alone(server)
 
 
-def test_an_event_loop_that_ends_closes_its_connections():
-    """When an event loop shuts down, the connections of an LLM that lives on are closed."""
+def test_closing_an_llm_leaves_the_connections_of_others():
+    """`close` closes connections only if no other LLM uses them."""
+    with FakeServer("Hi", repeat=True) as server:
+        first, second = connect(server), connect(server)
+        assert [first.chat("Hi"), second.chat("Hi")] == ["Hi", "Hi"]
+        ports = client_ports(server)
+        first.close()
+        assert second.chat("Hi") == "Hi"
+        assert client_ports(server) == ports
+        second.close()
+        assert is_left_alone(server)
+
+
+def test_unused_connections_are_closed():
+    """Unused connections of an event loop are closed after a while, unused blocking ones when there are many."""
+
+    async def use_and_release(pools, endpoint):
+        pool = pools.take(endpoint, asyncio.get_running_loop())
+        await pool.start()
+        pools.release(pool)
+        await asyncio.sleep(0.1)
+        assert pool.connections._is_closed
+        return pools.take(endpoint, asyncio.get_running_loop()) is not pool
+
+    pools = PoolRegistry(kept_seconds=0.01)
+    assert asyncio.run(use_and_release(pools, Endpoint(provider="p", model="m", base_url="http://a/v1")))
+    taken = [pools.take(Endpoint(provider="p", model="m", base_url=f"http://{n}/v1")) for n in range(10)]
+    for pool in taken:
+        pools.release(pool)
+    pools.take(Endpoint(provider="p", model="m", base_url="http://b/v1"))
+    assert [pool.connections._is_closed for pool in taken] == [True] * 2 + [False] * 8
+
+
+def test_connections_are_closed_with_their_event_loop():
+    """When an event loop shuts down, its connections are closed, and the LLM stays usable."""
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
         asyncio.run(llm.achat("Hi"))
@@ -660,17 +718,17 @@ def test_an_event_loop_that_ends_closes_its_connections():
         assert llm.chat("Hi") == "Hi"
 
 
-def test_an_event_loop_that_ended_is_forgotten():
-    """An LLM that lives on keeps nothing of event loops that are closed, but for the last."""
+def test_closed_event_loops_are_released():
+    """An LLM refers only to the last of the closed event loops."""
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
         for _ in range(5):
             asyncio.run(llm.achat("Hi"))
-        assert len(llm._provider.provider._transport._kept) == 1
+        assert len(llm._provider.provider._transport._leases) == 1
 
 
-def test_a_client_outlives_its_event_loop_in_silence():
-    """An LLM that goes out of use after its event loop leaves nothing to close."""
+def test_client_released_after_its_event_loop():
+    """An LLM that is released after its event loop causes no warning."""
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
         asyncio.run(llm.achat("Hi"))
@@ -678,7 +736,7 @@ def test_a_client_outlives_its_event_loop_in_silence():
         gc.collect()
 
 
-def test_an_llm_can_be_closed_and_used_again():
+def test_llm_can_be_closed_and_used_again():
     """`close` and `aclose` may be called repeatedly, and the LLM stays usable."""
 
     async def ask_twice(llm):
@@ -700,8 +758,8 @@ def test_an_llm_can_be_closed_and_used_again():
         assert is_left_alone(server)
 
 
-def test_a_secure_address_is_verified(ask):
-    """Behind https:// certificates are checked, so that a server without one is Unreachable."""
+def test_certificates_are_verified(ask):
+    """Certificates of https:// servers are verified, and an invalid one raises Unreachable."""
     with FakeServer() as server, pytest.raises(Unreachable, match="Cannot reach"):
         ask(LLM(base_url=server.base_url.replace("http:", "https:"), model="m", max_retries=0))
 
@@ -711,11 +769,11 @@ def test_nothing_is_opened_before_the_first_request():
     transport = Transport(
         Endpoint(provider="openai", model="m", base_url="http://127.0.0.1:1/v1"), 1, 0, wire_named("chat")
     )
-    assert (transport._connections, len(transport._kept)) == (None, 0)
+    assert (transport._lease, transport._leases) == (None, {})
 
 
-def test_every_error_is_of_the_tree():
-    """Whatever a connection raises, `except AgentKitError` catches it."""
+def test_every_error_is_an_agentkit_error():
+    """Every connection error is an AgentKitError."""
     with FakeServer(drop(), say("Hi")) as server:
         llm = connect(server)
         with pytest.raises(AgentKitError):
@@ -725,8 +783,8 @@ def test_every_error_is_of_the_tree():
 
 @pytest.mark.for_each("charset", ["rot13", "hex", "base64", "zlib", "undefined", "idna", "utf-16"])
 @pytest.mark.for_each("status", [200, 400])
-def test_json_is_utf_8_whatever_its_charset(ask_whole, charset, status):
-    """The charset that a server names decides nothing: JSON is UTF-8."""
+def test_json_is_decoded_as_utf_8(ask_whole, charset, status):
+    """JSON is decoded as UTF-8, whatever charset the server names."""
     body = {"choices": [{"message": {"content": "é"}}]} if status == 200 else {"error": {"message": "é"}}
     line = raw(json.dumps(body, ensure_ascii=False), status=status, content_type=f"a/json; charset={charset}")
     with FakeServer(line) as server:
@@ -737,8 +795,8 @@ def test_json_is_utf_8_whatever_its_charset(ask_whole, charset, status):
                 ask_whole(connect(server))
 
 
-def test_a_senseless_date_to_wait_for_is_passed_over(ask):
-    """A request is sent again after a pause of our own when the server's wish makes no sense."""
+def test_invalid_retry_after_date_uses_default_delay(ask):
+    """An invalid Retry-After date uses the default delay."""
     line = fail(429, headers={"Retry-After": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"})
     with FakeServer(line, "Hi") as server:
         assert ask(connect(server, max_retries=1)).text == "Hi"
@@ -768,15 +826,15 @@ def test_error_quotes_no_part_of_a_key(ask, line):
     ("name", "value", "scheme"),
     [("HTTP_PROXY", "ftp://x", "http"), ("SSL_CERT_FILE", "/no/file", "https")],
 )
-def test_a_connection_that_cannot_be_set_up(ask, monkeypatch, name, value, scheme):
-    """A proxy or certificate that cannot be used is a ConfigError that names the variable."""
+def test_unusable_proxy_or_certificate_raises_config_error(ask, monkeypatch, name, value, scheme):
+    """An unusable proxy or certificate raises a ConfigError that names the variable."""
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=name):
         ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
 
 
-def test_a_socks_proxy_without_its_package():
-    """Where SOCKS is not supported, such a proxy is a ConfigError that names the variable."""
+def test_socks_proxy_without_its_package():
+    """A SOCKS proxy without the required package raises a ConfigError that names the variable."""
     program = """
 import sys
 sys.modules["socksio"] = None  # as if it were not installed
@@ -791,7 +849,7 @@ except ConfigError as error:
     assert "HTTP_PROXY" in done.stdout
 
 
-def test_an_unknown_host(ask):
+def test_unknown_host(ask):
     """The error for an unknown host does not suggest that the server is not running."""
     with pytest.raises(Unreachable, match=r"[^.]\. Check the network and the host's name\.$"):
         ask(LLM(base_url="http://model.invalid/v1", model="m", max_retries=0))

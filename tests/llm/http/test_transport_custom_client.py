@@ -1,4 +1,4 @@
-"""How do requests go over a client of the openai package that the user made?"""
+"""Tests for requests over the user's own client of the openai package."""
 
 import asyncio
 import gc
@@ -20,34 +20,34 @@ OPTIONS = {"model": "m", "max_retries": 0}
 
 
 def complete(llm):
-    """The response in one piece."""
+    """Return the response in one piece."""
     return llm.complete("Hi")
 
 
 def stream(llm):
-    """The response in pieces."""
+    """Return the streamed response."""
     return [*llm.stream("Hi")][-1].response
 
 
 async def acomplete(llm):
-    """The response in one piece, awaited."""
+    """Return the response in one piece, asynchronously."""
     return await llm.acomplete("Hi")
 
 
 async def astream(llm):
-    """The response in pieces, awaited."""
+    """Return the streamed response, asynchronously."""
     return [event async for event in llm.astream("Hi")][-1].response
 
 
 def over_blocking(way, base_url, **options):
-    """The response over an OpenAI, which can be awaited, too."""
+    """Return the response over an OpenAI client, which also supports async calls."""
     with openai.OpenAI(base_url=base_url, **OWN) as client:
         response = way(LLM(client=client, **OPTIONS | options))
         return asyncio.run(response) if way in (acomplete, astream) else response
 
 
 def over_awaiting(way, base_url, **options):
-    """The response over an AsyncOpenAI."""
+    """Return the response over an AsyncOpenAI client."""
 
     async def answer():
         async with openai.AsyncOpenAI(base_url=base_url, **OWN) as client:
@@ -65,7 +65,7 @@ OVER_AWAITING = [pytest.param(partial(over_awaiting, way), id=way.__name__) for 
 
 @pytest.fixture(params=[*OVER_BLOCKING, *IN_THREADS, *OVER_AWAITING])
 def lend(request):
-    """Asks over a client of either kind at a base URL, in every way that it can be asked."""
+    """Each combination of a client and a way to request a response."""
     return request.param
 
 
@@ -98,8 +98,8 @@ def test_refusals_raise_agentkit_errors(lend, line, kind, told):
     assert len(server.requests) == 1
 
 
-def test_a_request_is_sent_again(lend):
-    """When to ask again is decided by the LLM, not by the client as well, and what may be charged is counted."""
+def test_requests_are_retried_by_the_llm(lend):
+    """Retries are made by the LLM and not by the client, and unanswered attempts are counted."""
     with FakeServer(fail(503, headers={"Retry-After-Ms": "1"}), fail(503, "Boom"), "Hi") as server:
         with pytest.raises(Unreachable, match="Boom"):
             lend(server.base_url, max_retries=1)
@@ -119,7 +119,7 @@ def test_quoted_credentials_are_redacted(lend):
     assert "blue-or-green" not in str(caught.value)
 
 
-def test_nobody_listens(lend):
+def test_connection_failure_raises_unreachable(lend):
     """A connection failure raises Unreachable with the address and advice."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
@@ -127,7 +127,7 @@ def test_nobody_listens(lend):
         lend(address)
 
 
-def test_a_server_that_is_slow(lend):
+def test_timeout_overrides_that_of_the_client(lend):
     """The LLM's timeout overrides the client's own timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
@@ -135,8 +135,8 @@ def test_a_server_that_is_slow(lend):
             lend(address, timeout_seconds=0.2)
 
 
-def test_an_address_beyond_the_root(ask):
-    """A dated resource of Azure is asked for the deployment's path, with the version that its client was made with."""
+def test_azure_client_uses_the_path_of_the_deployment(ask):
+    """A dated Azure resource is requested at the deployment's path, with the API version of its client."""
     with FakeServer("Hello") as server:
         root = server.base_url.removesuffix("/v1")
         with openai.AzureOpenAI(api_key=KEY, azure_endpoint=root, api_version="2024-10-21") as client:
@@ -161,11 +161,11 @@ def test_client_with_a_cloud_provider(ask, provider):
     assert (sent.path, sent.headers["authorization"]) == ("/v1/responses", f"Bearer {KEY}")
 
 
-def test_an_agent_uses_it():
-    """An agent's run, tools and all, goes over the client, blocking and awaiting."""
+def test_agent_uses_the_client():
+    """A run of an agent with tools uses the client, sync and async."""
 
     def double(number: int) -> int:
-        """Twice a number."""
+        """Double a number."""
         return 2 * number
 
     script = (call("double", number=21), "It is 42.")
@@ -177,8 +177,8 @@ def test_an_agent_uses_it():
         assert asyncio.run(agent.arun("Double 21")).output == "It is 42."
 
 
-def test_an_awaiting_client_is_not_blocked_on():
-    """A client that awaits cannot be asked without awaiting, and the error says what can."""
+def test_async_client_is_rejected_in_sync_calls():
+    """An async client cannot be used in a sync call, and the error names an alternative."""
     with pytest.raises(ConfigError, match=r"was created with an AsyncOpenAI client.*client=OpenAI"):
         LLM(client=openai.AsyncOpenAI(api_key=KEY), model="m").complete("Hi")
 
@@ -193,7 +193,7 @@ def test_failing_credential_callback_raises_unauthorized(ask):
         ask(LLM(client=openai.OpenAI(api_key=refuse, base_url="http://127.0.0.1:9/v1"), model="m", max_retries=0))
 
 
-def test_the_client_stays_open():
+def test_client_of_the_user_stays_open():
     """Closing or deleting an LLM does not close the user's client."""
     with FakeServer("One", "Two") as server:
         client = openai.OpenAI(api_key=KEY, base_url=server.base_url)

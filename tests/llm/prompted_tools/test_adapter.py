@@ -1,4 +1,4 @@
-"""What becomes of requests at servers that take no tools, or no schema? Over a real connection."""
+"""Tests for requests to servers without tools or schemas, over a real connection."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def connect(server, **options):
 
 
 def calls_of(response):
-    """The calls in a response, in short."""
+    """Return the calls in a response, in short form."""
     return [(call.id, call.name, json.loads(call.arguments)) for call in response.tool_calls]
 
 
@@ -44,8 +44,8 @@ def body_of(server):
     return server.requests[-1].json
 
 
-def test_a_server_that_refuses_tools(ask):
-    """A server that refuses tools is asked again with the tools in the instruction; calls are read from its text."""
+def test_server_that_rejects_tools(ask):
+    """If a server rejects tools, the request is sent again with tools as text; calls are parsed from its text."""
     with FakeServer(REFUSAL, CALL) as server:
         llm = connect(server)
         response = ask(llm, tools=[CALCULATOR])
@@ -72,12 +72,12 @@ def test_refusal_of_tools_is_remembered(ask):
 
 
 class Preparing(ScriptedProvider):
-    """Says how often it was to load what the first request needs."""
+    """A provider that counts the calls of `prepare`."""
 
     prepared = 0
 
     def prepare(self):
-        """Load it."""
+        """Count the call."""
         self.prepared += 1
 
 
@@ -105,20 +105,20 @@ def test_history_with_calls_is_sent_as_text(ask):
 
 
 @pytest.mark.for_each("status", [500, 501])
-def test_a_refusal_that_looks_like_a_failure(ask, status):
-    """llama.cpp refuses with the status of a failing server."""
+def test_rejection_with_a_server_error_status(ask, status):
+    """llama.cpp rejects tools with a status of a failing server."""
     with FakeServer(fail(status, "tools param requires --jinja flag"), CALL) as server:
         assert ask(connect(server), tools=[CALCULATOR]).tool_calls
 
 
-def test_a_refusal_inside_a_stream(ask_streamed):
-    """A refusal may come as the first event of a stream, with status 200."""
+def test_rejection_inside_a_stream(ask_streamed):
+    """A rejection may be the first event of a stream with status 200."""
     refusal = raw({"error": {"message": "m does not support tools", "code": 400}})
     with FakeServer(refusal, CALL) as server:
         assert ask_streamed(connect(server), tools=[CALCULATOR]).tool_calls
 
 
-def test_tools_as_text_by_hand(ask):
+def test_text_tool_calling_never_sends_tools(ask):
     """With `tool_calling="text"` tools are never sent."""
     with FakeServer(CALL) as server:
         llm = connect(server, tool_calling="text")
@@ -127,8 +127,8 @@ def test_tools_as_text_by_hand(ask):
         assert "tools" not in body_of(server)
 
 
-def test_tools_as_the_server_takes_them(ask):
-    """With `tool_calling="native"` a refusal of tools is an error."""
+def test_native_tool_calling_raises_the_rejection(ask):
+    """With `tool_calling="native"`, a rejection of tools is an error."""
     with FakeServer(REFUSAL) as server, pytest.raises(Rejected, match="does not support tools"):
         ask(connect(server, tool_calling="native"), tools=[CALCULATOR])
 
@@ -222,13 +222,13 @@ def test_one_call_at_a_time(ask):
         assert "parallel_tool_calls" not in body_of(server)
 
 
-def test_a_stream_that_is_left():
+def test_closed_stream_closes_the_wrapped_stream():
     """Closing a stream closes the wrapped stream, both sync and async."""
     closed = []
     request = Request([UserMessage("Hi")], tools=(CALCULATOR,))
 
     class Endless:
-        """A provider that never ends by itself."""
+        """A provider whose stream never ends."""
 
         def stream(self, asked):
             try:
@@ -256,7 +256,7 @@ def test_a_stream_that_is_left():
 
 
 def test_any_provider_can_be_wrapped():
-    """A provider that has nothing to close or adjust is wrapped as well."""
+    """A provider without `close` and `adjust` can be wrapped."""
     retelling = PromptedToolsProvider(ScriptedProvider(CALL), "text")
     assert retelling.complete(Request([UserMessage("Hi")], tools=(CALCULATOR,))).tool_calls
     retelling.close()
@@ -265,8 +265,8 @@ def test_any_provider_can_be_wrapped():
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_an_agent_at_a_server_without_tools(streaming):
-    """An agent uses its tools at a server that refuses tools, and its history is the same as anywhere else."""
+def test_agent_at_a_server_without_tools(streaming):
+    """An agent uses its tools at a server that rejects tools, and its history is the usual one."""
     said = ["<TOOL: string_length>three words here</TOOL>", "Three.", "<TOOL: strlen>x</TOOL>", "Sorry."]
     with FakeServer(REFUSAL, *said) as server:
         agent = Agent("clerk", core_tools, llm=connect(server))
@@ -288,7 +288,7 @@ def refused(written, **fields):
     return {"error": {**error, **fields}}
 
 
-def not_taken(written):
+def rejected_call(written):
     """Return the response of a server that rejects its model's tool call."""
     return raw(json.dumps(refused(written)), status=400, content_type="application/json")
 
@@ -298,7 +298,7 @@ WRONG = '{"name": "calculator", "arguments": {"formula": "2+2"}}'
 
 def test_call_rejected_by_its_server_is_returned(ask):
     """A malformed call that the server rejects is returned as a tool call of the model."""
-    with FakeServer(not_taken(WRONG)) as server:
+    with FakeServer(rejected_call(WRONG)) as server:
         response = ask(connect(server), tools=[CALCULATOR])
         assert len(server.requests) == 1
     assert calls_of(response) == [("call_1", "calculator", {"formula": "2+2"})]
@@ -310,19 +310,19 @@ def test_call_rejected_by_its_server_is_returned(ask):
 )
 def test_rejection_without_a_readable_call_is_raised(ask, written, tools):
     """A rejection without a readable call, or without tools in the request, is raised."""
-    lines = [not_taken(written)] * (2 if tools else 1)
+    lines = [rejected_call(written)] * (2 if tools else 1)
     with FakeServer(*lines) as server, pytest.raises(Rejected, match="validation failed"):
         ask(connect(server), tools=tools)
 
 
-def test_an_unreadable_call_is_asked_for_once_more(ask):
+def test_unparsable_call_is_retried_once(ask):
     """A call that the server could not parse can be right the next time."""
-    with FakeServer(not_taken("It is 4."), call("calculator", expression="2+2")) as server:
+    with FakeServer(rejected_call("It is 4."), call("calculator", expression="2+2")) as server:
         assert [each.name for each in ask(connect(server), tools=[CALCULATOR]).tool_calls] == ["calculator"]
 
 
 def chunk(**delta):
-    """A piece of a streamed answer."""
+    """Return a chunk of a streamed answer."""
     return {"choices": [{"index": 0, "delta": delta}]}
 
 
@@ -352,8 +352,8 @@ WANTED = {"message": "Tool choice is required, but model did not call a tool"}
 
 
 @pytest.mark.for_each(("written", "calls"), [("It is 4.", 0), ('{"sum": 4}', 0), (WRONG, 1)])
-def test_words_where_a_call_was_demanded(ask, written, calls):
-    """Words that a server refuses because a call was demanded are the answer, once; a call among them is a call."""
+def test_rejected_text_is_the_answer(ask, written, calls):
+    """Text that a server rejects because a call was required is the answer, once; a call in it is a call."""
     body = json.dumps(refused(written, **WANTED))
     with FakeServer(raw(body, status=400, content_type="application/json")) as server:
         response = ask(connect(server), tools=[CALCULATOR], tool_choice="required")
@@ -372,10 +372,10 @@ def test_text_rejected_for_a_call_is_streamed_once(told):
     assert (last.response.text, last.response.message.reasoning) == ("It is 4.", "Hm")
 
 
-def test_an_answer_that_is_refused_as_a_call_is_asked_for_as_text(ask):
-    """Where the call that is refused would have been the typed answer, that is asked for in the instruction."""
+def test_answer_rejected_as_a_call_is_requested_as_text(ask):
+    """If the rejected call is the typed answer, the schema is moved to the instruction."""
     both = fail(400, "json mode cannot be combined with tool/function calling")
-    with FakeServer(both, not_taken('{"name": "final_answer", "arguments": {"sum": "4"}}'), '{"sum": 4}') as server:
+    with FakeServer(both, rejected_call('{"name": "final_answer", "arguments": {"sum": "4"}}'), '{"sum": 4}') as server:
         response = ask(connect(server), tools=[CALCULATOR], output_schema=SCHEMA)
         assert len(server.requests) == 3
     assert json.loads(response.text) == {"sum": 4}
@@ -384,7 +384,7 @@ def test_an_answer_that_is_refused_as_a_call_is_asked_for_as_text(ask):
 def test_agent_continues_after_a_rejected_call():
     """An agent continues after the server rejects a call, and the model receives the error."""
     wrong, right = '{"name": "calculator", "arguments": {}}', call("calculator", expression="2+2")
-    with FakeServer(not_taken(wrong), right, "It is 4.") as server:
+    with FakeServer(rejected_call(wrong), right, "It is 4.") as server:
         result = Agent("clerk", core_tools, llm=connect(server)).run("2+2?")
     assert result.output == "It is 4."
     assert [message["role"] for message in body_of(server)["messages"][1:]] == [

@@ -1,4 +1,4 @@
-"""How is a typed answer given at servers that enforce schemas of tools only? Over a real connection."""
+"""Tests for typed answers at servers that enforce only the schemas of tools, over a real connection."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ AS_TEXT = "tools are described in the instruction and called as text"
 
 @dataclass
 class Sum:
-    """What numbers come to."""
+    """The sum of numbers."""
 
     sum: int
     words: str
@@ -51,38 +51,38 @@ def body_of(server):
 
 
 def names_of(body):
-    """The tools that a server was offered."""
+    """Return the names of the tools in a request."""
     return [tool["function"]["name"] for tool in body.get("tools", ())]
 
 
 def instruction_of(body):
-    """The instruction that a server was given."""
+    """Return the instruction in a request."""
     return body["messages"][0]["content"]
 
 
 def shape(response):
-    """A response in short."""
+    """Return a response in short form."""
     return response.text, response.finish_reason, [entry.name for entry in response.tool_calls]
 
 
 def run(agent, prompt):
-    """A run, blocking."""
+    """Return the result of a sync run."""
     return agent.run(prompt)
 
 
 def arun(agent, prompt):
-    """A run, awaited."""
+    """Return the result of an async run."""
     return asyncio.run(agent.arun(prompt))
 
 
 def stream(agent, prompt):
-    """A run, streamed."""
+    """Return the result of a sync stream."""
     *_, last = agent.stream(prompt)
     return last.result
 
 
 def astream(agent, prompt):
-    """A run, streamed and awaited."""
+    """Return the result of an async stream."""
 
     async def last():
         return [event async for event in agent.astream(prompt)][-1].result
@@ -92,12 +92,12 @@ def astream(agent, prompt):
 
 @pytest.fixture(params=[run, arun, stream, astream], ids=lambda way: way.__name__)
 def run_agent(request):
-    """Every way of running an agent."""
+    """Each way to run an agent."""
     return request.param
 
 
-def test_an_answer_is_given_by_a_tool(ask):
-    """Once a server has refused the schema, the answer is had by a tool; what comes is text, and no call."""
+def test_answer_is_given_by_a_tool(ask):
+    """After a server has rejected the schema, the answer is given by a tool and returned as text, not as a call."""
     with FakeServer(NO_SCHEMA, ANSWER, ANSWER) as server:
         llm = connect(server)
         assert shape(ask(llm, output_schema=SCHEMA)) == ('{"sum": 4}', "stop", [])
@@ -112,8 +112,8 @@ def test_an_answer_is_given_by_a_tool(ask):
 
 
 @pytest.mark.for_each("is_strict", [True, False])
-def test_a_strict_schema_is_a_strict_tool(ask, is_strict):
-    """Where the schema is strict and the server knows the word, so is the tool; it works over Responses too."""
+def test_strict_schema_becomes_a_strict_tool(ask, is_strict):
+    """A strict schema becomes a strict tool if the server supports it, also over Responses."""
     output = OutputSchema("sum", SCHEMA, strict=is_strict)
     with FakeServer(fail(400, "Unsupported parameter: 'text.format'"), ANSWER, "Bye") as server:
         llm = LLM("azure", "m", "k", server.origin, "v1", max_retries=0)
@@ -126,8 +126,8 @@ def test_a_strict_schema_is_a_strict_tool(ask, is_strict):
     assert said == [{"role": "assistant", "content": '{"sum": 4}'}]
 
 
-def test_an_answer_in_plain_text(ask):
-    """A model that answers with text all the same is let be."""
+def test_answer_in_plain_text(ask):
+    """A model that answers with text instead of the tool is accepted."""
     with FakeServer(NO_SCHEMA, '{"sum": 4}') as server:
         assert shape(ask(connect(server), output_schema=SCHEMA)) == ('{"sum": 4}', "stop", [])
 
@@ -141,7 +141,7 @@ def test_text_around_an_answer(ask):
 
 
 def test_several_answers(ask):
-    """Of several answers the first one counts."""
+    """Only the first of several answers is used."""
     with FakeServer(NO_SCHEMA, [ANSWER, call("final_answer", sum=5)]) as server:
         assert shape(ask(connect(server), output_schema=SCHEMA)) == ('{"sum": 4}', "stop", [])
 
@@ -215,8 +215,8 @@ def test_server_that_rejects_schema_and_tools(ask, options, adjustments):
     assert llm.describe().adjustments == adjustments
 
 
-def test_tools_of_the_user_do_not_give_way_for_an_answer(ask):
-    """With `tool_calling="native"` a refusal of tools is an error, also when ours is among them."""
+def test_native_tool_calling_raises_for_the_answer_tool(ask):
+    """With `tool_calling="native"`, a rejection of tools is an error, even if the answer tool is among them."""
     with FakeServer(NO_SCHEMA, NO_TOOLS) as server, pytest.raises(Rejected, match="does not support tools"):
         ask(connect(server, tool_calling="native"), tools=[CALCULATOR], output_schema=SCHEMA)
 
@@ -226,8 +226,8 @@ def test_tools_of_the_user_do_not_give_way_for_an_answer(ask):
     ["Invalid schema for function 'final_answer': no", "tools.1.function.parameters: no"],
     ids=["by its name", "by its number"],
 )
-def test_a_server_that_refuses_just_this_tool(ask, refusal):
-    """Where a server cannot do with the schema as a tool's, it goes into the instruction; other tools stay tools."""
+def test_server_that_rejects_the_answer_tool(ask, refusal):
+    """If a server rejects the schema of the answer tool, it is moved to the instruction; other tools stay tools."""
     with FakeServer(NO_SCHEMA, fail(400, refusal), ADDITION) as server:
         llm = connect(server)
         assert ask(llm, tools=[CALCULATOR], output_schema=SCHEMA).tool_calls
@@ -236,13 +236,13 @@ def test_a_server_that_refuses_just_this_tool(ask, refusal):
     assert llm.describe().adjustments == (IN_INSTRUCTION,)
 
 
-def test_a_call_that_the_server_does_not_let_through(ask):
-    """Some servers check the calls of a model and answer 400: then the answer is asked for as text."""
+def test_server_that_rejects_the_call_of_the_answer_tool(ask):
+    """If a server validates the call and responds with 400, the answer is requested as text."""
     with FakeServer(NO_SCHEMA, fail(400, "Failed to call a function. Please adjust your prompt."), "4") as server:
         assert ask(connect(server), output_schema=SCHEMA).text == "4"
 
 
-def test_other_failures_stay(ask):
+def test_unrelated_errors_are_raised(ask):
     """A failure that has nothing to do with the tool is raised."""
     with FakeServer(NO_SCHEMA, fail(400, "tools.0.function.name: no")) as server, pytest.raises(Rejected):
         ask(connect(server), tools=[CALCULATOR], output_schema=SCHEMA)
@@ -251,7 +251,7 @@ def test_other_failures_stay(ask):
 @pytest.mark.for_each(
     ("schema", "settings"),
     [({"type": "array", "items": {"type": "integer"}}, {}), (SCHEMA, {"tool_choice": "none"})],
-    ids=["no object", "calls forbidden"],
+    ids=["not an object", "calls forbidden"],
 )
 def test_schema_that_no_call_can_return(ask, schema, settings):
     """A schema that is not an object, or `tool_choice="none"`, moves the schema to the instruction."""
@@ -262,8 +262,8 @@ def test_schema_that_no_call_can_return(ask, schema, settings):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_the_answer_is_streamed_as_text(protocol):
-    """The pieces of the answer are text as soon as they come; pieces of other calls stay what they are."""
+def test_answer_is_streamed_as_text(protocol):
+    """Deltas of the answer are emitted as text immediately; deltas of other calls are unchanged."""
     words = call("final_answer", sum=4, words="it is four")
     refusal = NO_SCHEMA if protocol == "chat" else fail(400, "Unsupported parameter: 'text.format'")
     with FakeServer(refusal, [ADDITION, words, ADDITION, ANSWER]) as server:
@@ -285,8 +285,8 @@ def test_the_answer_is_streamed_as_text(protocol):
     assert shape(last.response) == ("", "tool_calls", ["calculator", "calculator"])
 
 
-def test_pieces_of_calls_that_alternate():
-    """Calls that are written at the same time are not mixed up."""
+def test_interleaved_deltas_of_calls():
+    """Deltas of concurrent calls are assigned to their calls."""
 
     def piece(index, arguments, name=None):
         function = {"arguments": arguments} | ({"name": name} if name else {})
@@ -327,7 +327,7 @@ def test_extracting_by_a_tool(is_awaited):
 
 
 @pytest.mark.parametrize("refusal", [NO_SCHEMA, NOT_BOTH], ids=["no schema", "not both"])
-def test_an_agent_with_tools_and_a_typed_answer(run_agent, refusal):
+def test_agent_with_tools_and_a_typed_answer(run_agent, refusal):
     """An agent uses its tools and answers through a tool that does not appear in its history."""
     hasty = [ADDITION, call("final_answer", sum=5, words="a guess")]
     with FakeServer(refusal, hasty, call("final_answer", GOOD), call("final_answer", GOOD)) as server:
@@ -351,7 +351,7 @@ def test_agent_reports_an_invalid_answer(run_agent):
 
 
 def test_partial_output_while_a_tool_is_called():
-    """A typed answer grows while the call is written."""
+    """Partial output is emitted while the call is streamed."""
     with FakeServer(NO_SCHEMA, call("final_answer", GOOD)) as server:
         events = list(Agent("clerk", llm=connect(server), output_type=Sum).stream("2+2?"))
     grown = [event.value for event in events if isinstance(event, PartialOutput)]

@@ -1,4 +1,4 @@
-"""What do servers say that cannot take tools, the schema of an answer, or both? In their own words."""
+"""Tests for the recognition of rejections of tools and schemas, with the messages of real servers."""
 
 import pytest
 
@@ -12,7 +12,7 @@ WITH_TOOLS = Request([UserMessage("Hi")], tools=(TOOL,))
 WITH_SCHEMA = Request([UserMessage("Hi")], output_schema=SCHEMA)
 WITH_BOTH = Request([UserMessage("Hi")], tools=(TOOL,), output_schema=SCHEMA)
 
-# who says it, with which status; what it says
+# the server and status; the error message
 NO_TOOLS = {
     "Ollama": (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),
     "vLLM": (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
@@ -80,22 +80,22 @@ OTHER = {
 
 
 def refusal(case):
-    """A refusal as the transport raises it."""
+    """Return a rejection as the transport raises it."""
     status, text = case
     return Rejected(f"The provider answered {status}: {text}", status=status)
 
 
 @pytest.mark.for_each("case", NO_TOOLS.values(), ids=NO_TOOLS)
-def test_tools_are_refused(case):
-    """That tools are refused is understood in the words of every server, if there were any."""
+def test_rejection_of_tools_is_recognized(case):
+    """Every server's message that rejects tools is recognized."""
     assert lesson_of(refusal(case), WITH_TOOLS) == "tools"
     assert lesson_of(refusal(case), WITH_BOTH) == "tools"
     assert lesson_of(refusal(case), WITH_SCHEMA) is None
 
 
 @pytest.mark.for_each("case", NO_SCHEMA.values(), ids=NO_SCHEMA)
-def test_schemas_are_refused(case):
-    """That the schema of an answer is refused is understood as well."""
+def test_rejection_of_schemas_is_recognized(case):
+    """Every server's message that rejects an output schema is recognized."""
     assert lesson_of(refusal(case), WITH_SCHEMA) == "schema"
     assert lesson_of(refusal(case), WITH_BOTH) == "schema"
     assert lesson_of(refusal(case), WITH_TOOLS) is None
@@ -103,14 +103,14 @@ def test_schemas_are_refused(case):
 
 @pytest.mark.parametrize("case", NOT_BOTH.values(), ids=NOT_BOTH)
 def test_tools_and_schema_are_refused_together(case):
-    """A refusal of tools with a schema is distinguished from a refusal of the schema alone."""
+    """A rejection of tools with a schema is distinguished from a rejection of the schema alone."""
     assert lesson_of(refusal(case), WITH_BOTH) == "both"
     assert lesson_of(refusal(case), WITH_SCHEMA) is None
 
 
 @pytest.mark.for_each("case", OTHER.values(), ids=OTHER)
-def test_other_failures(case):
-    """Any other failure, such as of a wrong schema, is not mistaken for it."""
+def test_other_errors_are_not_rejections(case):
+    """Other errors, such as one for an invalid schema, are not recognized as a rejection."""
     assert lesson_of(refusal(case), WITH_BOTH) is None
 
 
@@ -124,14 +124,14 @@ def test_other_failures(case):
         ("messages", None),
     ],
 )
-def test_a_parameter_is_refused(parameter, lesson):
-    """A refusal is recognized by the parameter that the server names in its error."""
+def test_rejected_parameter_is_recognized(parameter, lesson):
+    """A rejection is recognized by the parameter that the server names in its error."""
     error = Rejected("Extra inputs are not permitted", status=422, parameter=parameter)
     assert lesson_of(error, WITH_BOTH) == lesson
     assert lesson_of(Rejected("Too long", status=400, parameter=parameter), WITH_BOTH) is None
 
 
-# what is said of the last tool, `final_answer`; what is not said of it
+# errors about the last tool, `final_answer`; other errors
 OF_THE_LAST = [
     "Invalid schema for function 'final_answer': In context=(), 'minItems' is not permitted.",
     "tool call validation failed: parameters for tool final_answer did not match schema: errors: [missing properties]",
@@ -146,8 +146,8 @@ OF_OTHERS = [
 ]
 
 
-def test_one_tool_is_refused():
-    """A refused tool is recognized by its name or index, and any tool error applies to a single tool."""
+def test_rejected_tool_is_recognized():
+    """A rejected tool is recognized by its name or index, and any tool error applies to a single tool."""
     own = ToolSpec("final_answer", "", {"type": "object"})
     one, two = Request([], tools=(own,)), Request([], tools=(TOOL, own))
     assert all(is_refused_tool(refusal((400, text)), two, "final_answer") for text in OF_THE_LAST)
@@ -171,8 +171,8 @@ def test_missing_required_call_is_recognized(text, is_want):
     assert is_want_of_call(Rejected(text, status=400)) is is_want
 
 
-def test_a_tool_is_not_refused():
-    """Failures of the server, and conversations that are too long, say nothing about a tool."""
+def test_other_errors_are_not_rejections_of_a_tool():
+    """Server failures and conversations that are too long are not rejections of a tool."""
     request = Request([], tools=(TOOL,))
     assert not is_refused_tool(Unreachable("tools are broken", status=500), request, "f")
     too_long = Rejected("8000 tokens, 90 in the functions", status=400, code="context_length_exceeded")

@@ -1,4 +1,4 @@
-"""Do arguments survive being written as text?"""
+"""Tests for tool arguments that are written as text and parsed again."""
 
 import json
 
@@ -24,8 +24,8 @@ HOSTILE = st.text() | st.lists(
 @example("text: 2")
 @example(" indented\n  more")
 @example("</TOOL>")
-def test_one_text(text):
-    """A text survives the way into a call and out again, whatever it is; most go as they are."""
+def test_single_string_argument(text):
+    """Any string is the same after it was written into a call and parsed; most are written unchanged."""
     arguments = json.dumps({"text": text})
     written = f"<TOOL: one>{input_of(arguments, ONE)}</TOOL>"
     reader = AnswerReader([ONE])
@@ -44,7 +44,7 @@ JSON_VALUES = st.recursive(
 
 @given(HOSTILE, JSON_VALUES)
 def test_several_arguments(text, value):
-    """Several arguments of any kind survive as well."""
+    """Several arguments of any type are the same after they were written and parsed."""
     reader = AnswerReader([TWO])
     reader.feed(f"<TOOL: two>{input_of(json.dumps({'a': text, 'b': value}), TWO)}</TOOL>")
     reader.finish()
@@ -69,7 +69,7 @@ def test_several_arguments(text, value):
         ("[1]", ONE, "[1]"),
     ],
 )
-def test_how_calls_are_written_in_the_history(arguments, spec, written):
+def test_calls_in_the_history(arguments, spec, written):
     """A call is written as its plain text if that is sufficient, and as JSON otherwise."""
     assert input_of(arguments, spec) == written
 
@@ -93,6 +93,6 @@ def test_valid_json_is_parsed_unchanged(value):
     assert read_json(json.dumps(value)) == value
 
 
-def test_half_characters_are_joined_or_replaced():
-    """Arguments can be sent, also with half a character in them."""
+def test_lone_surrogates_are_joined_or_replaced():
+    """Arguments with a lone surrogate can be sent."""
     assert arguments_of('{"a": "\\ud83d", "b": 1}', TWO).encode()

@@ -1,4 +1,4 @@
-"""Tool calls that models write as text in the markup of their own training."""
+"""Tests for tool calls that models write as text in the markup of their own training."""
 
 import json
 
@@ -105,12 +105,12 @@ FORMS = {name: (text.replace("¦", "\uff5c"), calls) for name, (text, calls) in 
 
 
 def calls_in(response):
-    """Names and arguments of the calls of a response."""
+    """Return the names and arguments of the calls of a response."""
     return [(call.name, json.loads(call.arguments)) for call in response.tool_calls]
 
 
 def streamed(text):
-    """A stream of this text, in chunks of three characters."""
+    """Return a stream of this text in chunks of three characters."""
     pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
     chunks = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
     return raw(*chunks, {"choices": [{"delta": {}, "finish_reason": "stop"}]})
@@ -125,8 +125,8 @@ ALONE = {name: (text, calls, "") for name, (text, calls) in FORMS.items()}
 
 
 @pytest.mark.for_each(("text", "calls", "before"), (ALONE | AFTER_TEXT).values(), ids=ALONE | AFTER_TEXT)
-def test_a_call_as_text_is_a_call(text, calls, before):
-    """A call in the text of a model with native tools is a call, if it exactly fits a tool; nothing of it is shown."""
+def test_call_as_text_is_a_call(text, calls, before):
+    """A call in the text of a model with native tools is executed if it exactly matches a tool, and not shown."""
     with FakeServer(text, streamed(text)) as server:
         llm = LLM(base_url=server.base_url, model="m")
         response = llm.complete("Hi", tools=[WEATHER])
@@ -138,8 +138,8 @@ def test_a_call_as_text_is_a_call(text, calls, before):
 
 
 @pytest.mark.for_each(("text", "calls"), FORMS.values(), ids=FORMS)
-def test_tools_as_text_read_every_form(text, calls):
-    """With tool_calling="text" the calls of every form are read, whole or streamed."""
+def test_text_tools_accept_every_format(text, calls):
+    """With tool_calling="text", calls of every format are parsed, whole or streamed."""
     with FakeServer(text, streamed(text)) as server:
         llm = LLM(base_url=server.base_url, model="m", tool_calling="text")
         assert calls_in(llm.complete("Hi", tools=[WEATHER])) == calls
@@ -159,13 +159,13 @@ NO_CALLS = {
     "damaged markup": "<tool_call>get_weather<arg_key>city</arg_key>Paris</tool_call>",
     "damaged JSON": "<function=get_weather>{city</function>",
     "text after it": f"<tool_call>{JSON}</tool_call>\nThat is how it is called.",
-    "no object": "<¦tool▁call▁begin¦>get_weather<¦tool▁sep¦>[1]<¦tool▁call▁end¦>".replace("¦", "\uff5c"),
+    "not an object": "<¦tool▁call▁begin¦>get_weather<¦tool▁sep¦>[1]<¦tool▁call▁end¦>".replace("¦", "\uff5c"),
 }
 
 
 @pytest.mark.for_each("text", NO_CALLS.values(), ids=NO_CALLS)
-def test_what_does_not_fit_is_not_run(text):
-    """A call that does not exactly fit a tool is text, and the result says what can be done."""
+def test_call_that_matches_no_tool_is_text(text):
+    """A call that does not exactly match a tool is text, and the result says what can be done."""
     with FakeServer(text, streamed(text)) as server:
         llm = LLM(base_url=server.base_url, model="m")
         tool = Tool.from_schema("get_weather", "The weather.", WEATHER.parameters, lambda **_: pytest.fail("It ran."))
@@ -190,7 +190,7 @@ PLAIN = {
 
 @pytest.mark.parametrize("text", PLAIN.values(), ids=PLAIN)
 def test_other_text_is_shown(text):
-    """Text that only resembles a call is the answer, streamed too."""
+    """Text that only resembles a call is the answer, also when streamed."""
     with FakeServer(text, streamed(text)) as server:
         llm = LLM(base_url=server.base_url, model="m")
         result = Agent("clerk", [Tool.from_schema("get_weather", "", WEATHER.parameters, lambda **_: "")], llm=llm).run(
@@ -210,7 +210,7 @@ def test_call_quoted_from_a_result_is_not_executed():
     assert exact_calls(text, Request([UserMessage("Hi")], tools=(WEATHER,))) is not None
 
 
-def test_a_cut_call_is_not_run():
+def test_truncated_call_is_not_executed():
     """A call that was cut at the token limit is not a call."""
     with FakeServer(
         raw({"choices": [{"delta": {"content": f"<tool_call>{JSON}"}, "finish_reason": "length"}]})
@@ -219,8 +219,8 @@ def test_a_cut_call_is_not_run():
     assert last.response.tool_calls == ()
 
 
-def test_markup_is_never_the_input_of_a_text_tool():
-    """A call whose markup cannot be read is an error for the model, not the input of a tool."""
+def test_unparsable_markup_is_not_tool_input():
+    """A call with unparsable markup is an error for the model, and not the input of a tool."""
     spec = ToolSpec(
         "shell", "", {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
     )
@@ -230,14 +230,14 @@ def test_markup_is_never_the_input_of_a_text_tool():
     assert (call.name, call.arguments.endswith("(unreadable markup)")) == ("shell", True)
 
 
-def test_a_very_long_text_is_not_searched():
+def test_very_long_text_is_not_parsed():
     """Texts that are too long for a call are not parsed."""
     assert exact_calls("<tool_call>" + "x" * 300_000, Request([], tools=(WEATHER,))) is None
     assert has_call("<tool_call>" + "x" * 300_000)
 
 
 @pytest.mark.parametrize("text", ["[TOOL", "<|tool", "Hello <func", '{"na', "  "])
-def test_what_may_become_a_call_is_held_back(text):
+def test_possible_marker_is_buffered(text):
     """The possible start of a marker is held back."""
     holder = MarkupHolder(MARKERS, ["get_weather"])
     shown = holder.feed(text)

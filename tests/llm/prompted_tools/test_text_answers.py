@@ -1,4 +1,4 @@
-"""Which calls does a model mean that writes them as text, in however many pieces?"""
+"""Tests for calls that models write as text, in any number of deltas."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ TEXT = {"type": "string"}
 
 
 def tool(name, properties, required=()):
-    """A tool with these parameters."""
+    """Return a tool with these parameters."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(name, f"What {name} does.", schema)
 
@@ -48,7 +48,7 @@ def read(pieces, *, is_cut=False, is_single=False):
 
 
 def work(text, *, by_character=False):
-    """How many functions were called to read an answer in one piece, or character by character."""
+    """Return the number of function calls for parsing an answer, in one piece or character by character."""
     count = itertools.count()
     sys.setprofile(lambda *_: next(count))
     try:
@@ -58,7 +58,7 @@ def work(text, *, by_character=False):
     return next(count)
 
 
-def told(events, kind):
+def text_of_events(events, kind):
     """Return the text of all events of one kind."""
     return "".join(event.text for event in events if isinstance(event, kind))
 
@@ -82,7 +82,7 @@ def facts(reader):
 
 
 @pytest.mark.for_each("case", ANSWERS, ids=lambda case: case["about"])
-def test_what_models_write(case):
+def test_calls_are_parsed_as_models_write_them(case):
     """Calls are parsed as models write them, in one piece and character by character; quoted calls do not run."""
     is_cut = case.get("cut", False)
     whole, _ = read([case["answer"]], is_cut=is_cut)
@@ -90,7 +90,10 @@ def test_what_models_write(case):
     assert (whole.text, whole.reasoning) == (case["text"], case.get("reasoning", ""))
     streamed, events = read(case["answer"], is_cut=is_cut)
     assert facts(streamed) == facts(whole)
-    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (streamed.text, streamed.reasoning)
+    assert (text_of_events(events, TextDelta), text_of_events(events, ReasoningDelta)) == (
+        streamed.text,
+        streamed.reasoning,
+    )
 
 
 WORDS = st.sampled_from(
@@ -104,15 +107,18 @@ WORDS = st.sampled_from(
 
 @given(st.lists(WORDS, max_size=14), st.lists(st.integers(0, 150), max_size=12), st.booleans())
 @example(["```\n", "<TOOL: calculator>", "2+2", "</TOOL>", "\n", "```", "words"], [3, 9, 30], False)
-def test_every_cutting_gives_the_same(words, cuts, is_cut):
-    """However an answer is cut into deltas, it says the same, in events and in the message."""
+def test_splitting_does_not_change_the_answer(words, cuts, is_cut):
+    """However an answer is split into deltas, its events and message have the same content."""
     answer = "".join(words)
     places = sorted({0, *(cut % (len(answer) + 1) for cut in cuts), len(answer)})
     pieces = [answer[start:end] for start, end in pairwise(places)]
     whole, _ = read([answer], is_cut=is_cut)
     reader, events = read(pieces, is_cut=is_cut)
     assert facts(reader) == facts(whole)
-    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (reader.text, reader.reasoning)
+    assert (text_of_events(events, TextDelta), text_of_events(events, ReasoningDelta)) == (
+        reader.text,
+        reader.reasoning,
+    )
     calls = [event for event in events if isinstance(event, ToolCallDelta)]
     assert [(call.index, call.name, call.arguments) for call in calls] == [
         (index, call.name, call.arguments) for index, call in enumerate(reader.calls)
@@ -124,7 +130,7 @@ def test_markup_is_never_emitted_as_text(words):
     """A tag that begins a call is never emitted as text outside of code."""
     answer = "".join(words)
     reader, events = read(answer)
-    assert "<TOOL: calculator>" not in told(events, TextDelta)
+    assert "<TOOL: calculator>" not in text_of_events(events, TextDelta)
     assert "<RESULT:" not in reader.text
 
 
@@ -154,23 +160,23 @@ def test_text_is_emitted_immediately():
     assert reader.feed("\nDone") == [TextDelta(" \nDone")]
 
 
-def test_one_call_at_a_time():
-    """Where only one call is wanted, the first counts."""
+def test_only_the_first_call_is_used():
+    """If only one call is requested, the first one is used."""
     reader, _ = read(["<TOOL: now/> <TOOL: now/>"], is_single=True)
     assert [call.name for call in reader.calls] == ["now"]
     reader, _ = read(["```\n<TOOL: now/> <TOOL: now/>\n```"], is_single=True)
     assert len(reader.calls) == 1
 
 
-def test_a_tag_without_an_end_does_not_wait_for_ever():
-    """What would be too long for a tag is text."""
+def test_unclosed_tag_is_emitted():
+    """Text that is too long for a tag is emitted as text."""
     reader = AnswerReader(TOOLS)
-    assert told(reader.feed("<TOOL: " + 300 * "x"), TextDelta) == "<TOOL: " + 300 * "x"
+    assert text_of_events(reader.feed("<TOOL: " + 300 * "x"), TextDelta) == "<TOOL: " + 300 * "x"
 
 
 @pytest.mark.for_each("text", ["`", "<", "<TOOL: run_python>", "{", "'", '{"', "```\n", "<tool", "&lt;", "\n", "\\"])
-def test_twice_as_long_an_answer_is_twice_the_work(text):
-    """The work of reading grows with the length of an answer, and no faster, however hostile the answer is."""
+def test_parsing_time_is_linear(text):
+    """The parsing time is linear in the length of an answer, however hostile it is."""
     for start in ("", "<TOOL: any>{'a': "):
         once = 3_000 // len(text) * text
         assert work(start + 2 * once) < 3 * work(start + once)
@@ -205,15 +211,15 @@ def test_unfinished_markup_in_single_characters(piece):
 
 
 @pytest.mark.for_each("piece", HOSTILE)
-def test_the_work_grows_with_the_length(piece):
-    """Twice as much of what may become markup takes about twice the work, not four times."""
+def test_parsing_time_of_possible_markup_is_linear(piece):
+    """The parsing time of possible markup is linear in its length."""
     few, many = (work(piece * (count // len(piece)), by_character=True) for count in (1_000, 4_000))
     assert many < 6 * few
 
 
 @pytest.mark.parametrize("piece", ["`", " ", "\n", "~~~ ", "<", '<TOOL: calculator>{"'])
-def test_very_much_half_markup(piece):
-    """Hundreds of thousands of characters that never become a call are read to their end."""
+def test_very_long_incomplete_markup(piece):
+    """Hundreds of thousands of characters of incomplete markup are parsed to their end."""
     reader, _ = read([piece * (200_000 // len(piece))])
     assert not any(call.name != "calculator" for call in reader.calls)
 
@@ -243,8 +249,8 @@ def test_very_long_lines_and_gaps(answer):
     assert facts(read([answer[:700], answer[700:1400], answer[1400:]])[0]) == whole
 
 
-def test_blanks_between_thoughts_and_nothing_are_left_out():
-    """What follows thoughts begins with its first word."""
+def test_blanks_after_reasoning_are_removed():
+    """Blanks between the reasoning and the text are removed."""
     assert facts(read(["<think>a</think>", " \n", " "])[0]) == ("", "a", ())
     assert facts(read([" \n<think></think>", "Hi"])[0]) == ("Hi", "", ())
 
@@ -275,11 +281,11 @@ def test_calls_in_a_rejected_generation(text, calls):
     assert [(call.name, call.arguments) for call in attempted_calls(text)] == calls
 
 
-def test_calls_that_never_end_are_read_in_one_go():
-    """A text that begins thousands of calls and ends none is gone through once, not once for each."""
+def test_unclosed_calls_are_scanned_once():
+    """A text with thousands of unclosed calls is scanned once, and not once for each call."""
     started = time.process_time()
     assert attempted_calls("<function=add>{} " * 60_000 + "!") == ()
     assert time.process_time() - started < 10
     text = '<function=add>{"a": 1}</function> <function(sub)>{"b": {}}\n></function> <function=x>{"c": 2}'
-    told = [(call.name, call.arguments) for call in attempted_calls(text)]
-    assert told == [("add", '{"a": 1}'), ("sub", '{"b": {}}'), ("x", '{"c": 2}')]
+    text_of_events = [(call.name, call.arguments) for call in attempted_calls(text)]
+    assert text_of_events == [("add", '{"a": 1}'), ("sub", '{"b": {}}'), ("x", '{"c": 2}')]

@@ -1,4 +1,4 @@
-"""How is a request told in text alone?"""
+"""Tests for the conversion of requests with tools to text."""
 
 import pytest
 from hypothesis import given
@@ -34,14 +34,14 @@ TOOLS = (CALCULATOR, WIKIPEDIA, WRITE, NOW, ODD)
 SUM = ToolCall("a", "calculator", '{"expression": "1+1"}')
 
 
-def told(*messages, tools=TOOLS, instruction="", **settings):
+def converted(*messages, tools=TOOLS, instruction="", **settings):
     """Return a request with its tools converted to text."""
     return tools_as_text(Request(messages, instruction, tools, settings=settings))
 
 
-def test_the_instruction_describes_the_tools():
-    """The instruction says how tools are used, what each is for, and what its input is."""
-    request = told(UserMessage("Hi"), instruction="Be brief.")
+def test_instruction_describes_the_tools():
+    """The instruction explains how tools are called, and describes each tool and its input."""
+    request = converted(UserMessage("Hi"), instruction="Be brief.")
     assert request.tools == ()
     assert request.instruction.startswith("Be brief.\n\n# Tools\n")
     assert "\n- calculator: Computes.\n  Knows brackets.\n  Input: What to compute, as it is. " in request.instruction
@@ -66,7 +66,7 @@ def test_the_instruction_describes_the_tools():
 )
 def test_tool_settings_are_described_in_the_instruction(settings, said):
     """Tool settings are described in the instruction, and are not sent."""
-    request = told(UserMessage("Hi"), **settings)
+    request = converted(UserMessage("Hi"), **settings)
     assert said in request.instruction
     assert settings.keys().isdisjoint(request.settings)
 
@@ -80,15 +80,15 @@ def test_tool_settings_are_described_in_the_instruction(settings, said):
         (list("abcd"), list("abcd")),
     ],
 )
-def test_the_server_is_asked_to_stop(stop, sent):
-    """The server shall stop before a result that the model would invent, besides where the user wants it to stop."""
-    assert told(UserMessage("Hi"), stop=stop, temperature=0).settings == {"stop": sent, "temperature": 0}
+def test_stop_sequence_for_results_is_added(stop, sent):
+    """A stop sequence before an invented result is added to the user's own stop sequences."""
+    assert converted(UserMessage("Hi"), stop=stop, temperature=0).settings == {"stop": sent, "temperature": 0}
 
 
 def test_history_alternates_between_roles():
     """Calls are sent as assistant text and results as user text, with alternating roles."""
     picture = Image("https://x.example/a.png")
-    request = told(
+    request = converted(
         SystemMessage("Be brief"),
         UserMessage("1+1, and what is this?"),
         UserMessage(("Look:", picture)),
@@ -117,7 +117,7 @@ HOSTILE = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 @given(HOSTILE)
 def test_tool_output_contains_no_markup(text):
     """A tool's output cannot end its result, imitate another result, or contain a call."""
-    (message,) = told(ToolMessage("a", "now", text)).messages
+    (message,) = converted(ToolMessage("a", "now", text)).messages
     inside = message.content.removeprefix("<RESULT: now>\n").removesuffix("\n</RESULT>")
     assert not has_markup(inside)
     reader = AnswerReader(TOOLS)
@@ -130,7 +130,7 @@ def test_tool_output_contains_no_markup(text):
 def test_user_messages_contain_no_markup(text):
     """Markup in user messages is escaped, so that pasted text is not interpreted."""
     for content in (text, (text,)):
-        (message,) = told(UserMessage(content)).messages
+        (message,) = converted(UserMessage(content)).messages
         assert not has_markup("".join(message.content))
 
 
@@ -149,8 +149,8 @@ def test_requests_that_need_a_conversion_to_text(request_, expected):
     assert has_tools(request_) is expected
 
 
-def test_a_schema_in_the_instruction():
-    """A schema that cannot be sent is asked for in the instruction."""
+def test_schema_in_the_instruction():
+    """A schema that cannot be sent is described in the instruction."""
     output = OutputSchema("answer", {"type": "integer"})
     request = schema_as_text(Request([UserMessage("Hi")], "Be brief.", output_schema=output), output)
     assert request.output_schema is None

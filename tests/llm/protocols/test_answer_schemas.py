@@ -1,4 +1,4 @@
-"""How is the schema of an answer told where the server makes a grammar of it?"""
+"""Tests for output schemas, which are adjusted for servers that build a grammar of them."""
 
 import pytest
 from anthropic import transform_schema
@@ -9,7 +9,7 @@ from agentkit.messages import Request, ToolSpec, UserMessage
 
 CLOSED = {"additionalProperties": False}
 
-# a schema; what of it can be enforced
+# a schema; its enforceable part
 SCHEMAS = {
     "an object": (
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
@@ -19,7 +19,10 @@ SCHEMAS = {
         {"type": "integer", "description": "A number.", "minimum": 1, "maximum": 10},
         {"type": "integer", "description": "A number. (minimum: 1, maximum: 10)"},
     ),
-    "bounds without a word": ({"type": "string", "maxLength": 3}, {"type": "string", "description": "(maxLength: 3)"}),
+    "bounds without a description": (
+        {"type": "string", "maxLength": 3},
+        {"type": "string", "description": "(maxLength: 3)"},
+    ),
     "a default": (
         {"type": "boolean", "default": True, "title": "T"},
         {"type": "boolean", "title": "T", "description": "(default: True)"},
@@ -74,7 +77,7 @@ def test_unsupported_keywords_move_to_the_description(schema, told):
 
 
 class Place(BaseModel):
-    """Where something is."""
+    """A location."""
 
     city: str = Field(min_length=2)
     altitude: float | None = None
@@ -96,14 +99,14 @@ def shape_of(schema):
     return {name: shape_of(value) for name, value in schema.items() if name not in {"description", "title"}}
 
 
-def test_the_package_makes_the_same_of_a_model():
-    """Of a pydantic model the anthropic package sends a schema of the same shape."""
+def test_schema_matches_the_anthropic_package():
+    """The anthropic package sends a schema of the same shape for a pydantic model."""
     schema = Note.model_json_schema()
     assert shape_of(constrained(schema)) == shape_of(transform_schema(schema))
 
 
-def test_tools_are_strict_where_the_server_shall_enforce_them():
-    """A tool with a strict form is sent as strict where that is asked for, any other plainly."""
+def test_tools_are_strict_if_requested():
+    """With strict mode requested, a tool with a strict form is sent as strict, and others are not."""
     plain, strict = {"type": "object"}, {"type": "object", "required": [], **CLOSED}
     request = Request([UserMessage("Hi")], "Go", tools=(ToolSpec("f", "F", plain, strict), ToolSpec("g", "", plain)))
     assert AnthropicMessages().encode(request, "m", strict=True)["tools"] == [
@@ -112,7 +115,7 @@ def test_tools_are_strict_where_the_server_shall_enforce_them():
     ]
 
 
-# the schema of what a tool takes; what is sent of it, and what is said in words
+# the schema of a tool's input; the schema that is sent, and the added description
 ROOTS = {
     "an object": ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}, "F"),
     "nothing": ({}, {"type": "object"}, "F"),
@@ -126,7 +129,7 @@ ROOTS = {
 
 @pytest.mark.parametrize(("schema", "sent", "description"), ROOTS.values(), ids=ROOTS)
 def test_tool_schema_is_an_object_at_its_root(schema, sent, description):
-    """A tool's schema is sent as an object without a choice at its root, which is described in text."""
+    """A tool's schema is sent as an object; alternatives at its root are moved to the description."""
     request = Request([UserMessage("Hi")], "Go", tools=(ToolSpec("f", "F", schema),))
     (tool,) = AnthropicMessages().encode(request, "m", strict=False)["tools"]
     assert tool == {"name": "f", "description": description, "input_schema": sent}

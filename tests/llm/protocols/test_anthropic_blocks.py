@@ -1,4 +1,4 @@
-"""How do messages look as content blocks, in turns that alternate?"""
+"""Tests for messages as content blocks of Anthropic's protocol, in alternating turns."""
 
 import json
 import re
@@ -28,29 +28,29 @@ NOTHING = {"role": "user", "content": [{"type": "text", "text": "(empty message)
 
 
 def text(said):
-    """A block of text."""
+    """Return a text block."""
     return {"type": "text", "text": said}
 
 
 def use(call_id, name="f", **fields):
-    """A block in which a tool is called."""
+    """Return a tool use block."""
     return {"type": "tool_use", "id": call_id, "name": name, "input": {}, **fields}
 
 
 def turns_of(*messages, before=None):
-    """The turns that messages are sent as, without marks for the cache."""
+    """Return the turns of messages, without cache marks."""
     request = Request(messages, settings={"cache_control": False})
     return AnthropicMessages().encode(request, "m", strict=False, before=before)["messages"]
 
 
 def block_of(message):
-    """The only block that a message is sent as."""
+    """Return the only block of a message."""
     ((turn),) = encode_message(message)
     (block,) = turn["content"]
     return block
 
 
-# messages; the turns that they are sent as
+# messages; their turns
 TURNS = {
     "a question": ([UserMessage("Hi")], [{"role": "user", "content": [text("Hi")]}]),
     "neighbours": (
@@ -60,7 +60,7 @@ TURNS = {
             {"role": "assistant", "content": [text("I"), text("see")]},
         ],
     ),
-    "an order in the middle": (
+    "system message in the middle": (
         [UserMessage("Hi"), AssistantMessage("Ho"), SystemMessage("Be brief"), UserMessage("And?")],
         [
             {"role": "user", "content": [text("Hi")]},
@@ -68,7 +68,7 @@ TURNS = {
             {"role": "user", "content": [text("Be brief"), text("And?")]},
         ],
     ),
-    "an order alone": (
+    "only a system message": (
         [UserMessage("Hi"), AssistantMessage("Ho"), SystemMessage("Go on")],
         [
             {"role": "user", "content": [text("Hi")]},
@@ -133,8 +133,8 @@ def test_blocks_of_a_changed_message_are_not_sent(changed):
     assert THOUGHT not in sent
 
 
-def test_empty_texts_among_the_blocks_are_left_out():
-    """A server may send a blank text, and refuses it."""
+def test_empty_text_blocks_are_removed():
+    """Empty text blocks, which a server may send but rejects, are not sent back."""
     response = AnthropicMessages().decode({"content": [THOUGHT, text(""), use("a")]})
     assert turns_of(UserMessage("Hi"), response.message)[1]["content"] == [THOUGHT, use("a")]
 
@@ -157,13 +157,13 @@ def test_arguments_are_always_an_object(arguments):
     assert written({"messages": [block]}).decode()
 
 
-# what a result says; the content of its block, and whether it is marked as an error
+# a result; the content of its block, and whether it is marked as an error
 RESULTS = {
     "text": ("sun", "sun", False),
     "nothing": ("", None, False),
     "a failure": (failure_content("f", "no"), failure_content("f", "no"), True),
-    "an error of its own": ('{"error": "no", "expression": "2+"}', '{"error": "no", "expression": "2+"}', False),
-    "no json": ('{"error": no', '{"error": no', False),
+    "error returned by the tool": ('{"error": "no", "expression": "2+"}', '{"error": "no", "expression": "2+"}', False),
+    "not JSON": ('{"error": no', '{"error": no', False),
 }
 
 
@@ -174,7 +174,7 @@ def test_only_failed_results_are_marked_as_errors(said, content, is_error):
     assert (block.get("content"), block.get("is_error", False)) == (content, is_error)
 
 
-# a picture's address; the source that is sent
+# the URL of an image; the source that is sent
 SOURCES = {
     "https://x.example/a.png": {"type": "url", "url": "https://x.example/a.png"},
     "data:image/png;base64,QUJD": {"type": "base64", "media_type": "image/png", "data": "QUJD"},
@@ -184,8 +184,8 @@ SOURCES = {
 
 
 @pytest.mark.parametrize(("url", "source"), SOURCES.items())
-def test_pictures_are_sent_by_address_or_as_data(url, source):
-    """A picture is an address or data in base64, its type as the protocol calls it."""
+def test_images_are_sent_as_url_or_data(url, source):
+    """An image is sent as a URL or as base64 data, with its media type."""
     assert block_of(UserMessage((Image(url),))) == {"type": "image", "source": source}
 
 
@@ -218,7 +218,7 @@ FILES = {
 
 @pytest.mark.parametrize(("file", "block"), FILES.values(), ids=FILES)
 def test_files_are_documents(file, block):
-    """A file is a document by its address or its data, with its name; a text is its words; in results, too."""
+    """A file is sent as a document with its URL or data and its name, a text file as text, also in results."""
     assert block_of(UserMessage((file,))) == block
     assert block_of(ToolMessage("a", "f", "Look", files=(file,)))["content"] == [text("Look"), block]
 

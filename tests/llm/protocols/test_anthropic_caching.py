@@ -1,4 +1,4 @@
-"""Which part of a request is marked for the server's cache?"""
+"""Tests for the parts of a request that are marked for the server's cache."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def marks_of(*messages, instruction="", tools=(), **settings):
     return places + ["top"] * ("cache_control" in body)
 
 
-# messages and what else is asked; where the marks stand
+# messages and other fields; the positions of the marks
 PLACES = {
     "a single question": ([UserMessage("Hi")], {"instruction": "Be brief"}, []),
     "a question with tools": ([UserMessage("Hi")], {"tools": TOOLS}, [("tool", 1), ("turn", 0)]),
@@ -37,7 +37,7 @@ PLACES = {
         {"instruction": "Be brief"},
         ["system", ("turn", 0), ("turn", 2)],
     ),
-    "a conversation without an order": (
+    "conversation without an instruction": (
         [UserMessage("Hi"), AssistantMessage("Ho"), UserMessage("And?")],
         {},
         [("turn", 0), ("turn", 2)],
@@ -47,12 +47,12 @@ PLACES = {
         {"tools": TOOLS, "instruction": "Be brief"},
         ["system", ("turn", 4), ("turn", 6)],
     ),
-    "marks that nobody wants": ([UserMessage("Hi"), CALL], {"tools": TOOLS, "cache_control": False}, []),
+    "disabled marks": ([UserMessage("Hi"), CALL], {"tools": TOOLS, "cache_control": False}, []),
     "marks by the server": ([UserMessage("Hi")], {"tools": TOOLS, "cache_control": {**MARK, "ttl": "1h"}}, ["top"]),
 }
 
 
 @pytest.mark.for_each(("messages", "options", "places"), PLACES.values(), ids=PLACES)
-def test_what_comes_again_is_marked(messages, options, places):
-    """Marked are instruction or tools and the last turns, where another request will begin with them; never a blank."""
+def test_repeated_parts_are_marked(messages, options, places):
+    """The instruction or tools and the last turns are marked, but never a blank block."""
     assert marks_of(*messages, **options) == places

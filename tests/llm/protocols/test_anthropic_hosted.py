@@ -1,4 +1,4 @@
-"""What do the tools that a server runs itself leave in an answer, for the next request?"""
+"""Tests for the blocks of hosted tools in an answer, which are sent back."""
 
 import pytest
 
@@ -25,12 +25,12 @@ CITED = [{"type": "web_search_result_location", "url": "https://a.b", "encrypted
 
 
 def text(said, **fields):
-    """A block of text."""
+    """Return a text block."""
     return {"type": "text", "text": said, **fields}
 
 
 def answered(*blocks, reason="end_turn", **fields):
-    """The message in an answer of these blocks."""
+    """Return the message of an answer with these blocks."""
     return AnthropicMessages().decode({"content": [*blocks], "stop_reason": reason, **fields}).message
 
 
@@ -41,14 +41,14 @@ def body(*messages, before=None, **settings):
 
 
 def back(message, *later):
-    """The blocks as which an answer goes back."""
+    """Return the blocks that are sent back for an answer."""
     return body(UserMessage("Hi"), message, *later)["messages"][1]["content"]
 
 
-# an answer with tools that the server has run; its text
+# an answer with hosted tools; its text
 ANSWERS = {
     "a search": ([text("I look."), SEARCH, FOUND, text("Paris", citations=CITED), text(".")], "I look.\n\nParis."),
-    "a search without a word": ([SEARCH, FOUND, text("Paris")], "Paris"),
+    "search without text": ([SEARCH, FOUND, text("Paris")], "Paris"),
     "a shortened conversation": ([{"type": "compaction", "content": "They said Hi."}, text("Hello")], "Hello"),
     "an adviser": (
         [
@@ -59,13 +59,13 @@ ANSWERS = {
         ],
         "4",
     ),
-    "a tool of a later year": ([{"type": "a_new_tool_result", "of": [1, {"deep": None}]}, text("Hi")], "Hi"),
-    "thoughts in the text": ([text("<thinking>Hm</thinking>"), SEARCH, FOUND, text("Paris")], "Paris"),
+    "tool of a later version": ([{"type": "a_new_tool_result", "of": [1, {"deep": None}]}, text("Hi")], "Hi"),
+    "reasoning in the text": ([text("<thinking>Hm</thinking>"), SEARCH, FOUND, text("Paris")], "Paris"),
 }
 
 
 @pytest.mark.parametrize(("blocks", "said"), ANSWERS.values(), ids=ANSWERS)
-def test_what_a_server_has_done_goes_back_as_it_came(blocks, said):
+def test_hosted_blocks_are_sent_back_unchanged(blocks, said):
     """The answer's text is complete, and every block is sent back at its position with all its fields."""
     message = answered(*blocks)
     assert (message.text, message.tool_calls) == (said, ())
@@ -80,8 +80,8 @@ def test_what_a_server_has_done_goes_back_as_it_came(blocks, said):
     ],
 )
 @pytest.mark.parametrize("reason", ["max_tokens", "end_turn"])
-def test_a_call_whose_result_never_came_is_not_sent_back(blocks, kept, reason):
-    """An answer that was cut within a search goes back without it: a conversation with such a call is refused."""
+def test_call_without_a_result_is_not_sent_back(blocks, kept, reason):
+    """An answer truncated during a search is sent back without it, as servers reject a call without a result."""
     assert back(answered(*blocks, reason=reason)) == kept
 
 

@@ -1,4 +1,4 @@
-"""How are the answers of Chat Completions read, whatever comes?"""
+"""Tests for the parsing of Chat Completions responses, including invalid ones."""
 
 import json
 
@@ -43,8 +43,8 @@ ANSWERS = st.fixed_dictionaries(
 
 
 @given(OBJECTS | ANSWERS)
-def test_whatever_comes_whole_is_read_or_refused(data):
-    """Any JSON object is a response or a ModelError, never another exception, and can be written as JSON again."""
+def test_any_response_is_parsed_or_rejected(data):
+    """Any JSON object is parsed or raises a ModelError, and a parsed response can be serialized."""
     try:
         response = decode_answer(data)
     except ModelError:
@@ -54,8 +54,8 @@ def test_whatever_comes_whole_is_read_or_refused(data):
 
 
 @given(st.lists(OBJECTS | ANSWERS, max_size=5), st.booleans())
-def test_whatever_comes_streamed_is_read_or_refused(chunks, closed):
-    """Any sequence of JSON objects is a response or a ModelError, never another exception."""
+def test_any_stream_is_parsed_or_rejected(chunks, closed):
+    """Any sequence of JSON objects is parsed or raises a ModelError."""
     reader = ChatReader()
     try:
         for chunk in chunks:
@@ -67,8 +67,8 @@ def test_whatever_comes_streamed_is_read_or_refused(chunks, closed):
 
 
 @given(st.text(), st.data())
-def test_arguments_are_the_same_whole_or_in_pieces(value, data):
-    """However a server cuts the arguments of a tool call, they are read as they were meant."""
+def test_arguments_are_the_same_in_one_or_more_pieces(value, data):
+    """However a server splits the arguments of a tool call, the same arguments are parsed."""
     arguments = json.dumps({"value": value}, ensure_ascii=False)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(arguments)), max_size=8)))
     reader = ChatReader()
@@ -79,8 +79,8 @@ def test_arguments_are_the_same_whole_or_in_pieces(value, data):
     assert json.loads(call.arguments) == {"value": value}
 
 
-def test_pieces_cost_what_they_are_long():
-    """A long answer in small pieces is an event for each, and the arguments are put together once."""
+def test_cost_of_pieces_is_linear():
+    """A long answer in small pieces emits an event for each, and the arguments are joined once."""
     reader = ChatReader()
     part = {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x" * 10}}]}}]}
     events = [event for _ in range(20_000) for event in reader.feed(part)]
@@ -89,8 +89,8 @@ def test_pieces_cost_what_they_are_long():
 
 
 @pytest.mark.parametrize("index", [[0], {"at": 0}, "0", 1.5])
-def test_an_index_may_be_anything(index):
-    """Pieces of a call belong together when their indexes are equal, whatever these are."""
+def test_index_may_have_any_type(index):
+    """Pieces of a call are matched by equal indexes of any type."""
     reader = ChatReader()
     for arguments in ("{", "}"):
         part = {"index": index, "function": {"arguments": arguments}}
@@ -98,14 +98,14 @@ def test_an_index_may_be_anything(index):
     assert [call.arguments for call in reader.finish(closed=True).tool_calls] == ["{}"]
 
 
-def test_a_whole_is_only_known_by_the_stream():
-    """Usage may follow the finish reason, so only the end of the stream ends an answer."""
+def test_answer_ends_with_the_stream():
+    """Usage may follow the finish reason, so an answer is complete only at the end of the stream."""
     reader = ChatReader()
     list(reader.feed({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
     assert not reader.is_whole
 
 
-def test_a_message_of_the_history_is_read_without_an_answer_around_it():
+def test_single_message_of_the_history_is_parsed():
     """A message in the chat format is read on its own, with distinct ids for its calls."""
     message = read_message({"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}] * 2})
     assert [call.id for call in message.tool_calls] == ["call_1", "call_2"]
@@ -122,8 +122,8 @@ def test_complete_message_in_the_last_chunk_is_not_repeated():
     assert (message.reasoning, len(message.tool_calls)) == ("Hm", 1)
 
 
-def test_a_name_that_is_repeated_very_often():
-    """A server that repeats a call's name with each of thousands of pieces costs no more than one that does not."""
+def test_repeated_name_of_a_call():
+    """Repeating a call's name with each of thousands of pieces costs no more than sending it once."""
     reader = ChatReader()
     for _ in range(8_000):
         function = {"name": "f", "arguments": "[{}"}
@@ -150,8 +150,8 @@ AWAY = {"error": {"code": 503, "message": "Gone"}}
 
 @pytest.mark.for_each("reason", ["stop", "length", "tool_calls", "eos"])
 @pytest.mark.for_each("behind", [LIMIT, AWAY, {"object": "error", "message": "Gone"}])
-def test_an_error_behind_an_answer_takes_nothing_away(reason, behind):
-    """An error behind the end of an answer, as a router sends one of the limit that ended it, does not undo it."""
+def test_error_after_a_complete_answer_is_ignored(reason, behind):
+    """An error after the end of an answer, such as a router's error about its limit, is ignored."""
     reader = ChatReader()
     list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
     figures = {"prompt_tokens": 4, "completion_tokens": 2}
@@ -171,8 +171,8 @@ def test_error_after_an_incomplete_answer_is_raised(reason, told, kind):
         list(reader.feed(told))
 
 
-def test_an_answer_that_is_given_up_behind_its_end():
-    """A server that says last that it failed is believed."""
+def test_failure_after_the_end_is_raised():
+    """A finish reason `error` raises BadResponse, even after another finish reason."""
     reader = ChatReader()
     for reason in ("stop", "error"):
         list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
@@ -181,7 +181,7 @@ def test_an_answer_that_is_given_up_behind_its_end():
 
 
 def ended(finish_reason, native, content=None, *, streamed):
-    """The answer of a router that ends so, and the provider behind it so."""
+    """Return an answer with the finish reasons of a router and of the provider behind it."""
     ending = {"finish_reason": finish_reason, "native_finish_reason": native}
     said = {"role": "assistant", "content": content}
     if not streamed:

@@ -1,4 +1,4 @@
-"""How are tool calls put together, of whatever pieces a server sends?"""
+"""Tests for assembling tool calls from their pieces."""
 
 import json
 
@@ -14,7 +14,7 @@ def piece(arguments=None, name=None, call_id=None, index=None):
 
 
 def read(*pieces):
-    """Names and arguments of the calls that come in these pieces, each on its own."""
+    """Return the names and arguments of the calls in these pieces."""
     calls = CallsInPieces()
     for each in pieces:
         calls.feed([each])
@@ -26,10 +26,10 @@ ONE, TWO = ("f", '{"x": 1}'), ("f", '{"x": 2}')
 PIECES = {
     "one whole call twice": ([piece(ONE[1], "f", "a", 0)] * 2, [ONE]),
     "one whole call twice, without index": ([piece(ONE[1], "f", "a")] * 2, [ONE]),
-    "two calls that are alike": ([piece(ONE[1], "f", "a", 0), piece(ONE[1], "f", "b", 0)], [ONE, ONE]),
-    "two calls that are alike, without ids": ([piece(ONE[1], "f", index=0)] * 2, [ONE, ONE]),
+    "two equal calls": ([piece(ONE[1], "f", "a", 0), piece(ONE[1], "f", "b", 0)], [ONE, ONE]),
+    "two equal calls, without ids": ([piece(ONE[1], "f", index=0)] * 2, [ONE, ONE]),
     "two calls of one id": ([piece(ONE[1], "f", "a", 0), piece(TWO[1], "f", "a", 0)], [ONE, TWO]),
-    "pieces that are alike, with their id": ([piece("[1", "f", "a", 0), piece("[1", "f", "a", 0)], [("f", "[1[1")]),
+    "equal pieces, with their id": ([piece("[1", "f", "a", 0), piece("[1", "f", "a", 0)], [("f", "[1[1")]),
     "calls that begin empty, of one index and without ids": (
         [piece("", "f", index=0), piece(ONE[1], index=0), piece("", "f", index=0), piece(TWO[1], index=0)],
         [ONE, TWO],
@@ -44,7 +44,7 @@ PIECES = {
         [ONE],
     ),
     "calls without arguments": ([piece("{}", "f", "a", 0), piece("{}", "f", "b", 0)], [("f", "{}"), ("f", "{}")]),
-    "null for nothing": ([piece("null", "f", "a", 0)], [("f", "")]),
+    "null for missing": ([piece("null", "f", "a", 0)], [("f", "")]),
     "an object": ([piece({"x": 1}, "f", "a", 0)], [ONE]),
 }
 

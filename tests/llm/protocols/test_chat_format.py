@@ -1,4 +1,4 @@
-"""How do plain dictionaries become messages?"""
+"""Tests for the conversion of plain dictionaries to messages."""
 
 import pytest
 from hypothesis import given
@@ -31,20 +31,20 @@ MESSAGES = st.one_of(
 
 
 @given(st.lists(MESSAGES))
-def test_messages_become_dictionaries_and_back(messages):
-    """A message that is written as a dictionary is read as the same message."""
+def test_messages_round_trip_through_dictionaries(messages):
+    """A message that is converted to a dictionary and back is equal to the original."""
     assert typed_messages(encode_message(message) for message in messages) == tuple(messages)
 
 
 def test_prompts_of_every_form():
-    """A prompt is a text, one dictionary, or any iterable of messages and dictionaries."""
+    """A prompt is a string, one dictionary, or any iterable of messages and dictionaries."""
     said = (UserMessage("Hi"),)
     assert typed_messages("Hi") == typed_messages({"role": "user", "content": "Hi"}) == typed_messages(said) == said
     assert typed_messages([]) == ()
 
 
 def test_contents_of_every_form():
-    """A content is a text, null, or parts: texts and images in either protocol's form, or our own."""
+    """Content is a string, null, or parts: texts and images in the format of either protocol, or agentkit's own."""
     picture = Image("https://x.example/a.png")
     parts = [
         "Look",
@@ -77,12 +77,12 @@ SOUND = File("data:audio/mpeg;base64,SUQzAg==")
     ],
 )
 def test_files_in_the_form_of_either_protocol(part, read):
-    """A PDF, a recording or a text in a content is read from both forms, as data or as an address."""
+    """A PDF, recording or text file in a content is parsed from both formats, as data or as a URL."""
     assert typed_messages([{"role": "user", "content": ["Look", part]}])[0].content == ("Look", read)
 
 
 def test_files_in_the_result_of_a_tool():
-    """A result in a history keeps the files that it shows, and one that is a text as its words."""
+    """A tool result in a history keeps its files, and a text file as its text."""
     text = {"type": "file", "file": {"filename": "a.txt", "file_data": "aGk="}}
     content = [{"type": "text", "text": "done"}, {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF.url}}]
     (told,) = typed_messages([{"role": "tool", "tool_call_id": "1", "content": [*content, text]}])
@@ -151,7 +151,7 @@ def test_dictionary_with_other_fields_is_converted_again(entry):
     assert first is not again
 
 
-def test_a_changed_dictionary_is_another_message():
+def test_changed_dictionary_is_converted_again():
     """A dictionary that is changed between two requests is sent with its new content."""
     rereading, entry = Rereading(), {"role": "user", "content": "one"}
     first = typed_messages(entry, rereading.read)
@@ -213,8 +213,8 @@ DONE = [
         ],
     ],
 )
-def test_histories_of_other_protocols_are_read(history):
-    """Blocks of Anthropic's protocol and turns of Gemini's become the same messages as in the chat format."""
+def test_histories_of_other_protocols_are_converted(history):
+    """Blocks of Anthropic's protocol and turns of Gemini's are converted to the same messages as the chat format."""
     assert list(typed_messages(history)) == DONE
 
 
@@ -229,8 +229,8 @@ def test_responses_items_are_converted():
     assert list(typed_messages(items)) == [DONE[0], AssistantMessage("", DONE[1].tool_calls), DONE[2]]
 
 
-def test_pictures_and_documents_of_anthropic_are_read():
-    """Pictures and documents in blocks of Anthropic's protocol are shown to any model."""
+def test_images_and_documents_of_anthropic_are_converted():
+    """Images and documents in blocks of Anthropic's protocol are sent to any model."""
     blocks = [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}},
         {"type": "document", "source": {"type": "url", "url": "https://x.example/a.pdf"}, "title": "a.pdf"},

@@ -1,4 +1,4 @@
-"""How does a request look in Chat Completions?"""
+"""Tests for requests in Chat Completions."""
 
 import pytest
 
@@ -13,17 +13,17 @@ TOOL = ToolSpec("f", "Does f", PLAIN, STRICT)
 
 
 def body_of(request, *, strict=False):
-    """The body of a request."""
+    """Return the body of a request."""
     return ChatCompletions().encode(request, "m", strict=strict)
 
 
-def test_the_protocol_is_found_by_name():
+def test_protocol_is_found_by_name():
     """Each protocol is found by its name."""
     assert {name: wire_named(name).name for name in ("chat", "responses")} == {"chat": "chat", "responses": "responses"}
 
 
-def test_a_bare_request():
-    """A request of messages alone is a body of messages alone."""
+def test_request_with_messages_only():
+    """A request that contains only messages is a body that contains only messages."""
     body = body_of(Request([UserMessage("Hi")], "Be brief"))
     assert body == {
         "model": "m",
@@ -32,8 +32,8 @@ def test_a_bare_request():
 
 
 @pytest.mark.parametrize(("strict", "parameters"), [(False, PLAIN), (True, STRICT)])
-def test_tools_are_strict_where_they_can_be(strict, parameters):
-    """A tool is sent in its strict form to a server that enforces schemas, if it has one."""
+def test_tools_are_strict_if_possible(strict, parameters):
+    """A tool with a strict form is sent as strict to a server that enforces schemas."""
     other = ToolSpec("g", "", PLAIN)
     tools = [tool["function"] for tool in body_of(Request([], tools=(TOOL, other)), strict=strict)["tools"]]
     assert tools[0] == {"name": "f", "description": "Does f", "parameters": parameters} | (
@@ -43,8 +43,8 @@ def test_tools_are_strict_where_they_can_be(strict, parameters):
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_the_schema_of_an_answer(strict):
-    """The schema of an answer is strict only when that was asked for."""
+def test_output_schema(strict):
+    """The output schema is strict only if requested."""
     sent = body_of(Request([], output_schema=OutputSchema("answer", PLAIN, strict)))["response_format"]
     assert sent["json_schema"] == {"name": "answer", "schema": PLAIN} | ({"strict": True} if strict else {})
 
@@ -96,6 +96,6 @@ def test_calls_in_the_history():
         ({"type": "allowed_tools"}, {"type": "allowed_tools"}),
     ],
 )
-def test_the_choice_of_a_tool(choice, sent):
-    """A tool may be chosen by its name."""
+def test_tool_choice_by_name(choice, sent):
+    """A tool can be chosen by its name."""
     assert body_of(Request([], settings={"tool_choice": choice}))["tool_choice"] == sent

@@ -1,4 +1,4 @@
-"""Which parts of an answer's content are thoughts, and how do they go back to their server?"""
+"""Tests for reasoning in the content of an answer, and how it is sent back."""
 
 import pytest
 
@@ -9,7 +9,7 @@ CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
 
 
 def thought(text, **more):
-    """A thought as Mistral sends it: a part of the content, which is a list of parts itself."""
+    """Return a reasoning part as Mistral sends it: a part of the content that contains a list of parts."""
     return {"type": "thinking", "thinking": [{"type": "text", "text": text}], **more}
 
 
@@ -19,7 +19,7 @@ def whole(content, **more):
 
 
 def streamed(*deltas):
-    """The message of an answer that came in these pieces."""
+    """Return the message of an answer streamed in these pieces."""
     reader = ChatReader()
     for delta in deltas:
         list(reader.feed({"choices": [{"delta": delta}]}))

@@ -1,4 +1,4 @@
-"""Which error of ours is a provider's error?"""
+"""Tests for the mapping of provider errors to agentkit's errors."""
 
 import json
 
@@ -8,7 +8,7 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unau
 from agentkit.llm.protocols.error_mapping import cut_short, failure, json_object, not_compatible, raise_error_inside
 
 CHECK = "Check the base URL, the model's name and the settings."
-"""What is told where a server says nothing of what is wrong."""
+"""The advice for an error without a message of the server."""
 
 
 @pytest.mark.for_each(
@@ -38,8 +38,8 @@ CHECK = "Check the base URL, the model's name and the settings."
         (None, "project_spend_limit_exceeded", RateLimited),
     ],
 )
-def test_status_and_code_make_the_kind(status, code, kind):
-    """The status decides where it says enough, the code where it does not."""
+def test_status_and_code_determine_the_class(status, code, kind):
+    """The error class depends on the status, or on the code if the status is ambiguous."""
     error = failure({"error": {"message": "Boom", "code": code}}, status=status)
     assert type(error) is kind
     assert "Boom" in str(error)
@@ -122,13 +122,13 @@ def test_router_error_contains_the_upstream_message(raw, message):
         ({"code": "api_error", "message": "model not found"}, Rejected),
     ],
 )
-def test_words_make_the_kind_where_nothing_else_does(error, kind):
-    """An error inside a 200 without a code that we know is of the kind that its words say."""
+def test_message_determines_the_class_without_a_code(error, kind):
+    """An error with status 200 and no known code is classified by its message."""
     assert type(failure({"error": error})) is kind
 
 
-def test_words_do_not_overrule_a_status():
-    """A request that is refused with 400 is refused, whatever its words remind of."""
+def test_message_does_not_override_a_status():
+    """The message of a request rejected with 400 does not change its class."""
     assert type(failure({"error": {"message": "rate limit must be a number"}}, status=400)) is Rejected
 
 
@@ -143,8 +143,8 @@ def test_words_do_not_overrule_a_status():
         ({"status_code": None}, None, Rejected),
     ],
 )
-def test_an_error_inside_a_success_has_the_status_that_it_names(fields, status, kind):
-    """An error that says what its status would have been has it, wherever it says so."""
+def test_error_inside_a_success_names_its_status(fields, status, kind):
+    """An error with status 200 that names another status is classified by that status."""
     error = failure({"error": {"message": "Boom", **fields}})
     assert (error.status, type(error)) == (status, kind)
 
@@ -159,8 +159,8 @@ def test_rejected_call_text_is_quoted_in_the_error(written):
     assert str(failure({"error": {**fields, "failed_generation": ""}}, status=400)).endswith("call a function.")
 
 
-def test_a_rate_limit_keeps_its_facts():
-    """A RateLimited error carries status, code, parameter and the pause that the server asks for."""
+def test_rate_limit_error_has_its_details():
+    """A RateLimited error contains the status, code, parameter and requested delay."""
     error = failure({"error": {"message": "Slow", "code": "c", "param": "p"}}, status=429, retry_after_seconds=3)
     assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "c", "p", 3)
 
@@ -179,8 +179,8 @@ def test_end_of_a_long_error_is_ignored(field):
     assert not error.written
 
 
-def test_long_messages_are_cut():
-    """A server that sends pages of text does not fill the log."""
+def test_long_messages_are_truncated():
+    """The message of an error with pages of text is truncated."""
     assert len(str(failure("<p>" * 100_000 + "x" * 10_000, status=500))) < 300
 
 
@@ -196,8 +196,8 @@ def test_long_messages_are_cut():
         {"base_resp": {"status_code": 1004, "status_msg": "login fail"}, "choices": None},
     ],
 )
-def test_errors_inside_a_success(data):
-    """An error is recognised though the status is 200."""
+def test_errors_inside_a_success_are_recognized(data):
+    """An error is recognized in a response with status 200."""
     with pytest.raises(ModelError):
         raise_error_inside(data)
 
@@ -252,8 +252,8 @@ def test_errors_describe_the_received_response():
         (None, {"error_code": 17, "error_msg": "Boom"}, Rejected, None, "an error: Boom"),
     ],
 )
-def test_an_error_says_what_to_do(status, body, kind, code, advice):
-    """An error is of the kind whose cure helps, and names the cure: another key, money, patience, other words."""
+def test_error_has_a_remedy(status, body, kind, code, advice):
+    """Each error suggests its own remedy: another key, payment, a retry, or another prompt."""
     error = failure(body, status=status)
     assert type(error) is kind
     assert advice in str(error)
@@ -272,15 +272,15 @@ def test_an_error_says_what_to_do(status, body, kind, code, advice):
         ({"message": "x"}, None),
     ],
 )
-def test_an_error_may_say_itself_how_long_to_wait(error, seconds):
-    """Where no header says how long to wait, the words of the error do."""
+def test_delay_in_the_error_message(error, seconds):
+    """The delay is parsed from the error message if no header contains it."""
     assert failure({"error": error}, status=429).retry_after_seconds == seconds
     assert failure({"error": error}, status=429, retry_after_seconds=3).retry_after_seconds == 3
 
 
 @pytest.mark.parametrize("text", ["{}", ' {"a": [1]}\n'])
-def test_json_objects_are_read(text):
-    """A JSON object is read, blanks around it or not."""
+def test_json_objects_are_parsed(text):
+    """A JSON object is parsed, with or without surrounding blanks."""
     assert json_object(text) == json.loads(text)
 
 
@@ -291,7 +291,7 @@ def test_invalid_json_object_raises_model_error(text):
         json_object(text)
 
 
-def test_broken_json_is_shown_where_it_breaks_off():
-    """Of JSON that breaks off the end is shown, which is where it is broken."""
+def test_truncated_json_is_quoted_at_its_end():
+    """The error for truncated JSON quotes its end."""
     with pytest.raises(BadResponse, match=r"invalid JSON: it ends with '.*the end'"):
         json_object('{"a": "' + "x" * 1_000 + "the end")

@@ -1,4 +1,4 @@
-"""Does a provider's error say that the conversation is too long for the model, and how long it may be?"""
+"""Tests for errors of conversations that are too long, and the limit that they name."""
 
 import json
 
@@ -12,7 +12,7 @@ VLLM = {"object": "error", "type": "BadRequestError", "param": None, "code": 400
 NO_PROVIDER = {"metadata": {"provider_name": None}}
 
 
-def said(message, **fields):
+def error_body(message, **fields):
     """Return an error body with this message."""
     return {"error": {"message": message, **fields}}
 
@@ -20,7 +20,7 @@ def said(message, **fields):
 TOO_LONG = {
     "OpenAI": (
         400,
-        said(
+        error_body(
             "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308 tokens. "
             "Please reduce the length of the messages.",
             **OPENAI,
@@ -29,7 +29,7 @@ TOO_LONG = {
     ),
     "OpenAI with functions": (
         400,
-        said(
+        error_body(
             "This model's maximum context length is 8192 tokens. However, you requested 8213 tokens (6683 in the "
             "messages, 730 in the functions, and 800 in the completion). Please reduce the length of the messages, "
             "functions, or completion.",
@@ -39,7 +39,7 @@ TOO_LONG = {
     ),
     "OpenAI, input limit": (
         400,
-        said(
+        error_body(
             "Input tokens exceed the configured limit of 272,000 tokens. Your messages resulted in 289650 tokens. "
             "Please reduce the length of the messages.",
             **OPENAI,
@@ -48,7 +48,7 @@ TOO_LONG = {
     ),
     "Responses": (
         400,
-        said(
+        error_body(
             "Your input exceeds the context window of this model. Please adjust your input and try again.",
             **{**OPENAI, "param": "input"},
         ),
@@ -56,7 +56,7 @@ TOO_LONG = {
     ),
     "Responses, in a stream": (
         None,
-        said(
+        error_body(
             "Your input exceeds the context window of this model. Please adjust your input and try again.",
             type="invalid_request_error",
             code="context_length_exceeded",
@@ -66,7 +66,7 @@ TOO_LONG = {
     ),
     "DeepSeek": (
         400,
-        said(
+        error_body(
             "This model's maximum context length is 131072 tokens. However, you requested 131134 tokens (122942 in the "
             "messages, 8192 in the completion). Please reduce the length of the messages or completion.",
             type="invalid_request_error",
@@ -106,7 +106,7 @@ TOO_LONG = {
     ),
     "llama.cpp": (
         400,
-        said(
+        error_body(
             "the request exceeds the available context size, try increasing it",
             code=400,
             type="exceed_context_size_error",
@@ -117,7 +117,7 @@ TOO_LONG = {
     ),
     "llama.cpp, as a server error": (
         500,
-        said(
+        error_body(
             "the request exceeds the available context size. try increasing the context size or enable context shift",
             code=500,
             type="server_error",
@@ -126,13 +126,15 @@ TOO_LONG = {
     ),
     "llama.cpp, with sizes": (
         400,
-        said("request (9120 tokens) exceeds the available context size (4096 tokens), try increasing it", code=400),
+        error_body(
+            "request (9120 tokens) exceeds the available context size (4096 tokens), try increasing it", code=400
+        ),
         4_096,
     ),
-    "llama-cpp-python": (500, said("Requested tokens (2285) exceed context window of 2048", type="x"), 2_048),
+    "llama-cpp-python": (500, error_body("Requested tokens (2285) exceed context window of 2048", type="x"), 2_048),
     "Ollama": (
         400,
-        said("the prompt is longer than the context length currently available to the model", type="api_error"),
+        error_body("the prompt is longer than the context length currently available to the model", type="api_error"),
         None,
     ),
     "Ollama, older": (400, {"error": "the input length exceeds the context length"}, None),
@@ -153,10 +155,10 @@ TOO_LONG = {
         },
         4_096,
     ),
-    "Groq": (400, said("Please reduce the length of the messages or completion.", **OPENAI), None),
-    "Groq, more than a minute may bring": (
+    "Groq": (400, error_body("Please reduce the length of the messages or completion.", **OPENAI), None),
+    "Groq, tokens per minute": (
         413,
-        said(
+        error_body(
             "Request too large for model `llama-3.3-70b-versatile` in organization `org_x` service tier `on_demand` on "
             "tokens per minute (TPM): Limit 12000, Requested 14137, please reduce your message size and try again.",
             type="tokens",
@@ -166,12 +168,14 @@ TOO_LONG = {
     ),
     "Cerebras": (
         400,
-        said("Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000"),
+        error_body(
+            "Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000"
+        ),
         40_000,
     ),
     "OpenRouter": (
         400,
-        said(
+        error_body(
             "This endpoint's maximum context length is 131072 tokens. However, you requested about 141607 tokens "
             "(10535 of text input, 131072 in the output). Please reduce the length of either one, or use the "
             '"middle-out" transform to compress your prompt automatically.',
@@ -180,9 +184,9 @@ TOO_LONG = {
         ),
         131_072,
     ),
-    "OpenRouter, of the one behind it": (
+    "OpenRouter, upstream provider": (
         400,
-        said(
+        error_body(
             "Provider returned error",
             code=400,
             metadata={"raw": '{"error":{"message":"prompt is too long: 208310 tokens > 200000 maximum"}}'},
@@ -223,7 +227,7 @@ TOO_LONG = {
     "Google": (
         400,
         [
-            said(
+            error_body(
                 "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576).",
                 code=400,
                 status="INVALID_ARGUMENT",
@@ -233,8 +237,10 @@ TOO_LONG = {
     ),
     "a proxy's proxy": (
         400,
-        said(
-            json.dumps(said("The input token count (3475108) exceeds the maximum number of tokens allowed (1048576).")),
+        error_body(
+            json.dumps(
+                error_body("The input token count (3475108) exceeds the maximum number of tokens allowed (1048576).")
+            ),
             code=400,
         ),
         1_048_576,
@@ -263,31 +269,35 @@ TOO_LONG = {
         {"message": "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000"},
         4_081,
     ),
-    "Fireworks": (400, said("The prompt is too long: 9000, model maximum context length: 8191"), 8_191),
-    "Moonshot": (400, said("Invalid request: Your request exceeded model token limit: 8192"), 8_192),
-    "MiniMax": (400, said("invalid params, context window exceeds limit (2013)"), None),
-    "Zhipu": (400, said("tokens in request more than max tokens allowed", code="1210"), None),
-    "Zhipu in Chinese": (400, said("Prompt 超长", code="1261"), None),
-    "DashScope": (400, said("Range of input length should be [1, 30720]", code="invalid_parameter_error"), 30_720),
+    "Fireworks": (400, error_body("The prompt is too long: 9000, model maximum context length: 8191"), 8_191),
+    "Moonshot": (400, error_body("Invalid request: Your request exceeded model token limit: 8192"), 8_192),
+    "MiniMax": (400, error_body("invalid params, context window exceeds limit (2013)"), None),
+    "Zhipu": (400, error_body("tokens in request more than max tokens allowed", code="1210"), None),
+    "Zhipu in Chinese": (400, error_body("Prompt 超长", code="1261"), None),
+    "DashScope": (
+        400,
+        error_body("Range of input length should be [1, 30720]", code="invalid_parameter_error"),
+        30_720,
+    ),
     "GitHub": (
         413,
-        said("Request body too large for gpt-4o model. Max size: 8000 tokens.", code="tokens_limit_reached"),
+        error_body("Request body too large for gpt-4o model. Max size: 8000 tokens.", code="tokens_limit_reached"),
         8_000,
     ),
-    "watsonx": (400, said("the number of input tokens 5000 cannot exceed the total tokens limit 4096"), 4_096),
+    "watsonx": (400, error_body("the number of input tokens 5000 cannot exceed the total tokens limit 4096"), 4_096),
     "AI21": (422, {"detail": "Prompt has too many tokens: 300000 (max 262144)"}, 262_144),
     "Databricks": (400, {"message": "Input length 5000 exceeds maximum context 4096"}, 4_096),
-    "Perplexity": (400, said("Conversation too long: 200000 tokens, maximum 127072"), 127_072),
-    "NVIDIA": (400, said("Input length 5000 exceeds maximum allowed token size 4096"), 4_096),
+    "Perplexity": (400, error_body("Conversation too long: 200000 tokens, maximum 127072"), 127_072),
+    "NVIDIA": (400, error_body("Input length 5000 exceeds maximum allowed token size 4096"), 4_096),
     "a proxy": (413, "<html><title>413 Request Entity Too Large</title></html>", None),
-    "a proxy without a word": (413, "", None),
+    "proxy without a message": (413, "", None),
     "another server": (400, {"error": {"message": "Prompt exceeds maximum context length"}}, None),
 }
 
 
 @pytest.mark.for_each("provider", TOO_LONG)
-def test_a_conversation_that_is_too_long_is_known(provider):
-    """Whatever a provider's words, the error has the one code, and the limit when the words name it."""
+def test_conversation_that_is_too_long_is_recognized(provider):
+    """Every provider's message is recognized; the error has one code, and the limit if the message names it."""
     status, body, limit = TOO_LONG[provider]
     error = failure(body, status=status)
     assert (type(error), error.code, error.limit_tokens) == (Rejected, "context_length_exceeded", limit)
@@ -299,7 +309,7 @@ def test_a_conversation_that_is_too_long_is_known(provider):
     [
         (
             400,
-            said(
+            error_body(
                 "max_tokens is too large: 6000. This model supports at most 4096 completion tokens, whereas you "
                 "provided 6000."
             ),
@@ -307,36 +317,36 @@ def test_a_conversation_that_is_too_long_is_known(provider):
         ),
         (
             400,
-            said(
+            error_body(
                 "max_tokens: 21333 > 4096, which is the maximum allowed number of output tokens for "
                 "claude-3-opus-20240229",
                 type="invalid_request_error",
             ),
             Rejected,
         ),
-        (400, said("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"), Rejected),
+        (400, error_body("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"), Rejected),
         (
             429,
-            said(
+            error_body(
                 "Rate limit reached for gpt-x on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please "
                 "try again in 6s.",
                 code="rate_limit_exceeded",
             ),
             RateLimited,
         ),
-        (401, said("Incorrect key for this prompt is too long"), Unauthorized),
+        (401, error_body("Incorrect key for this prompt is too long"), Unauthorized),
         (400, {"detail": [{"loc": ["body", "messages"], "msg": "wrong", "input": "prompt is too long"}]}, Rejected),
-        (400, said({"text": "odd"}), Rejected),
-        (400, said("The name is too long"), Rejected),
+        (400, error_body({"text": "odd"}), Rejected),
+        (400, error_body("The name is too long"), Rejected),
     ],
 )
-def test_other_refusals_are_not_mistaken(status, body, kind):
-    """A limit on the answer, a rate, a key or words quoted from the request are something else."""
+def test_other_rejections_are_not_recognized(status, body, kind):
+    """Errors about the maximum answer, a rate limit, a key or quoted text are not recognized as too long."""
     error = failure(body, status=status)
     assert (type(error), error.limit_tokens) == (kind, None)
     assert not error.is_too_long
 
 
-def test_a_page_of_text_is_searched_quickly():
-    """An error body of any length is read as far as its beginning."""
-    assert not failure(said("exceed " * 200_000), status=400).is_too_long
+def test_long_error_body_is_searched_quickly():
+    """Only the beginning of a long error body is searched."""
+    assert not failure(error_body("exceed " * 200_000), status=400).is_too_long

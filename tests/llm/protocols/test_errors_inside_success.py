@@ -1,4 +1,4 @@
-"""Temporary errors inside responses with status 200, which are retried like their status."""
+"""Tests for temporary errors inside responses with status 200, which are retried like their status."""
 
 import json
 
@@ -34,20 +34,20 @@ FAULTS = {
 
 
 def llm_at(server, protocol):
-    """A client of the fake server for a protocol."""
+    """Return a client of the fake server for a protocol."""
     return LLM(base_url=server.origin if protocol == "gemini" else server.base_url, model="m", protocol=protocol)
 
 
 @pytest.mark.for_each(("protocol", "fault"), FAULTS.values(), ids=FAULTS)
-def test_a_passing_fault_is_retried(protocol, fault, ask):
-    """A temporary fault is retried in every way of asking, as long as nothing was shown."""
+def test_temporary_error_is_retried(protocol, fault, ask):
+    """A temporary error is retried in every way of requesting a response, before the first delta."""
     with FakeServer(fault, "ok") as server:
         assert ask(llm_at(server, protocol)).text == "ok"
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages", "gemini"])
-def test_a_fault_after_the_first_piece_keeps_the_text(protocol):
-    """A stream that ends after its first piece is an error that carries the text so far."""
+def test_error_after_the_first_delta_has_the_text(protocol):
+    """A stream that fails after its first delta raises an error that contains the text so far."""
     with FakeServer(drop("One two three.", after=2)) as server:
         pieces = []
         with pytest.raises(ModelError) as raised:

@@ -1,4 +1,4 @@
-"""Gemini's own protocol: requests, responses, streams and errors."""
+"""Tests for Gemini's own protocol: requests, responses, streams and errors."""
 
 import json
 
@@ -33,12 +33,12 @@ SOUND = File("data:audio/mpeg;base64,SUQzAg==")
 
 
 def encoded(*messages, model="gemini-3.8-flash", **options):
-    """The body of a request."""
+    """Return the body of a request."""
     return json.loads(json.dumps(WIRE.encode(Request(messages, **options), model, strict=False)))
 
 
 def llm_at(server, **options):
-    """A client of the fake server."""
+    """Return a client of the fake server."""
     return LLM("gemini", base_url=server.origin, api_key="key-of-gemini", **options)
 
 
@@ -47,8 +47,8 @@ def look(place: str) -> str:
     return f"{place} is green."
 
 
-def test_a_conversation_is_sent_as_contents():
-    """System messages at the beginning are the instruction; turns are of the user or the model, and never empty."""
+def test_conversation_is_sent_as_contents():
+    """System messages at the start are the instruction; turns have the role user or model, and are not empty."""
     body = encoded(
         SystemMessage("Be brief."),
         UserMessage(("Look", PNG, "", SOUND, Image("https://x.example/a.png"), File("https://x.example/b"))),
@@ -99,7 +99,7 @@ def test_calls_and_results_are_in_one_turn_each():
     assert [set(part) for part in given["parts"][2:]] == [{"text"}, {"inlineData"}]
 
 
-def test_calls_of_other_models_get_the_documented_signature():
+def test_calls_of_other_models_have_the_documented_signature():
     """The first call of a message has a signature, also if another model made it."""
     calls = (ToolCall("1", "look", ""), ToolCall("2", "look", ""))
     results = [ToolMessage(each.id, "look", "ok") for each in calls]
@@ -140,12 +140,12 @@ def test_tools_and_answers_are_declared():
     ],
 )
 def test_settings_are_sent_under_their_names_here(settings, sent):
-    """Settings are understood under the names that they have elsewhere, and under Google's own."""
+    """Settings are accepted under the names of other protocols and under Google's own."""
     assert encoded(UserMessage("Hi"), settings=settings)["generationConfig"] == sent
 
 
 def test_effort_of_older_models_is_a_budget():
-    """Models before Gemini 3 take a number of tokens for their thoughts."""
+    """For models before Gemini 3, an effort is sent as a thinking budget in tokens."""
     body = encoded(UserMessage("Hi"), model="gemini-2.5-pro", settings={"reasoning_effort": "low"})
     assert body["generationConfig"]["thinkingConfig"] == {"thinkingBudget": 1_024, "includeThoughts": True}
 
@@ -160,8 +160,8 @@ def test_effort_of_older_models_is_a_budget():
         ({"mode": "VALIDATED"}, {"mode": "VALIDATED"}),
     ],
 )
-def test_the_choice_of_a_tool(choice, sent):
-    """A forced call is sent as the function-calling mode; settings of the whole request stay outside the rest."""
+def test_tool_choice(choice, sent):
+    """A forced call is sent as the function-calling mode, next to other request settings."""
     tools = (ToolSpec("look", "", {}),)
     settings = {"tool_choice": choice, "safety_settings": []}
     body = encoded(UserMessage("Hi"), tools=tools, settings=settings)
@@ -177,13 +177,13 @@ def test_the_choice_of_a_tool(choice, sent):
         ("tunedModels/my one", True, "/tunedModels/my%20one:streamGenerateContent?alt=sse"),
     ],
 )
-def test_the_model_is_part_of_the_path(model, streaming, path):
+def test_model_is_part_of_the_path(model, streaming, path):
     """The path names the model and the kind of response."""
     assert WIRE.url(model, streaming=streaming) == path
 
 
-def test_an_answer_in_every_way(ask):
-    """Text, reasoning and usage are read in every way of asking; the key goes into Google's header."""
+def test_response_in_every_way(ask):
+    """Text, reasoning and usage are parsed in every way to request a response; the key is in Google's header."""
     said = Response(AssistantMessage("It is 4.", reasoning="Two and two."), "stop", Usage(9, 7, 2, 3))
     with FakeServer(said, rules="gemini") as server:
         response = ask(llm_at(server), temperature=0)
@@ -194,8 +194,8 @@ def test_an_answer_in_every_way(ask):
     assert response.model == server.requests[0].model == DEFAULT_GEMINI_MODEL
 
 
-def test_an_agent_calls_tools_and_keeps_signatures():
-    """An agent's run works, and the signature of a call goes back with it."""
+def test_agent_calls_tools_and_sends_signatures_back():
+    """A run with tools works, and the signature of a call is sent back with it."""
     with FakeServer([call("look", place="Hanoi"), call("look", place="Huế")], "Green.", rules="gemini") as server:
         assert Agent("a", [look], llm=llm_at(server))("How are they?") == "Green."
         parts = server.requests[1].json["contents"][1]["parts"]
@@ -215,8 +215,8 @@ def test_events_of_a_stream():
     ]
 
 
-def test_a_typed_answer_with_names_that_google_accepts():
-    """A typed answer is asked for by a schema without the keywords that Google refuses, and is validated here."""
+def test_typed_answer_with_accepted_keywords():
+    """The schema of a typed answer omits keywords that Google rejects, which are validated locally."""
     with FakeServer('{"n": 2}', rules="gemini") as server:
         assert llm_at(server).extract("two", dict[str, int]) == {"n": 2}
 
@@ -224,7 +224,7 @@ def test_a_typed_answer_with_names_that_google_accepts():
 CHUNK = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}], "usageMetadata": {}}
 
 
-def test_a_search_that_grounds_an_answer():
+def test_search_that_grounds_an_answer():
     """Pages found by Google Search are reported as a hosted tool use, and unknown parts are preserved."""
     web = {"web": {"uri": "https://x.example", "title": "X"}}
     content = {"parts": [{"text": "Hi"}, {"inlineData": {"data": "x"}}, {"text": "", "thoughtSignature": "s"}]}
@@ -248,19 +248,19 @@ def test_a_search_that_grounds_an_answer():
         ({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}, Unauthorized, "key"),
     ],
 )
-def test_what_is_no_answer(data, error, words):
+def test_missing_answer_raises_an_error(data, error, words):
     """A filtered, failed or missing answer raises an error with the reason."""
     with pytest.raises(error, match=words):
         WIRE.decode(data)
 
 
-def test_a_prompt_that_is_blocked_without_candidates():
-    """A blocked prompt is a refusal by the content filter, also without any candidate."""
+def test_blocked_prompt_without_candidates():
+    """A blocked prompt raises a content filter refusal, also without any candidate."""
     with pytest.raises(Rejected, match="content filter"):
         WIRE.decode({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
 
 
-def test_a_stream_that_is_cut_short(ask_streamed):
+def test_truncated_stream_is_an_error(ask_streamed):
     """A stream without a finish reason is an error, and an answer cut at its limit has the reason `length`."""
     with FakeServer(
         raw(CHUNK), raw({**CHUNK, "candidates": [{**CHUNK["candidates"][0], "finishReason": "MAX_TOKENS"}]})
@@ -270,7 +270,7 @@ def test_a_stream_that_is_cut_short(ask_streamed):
         assert ask_streamed(llm_at(server)).finish_reason == "length"
 
 
-def test_a_stream_without_framing_and_with_an_error_after_its_end(ask_streamed):
+def test_stream_without_framing_and_with_an_error_after_its_end(ask_streamed):
     """An error after the finish reason is ignored; without usage the usage is unknown."""
     ended = {"candidates": [{**CHUNK["candidates"][0], "finishReason": "STOP"}]}
     head = {"Connection": "close"}
@@ -284,8 +284,8 @@ def test_a_stream_without_framing_and_with_an_error_after_its_end(ask_streamed):
         assert ask_streamed(llm_at(server)).usage.unreported
 
 
-def test_a_passing_fault_is_retried(ask):
-    """A malformed call that the provider reports instead of an answer is asked for again."""
+def test_malformed_call_is_retried(ask):
+    """A malformed call that the provider reports instead of an answer is retried."""
     failed = {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}
     with FakeServer(raw(json.dumps(failed), content_type="application/json"), "ok") as server:
         assert ask(llm_at(server)).text == "ok"
@@ -301,8 +301,8 @@ def test_refused_setting_is_dropped():
         assert server.requests[1].json["generationConfig"] == {"temperature": 0}
 
 
-def test_how_gemini_is_chosen(monkeypatch):
-    """Its key selects it after all others; the second name of the key counts once it is chosen."""
+def test_selection_of_gemini(monkeypatch):
+    """Gemini's key selects it after all other providers; its second variable is used only if Gemini is selected."""
     with pytest.raises(NoProvider, match="GEMINI_API_KEY"):
         LLM("gemini")
     monkeypatch.setenv("GOOGLE_API_KEY", "key-of-google")
@@ -318,8 +318,8 @@ def test_how_gemini_is_chosen(monkeypatch):
         LLM("gemini", protocol="google")
 
 
-def test_vectors_of_gemini():
-    """Vectors are asked for over the path that Google offers for them in OpenAI's form."""
+def test_embeddings_of_gemini():
+    """Embeddings are requested over Google's OpenAI-compatible path."""
     with FakeServer() as server:
         assert len(llm_at(server).embed(["a", "b"])) == 2
     assert server.requests[0].path == "/v1beta/openai/embeddings"

@@ -1,4 +1,4 @@
-"""What do the tools that a server runs itself, and thoughts, leave in a conversation?"""
+"""Tests for the items of hosted tools and reasoning in a conversation, which are sent back."""
 
 from dataclasses import replace
 
@@ -33,11 +33,11 @@ CALL = {"type": "function_call", "id": "fc", "call_id": "a", "name": "f", "argum
 
 
 def sent(*messages):
-    """The items that messages become."""
+    """Return the items of messages."""
     return Responses().encode(Request(messages), "m", strict=False)["input"]
 
 
-# what a server has done itself
+# items of hosted tools
 DONE = {
     "a search": {
         "type": "web_search_call",
@@ -46,10 +46,10 @@ DONE = {
         "action": {"type": "search", "query": "?"},
     },
     "code": {"type": "code_interpreter_call", "id": "i", "code": "1", "container_id": "c", "outputs": None},
-    "a picture": {"type": "image_generation_call", "id": "g", "result": "aGk=", "size": "1024x1024"},
+    "image": {"type": "image_generation_call", "id": "g", "result": "aGk=", "size": "1024x1024"},
     "a search in files": {"type": "file_search_call", "id": "s", "queries": ["?"], "results": None},
     "tools of a server": {"type": "mcp_list_tools", "id": "l", "server_label": "s", "tools": []},
-    "a call of one": {
+    "call of a server's tool": {
         "type": "mcp_call",
         "id": "n",
         "server_label": "s",
@@ -60,12 +60,12 @@ DONE = {
     "a search for tools": {"type": "tool_search_output", "id": "t", "execution": "server", "tools": [{"name": "f"}]},
     "a shortened conversation": {"type": "compaction", "id": "k", "encrypted_content": "x"},
     "a shell": {"type": "shell_call", "id": "h", "call_id": "h", "action": {"commands": ["ls"]}},
-    "a thing of a later year": {"type": "a_new_call", "id": "z", "of": [{"deep": None}]},
+    "item of a later version": {"type": "a_new_call", "id": "z", "of": [{"deep": None}]},
 }
 
 
 @pytest.mark.for_each("item", DONE.values(), ids=DONE)
-def test_what_a_server_has_done_goes_back_as_it_came(item):
+def test_hosted_items_are_sent_back_unchanged(item):
     """The text is complete, no item is a tool call, and each item is sent back at its position."""
     output = [THOUGHT, COMMENT, item, CITED]
     response = decode_answer({"output": output, "status": "completed"})
@@ -85,8 +85,8 @@ def test_results_name_the_program_that_called():
     assert "caller" not in sent(ToolMessage("a", "f", "1"))[0]
 
 
-def test_a_call_names_where_its_tool_was_found():
-    """A call of a tool that was found goes back under the name of where, also when the rest was changed since."""
+def test_call_has_the_namespace_of_its_tool():
+    """A call of a tool that was found is sent back with its namespace, even if other fields were changed."""
     found = {**CALL, "namespace": "weather"}
     message = Responses().decode({"output": [THOUGHT, CITED, found]}).message
     assert sent(message) == [THOUGHT, CITED, found]

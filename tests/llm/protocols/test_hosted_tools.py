@@ -1,4 +1,4 @@
-"""How are tools declared that the provider runs, and what is told of their use, on the wire?"""
+"""Tests for the declaration of hosted tools and the report of their use, for each protocol."""
 
 import json
 
@@ -37,8 +37,8 @@ DECLARED = [
 
 
 @pytest.mark.for_each(("tool", "protocol", "wanted"), DECLARED)
-def test_each_protocol_has_its_own_declaration(tool, protocol, wanted):
-    """What several providers have is declared as each has it, and anything else as it was written."""
+def test_each_protocol_has_a_separate_declaration(tool, protocol, wanted):
+    """A hosted tool of several providers is declared in each provider's format, and any other one unchanged."""
     assert declared(tool.spec, protocol) == wanted
 
 

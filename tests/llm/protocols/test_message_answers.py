@@ -1,4 +1,4 @@
-"""How are the answers of the Messages protocol read, as real servers send them?"""
+"""Tests for the parsing of Messages responses, as real servers send them."""
 
 import json
 
@@ -15,28 +15,28 @@ END = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {
 
 
 def text(said, **fields):
-    """A block of text."""
+    """Return a text block."""
     return {"type": "text", "text": said, **fields}
 
 
 def begin(index, block):
-    """The event that begins a block."""
+    """Return the event that starts a block."""
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
 def piece(index, kind, **fields):
-    """The event that brings a piece of a block."""
+    """Return the event with a delta of a block."""
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
 
 
 def read(*events, closed=False):
-    """The events and the response of a stream."""
+    """Return the events and the response of a stream."""
     reader = AnthropicMessages().reader()
     told = [event for chunk in events for event in reader.feed(chunk)]
     return told, reader.finish(closed=closed)
 
 
-# why an answer ended; what that is for everyone
+# the stop reason; the finish reason
 REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -45,20 +45,20 @@ REASONS = {
     "length": "length",
     "MAX_TOKENS": "length",
     "pause_turn": "length",
-    "a reason that nobody knows": "stop",
+    "unknown reason": "stop",
     None: "stop",
 }
 
 
 @pytest.mark.for_each(("reason", "expected"), REASONS.items())
-def test_why_an_answer_ended(reason, expected):
-    """An answer is whole, or was cut, whatever this protocol calls it; with calls it ends in them."""
+def test_finish_reason_of_an_answer(reason, expected):
+    """Stop reasons are mapped to the finish reason, which is `tool_calls` for an answer with calls."""
     assert AnthropicMessages().decode({"content": [text("Hi")], "stop_reason": reason}).finish_reason == expected
     called = AnthropicMessages().decode({"content": [CALL], "stop_reason": reason}).finish_reason
     assert called == ("length" if expected == "length" else "tool_calls")
 
 
-# the figures of a server; what was used
+# the usage of a server; the parsed usage
 FIGURES = {
     "plain": ({"input_tokens": 7, "output_tokens": 3}, Usage(7, 3, requests=1)),
     "of the cache": (
@@ -74,7 +74,7 @@ FIGURES = {
     "null": ({"input_tokens": 7, "cache_read_input_tokens": None, "output_tokens": 3}, Usage(7, 3, requests=1)),
     "as text": ({"input_tokens": "7", "output_tokens": "3"}, Usage(7, 3, requests=1)),
     "none": ({}, Usage(requests=1, unreported=1)),
-    "of several trips": (
+    "several iterations": (
         {
             "input_tokens": 20,
             "output_tokens": 3,
@@ -86,21 +86,21 @@ FIGURES = {
         },
         Usage(170, 12, 50, requests=1),
     ),
-    "of no trips": ({"input_tokens": 7, "output_tokens": 3, "iterations": [None]}, Usage(7, 3, requests=1)),
+    "no iterations": ({"input_tokens": 7, "output_tokens": 3, "iterations": [None]}, Usage(7, 3, requests=1)),
 }
 
 
 @pytest.mark.parametrize(("figures", "usage"), FIGURES.values(), ids=FIGURES)
-def test_figures_of_the_cache_are_part_of_the_input(figures, usage):
-    """The input is all that was read, also what came from the cache or went there, which is counted apart."""
+def test_cache_tokens_are_part_of_the_input(figures, usage):
+    """The input tokens include cache reads and writes, which are also counted separately."""
     assert AnthropicMessages().decode({"content": [], "usage": figures}).usage == usage
     start = {"type": "message_start", "message": {"usage": figures}}
     stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": None}}
     assert read(start, stop)[1].usage == usage
 
 
-def test_later_figures_count():
-    """Figures of a stream are sums: the last ones count, and what they leave out stays."""
+def test_later_usage_replaces_earlier_usage():
+    """Usage in a stream is cumulative: later values replace earlier ones, and missing ones are preserved."""
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
     assert read(start, END)[1].usage == Usage(7, 3, requests=1)
     zero = {**END, "usage": {"input_tokens": 0, "output_tokens": 3}}
@@ -184,7 +184,7 @@ STREAMS = {
         "",
         [],
     ),
-    "thoughts in the text": (
+    "reasoning in the text": (
         [
             begin(0, text("<th")),
             piece(0, "text_delta", text="ink>Hm</think>\n\nH"),
@@ -199,7 +199,7 @@ STREAMS = {
         "H\n\ni",
         ['{"x": 1}'],
     ),
-    "no beginning of a block": (
+    "no start of a block": (
         [piece(0, "thinking_delta", thinking="Hm"), piece(1, "text_delta", text="Hi"), END],
         "Hi",
         [],
@@ -250,8 +250,8 @@ STREAMS = {
 
 
 @pytest.mark.for_each(("events", "said", "arguments"), STREAMS.values(), ids=STREAMS)
-def test_streams_of_other_servers_are_read(events, said, arguments):
-    """What other servers that speak the protocol do otherwise is understood."""
+def test_streams_of_other_servers_are_parsed(events, said, arguments):
+    """Streams of other servers with the same protocol are parsed."""
     _, response = read(*events)
     assert (response.text, [each.arguments for each in response.tool_calls]) == (said, arguments)
 
@@ -305,8 +305,8 @@ def test_stream_with_an_end_marker_is_complete():
         read({"type": "message_stop"})
 
 
-def test_it_is_known_when_an_answer_is_there():
-    """Nothing can follow the last event; what says why an answer ended leaves nothing to miss."""
+def test_completeness_of_an_answer():
+    """A stop reason marks an answer as answered, and the last event as complete."""
     reader = AnthropicMessages().reader()
     assert (reader.is_answered, reader.is_whole) == (False, False)
     tuple(reader.feed(END))
@@ -331,14 +331,14 @@ def test_error_inside_a_success_is_raised(body):
 
 
 @pytest.mark.parametrize("block", ["Hi", {"text": "Hi"}])
-def test_texts_may_have_no_type(block):
-    """A text in a content is one without the block around it, and without a type."""
+def test_text_block_may_have_no_type(block):
+    """A text block may be a plain string or have no type."""
     answer = AnthropicMessages().decode({"content": [block, None], "detail": None, "message": None})
     assert (answer.text, answer.message.extra) == ("Hi", {})
 
 
-def test_a_content_may_be_a_text():
-    """A content that is a text alone is read as one block of it."""
+def test_content_may_be_a_string():
+    """Content that is a string is parsed as one text block."""
     assert AnthropicMessages().decode({"content": "Hi"}).text == "Hi"
 
 

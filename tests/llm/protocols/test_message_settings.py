@@ -1,4 +1,4 @@
-"""How do settings look in the Messages protocol?"""
+"""Tests for the settings of the Messages protocol."""
 
 import pytest
 
@@ -8,22 +8,22 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
 def manual(budget):
-    """Thinking with a budget of tokens."""
+    """Thinking with a token budget."""
     return {"type": "enabled", "budget_tokens": budget}
 
 
-# the settings; what is sent for them
+# the settings; the fields that are sent
 SETTINGS = {
     "nothing": ({}, {}),
     "a limit of other protocols": ({"max_completion_tokens": 5}, {"max_tokens": 5}),
     "a limit of Responses": ({"max_output_tokens": 5}, {"max_tokens": 5}),
-    "where to stop": ({"stop": "END"}, {"stop_sequences": ["END"]}),
-    "where to stop, or there": ({"stop": ["A", "B"]}, {"stop_sequences": ["A", "B"]}),
+    "one stop sequence": ({"stop": "END"}, {"stop_sequences": ["END"]}),
+    "several stop sequences": ({"stop": ["A", "B"]}, {"stop_sequences": ["A", "B"]}),
     "a temperature": ({"temperature": 0.0, "top_k": 3}, {"temperature": 0.0, "top_k": 3}),
     "an effort": ({"reasoning_effort": "high"}, {"output_config": {"effort": "high"}, "thinking": ADAPTIVE}),
     "the least effort": ({"reasoning_effort": "minimal"}, {"output_config": {"effort": "low"}, "thinking": ADAPTIVE}),
     "no effort": ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}),
-    "an effort and a way of thinking": (
+    "effort and thinking": (
         {"reasoning_effort": "low", "thinking": {"type": "adaptive"}},
         {"output_config": {"effort": "low"}, "thinking": {"type": "adaptive"}},
     ),
@@ -36,17 +36,17 @@ SETTINGS = {
         {"parallel_tool_calls": False},
         {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
     ),
-    "a choice in the words of chat": (
+    "choice in the format of chat": (
         {"tool_choice": {"type": "function", "function": {"name": "f"}}},
         {"tool_choice": {"type": "tool", "name": "f"}},
     ),
-    "a choice in its own words": ({"tool_choice": {"type": "any"}}, {"tool_choice": {"type": "any"}}),
+    "choice in its own format": ({"tool_choice": {"type": "any"}}, {"tool_choice": {"type": "any"}}),
     "a budget": ({"thinking": manual(2_000), "max_tokens": 2_001}, {"thinking": manual(2_000), "max_tokens": 2_001}),
     "a budget above the limit": (
         {"thinking": manual(9_000), "max_tokens": 4_000},
         {"thinking": manual(2_000), "max_tokens": 4_000},
     ),
-    "a budget for which there is no room": ({"thinking": manual(9_000), "max_tokens": 100}, {"max_tokens": 100}),
+    "budget larger than the answer": ({"thinking": manual(9_000), "max_tokens": 100}, {"max_tokens": 100}),
 }
 
 
@@ -58,20 +58,20 @@ def test_settings_of_any_protocol_are_translated(settings, sent):
     assert said == sent
 
 
-# the model and the settings; how long the answer may be
+# the model and the settings; the maximum length of the answer
 LIMITS = {
-    "of another maker": ("qwen3", {}, 16_000),
-    "that does not think": ("claude-haiku-4-5", {}, 16_000),
-    "that does not think, elsewhere": ("anthropic/claude-3-haiku", {}, 16_000),
-    "that thinks when asked to": ("claude-opus-4-8", {"reasoning_effort": "low"}, 32_000),
-    "that thinks by a budget": ("claude-haiku-4-5", {"thinking": manual(20_000)}, 36_000),
-    "that thinks unasked": ("claude-sonnet-5-5", {}, 32_000),
-    "that must not think": ("claude-sonnet-5-5", {"reasoning_effort": "none"}, 16_000),
-    "that was told": ("claude-sonnet-5-5", {"max_tokens": 7}, 7),
+    "model of another vendor": ("qwen3", {}, 16_000),
+    "model without thinking": ("claude-haiku-4-5", {}, 16_000),
+    "model without thinking at another server": ("anthropic/claude-3-haiku", {}, 16_000),
+    "optional thinking": ("claude-opus-4-8", {"reasoning_effort": "low"}, 32_000),
+    "thinking with a budget": ("claude-haiku-4-5", {"thinking": manual(20_000)}, 36_000),
+    "thinking by default": ("claude-sonnet-5-5", {}, 32_000),
+    "disabled thinking": ("claude-sonnet-5-5", {"reasoning_effort": "none"}, 16_000),
+    "explicit maximum": ("claude-sonnet-5-5", {"max_tokens": 7}, 7),
 }
 
 
 @pytest.mark.for_each(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
 def test_max_tokens_is_always_sent(model, settings, most):
-    """max_tokens is always sent, and leaves room for the thoughts of a thinking model."""
+    """max_tokens is always sent, and includes the tokens of a thinking model's reasoning."""
     assert entered({"model": model}, settings)["max_tokens"] == most

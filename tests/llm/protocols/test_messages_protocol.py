@@ -1,4 +1,4 @@
-"""Is Anthropic's protocol spoken as its own package speaks it? Both ask the same server over real connections."""
+"""Tests for Anthropic's protocol against its own package, with the same server over real connections."""
 
 import json
 
@@ -31,22 +31,22 @@ def connect(server, **options):
 
 
 def package(server):
-    """The anthropic package's own client of the same server."""
+    """Return the anthropic package's client of the same server."""
     return anthropic.Anthropic(base_url=server.origin, api_key=KEY, max_retries=0)
 
 
 def text(said, **fields):
-    """A block of text."""
+    """Return a text block."""
     return {"type": "text", "text": said, **fields}
 
 
 def use(call_id, **given):
-    """A block in which a tool is called."""
+    """Return a tool use block."""
     return {"type": "tool_use", "id": call_id, "name": "weather", "input": given}
 
 
-def came(call_id, content, **fields):
-    """A block that says what came of a call."""
+def result_block(call_id, content, **fields):
+    """Return a tool result block."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
 
 
@@ -55,13 +55,13 @@ TOOL = {"name": "weather", "description": "The weather in a city", "input_schema
 ASKED = {"role": "user", "content": [text("Weather?", cache_control=MARK)]}
 SYSTEM = [text("Be brief", cache_control=MARK)]
 
-# what is asked of an LLM; what the package is called with for the same
+# the arguments of an LLM; the equivalent arguments of the package
 ASKING = {
     "a question": (
         (Request([UserMessage("Hi")], "Be brief"), {"max_tokens": 9}),
         {"max_tokens": 9, "system": "Be brief", "messages": [{"role": "user", "content": [text("Hi")]}]},
     ),
-    "a picture and an address of one": (
+    "image and URL of an image": (
         ([UserMessage(("Look", Image(PIXEL), Image("https://x.example/a.png")))], {"max_tokens": 9}),
         {
             "max_tokens": 9,
@@ -96,7 +96,7 @@ ASKING = {
             ],
         },
     ),
-    "tools, of which one must be called": (
+    "tools with a required call": (
         (Request([UserMessage("Weather?")], "Be brief", (WEATHER,)), {"max_tokens": 9, "tool_choice": "weather"}),
         {
             "max_tokens": 9,
@@ -118,7 +118,7 @@ ASKING = {
             "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
         },
     ),
-    "calls and what came of them": (
+    "calls and results": (
         (
             [
                 UserMessage("Weather?"),
@@ -137,8 +137,8 @@ ASKING = {
                 {
                     "role": "user",
                     "content": [
-                        came("a", [text("sun"), PICTURE]),
-                        came("b", '{"error": "no city", "tool": "weather"}', is_error=True),
+                        result_block("a", [text("sun"), PICTURE]),
+                        result_block("b", '{"error": "no city", "tool": "weather"}', is_error=True),
                         text("And?", cache_control=MARK),
                     ],
                 },
@@ -189,8 +189,8 @@ def test_key_and_version_headers(ask):
 
 
 @pytest.mark.for_each("line", [SAID, "Hello", call("clock"), say("Cut", finish_reason="length")])
-def test_the_package_reads_what_we_read(ask, line):
-    """The package's own client reads from the same server the same text, thoughts, calls and figures."""
+def test_response_matches_the_anthropic_package(ask, line):
+    """The package's own client parses the same text, reasoning, calls and usage from the same server."""
     with FakeServer(line, line, line) as server:
         ours = ask(connect(server))
         with package(server) as client:
@@ -250,8 +250,8 @@ def test_agent_calls_tools_in_parallel():
     assert results[1]["cache_control"] == MARK
 
 
-def test_thoughts_go_back_to_their_model_only(ask):
-    """Thoughts are sent back as they came, but to no other model, place or protocol."""
+def test_reasoning_is_sent_back_to_its_model_only(ask):
+    """Reasoning is sent back unchanged, but not to another model, endpoint or protocol."""
     with FakeServer(SAID, repeat=True) as server, FakeServer("Hi") as stranger:
         llm = connect(server)
         answer = ask(llm).message
@@ -271,11 +271,11 @@ def test_cache_tokens_are_counted_and_priced():
     usage = Usage(1_000, 10, 600, 5, requests=1, written_tokens=300)
     with FakeServer(say("Hi", usage=usage)) as server:
         response = connect(server).complete("Hi")
-    assert response.usage == usage.under(response.usage.tariff)
+    assert response.usage == usage.with_tariff(response.usage.tariff)
     tariff = LLM("anthropic", MODEL, KEY).tariff
     price = price_of("anthropic", MODEL)
     dollars = (100 * price.input + 600 * price.cached + 300 * price.written + 10 * price.output) / 1_000_000
-    assert cost_of(response.usage.under(tariff)).dollars == pytest.approx(dollars)
+    assert cost_of(response.usage.with_tariff(tariff)).dollars == pytest.approx(dollars)
     assert price.cached < price.input < price.written
 
 
@@ -293,11 +293,11 @@ def test_refused_schema_is_replaced_by_a_tool(ask):
 
 
 def error(kind, message="Wait a moment"):
-    """An error as this protocol has it."""
+    """Return an error in the format of this protocol."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
-# the type of an error, its status, what it is
+# the type of an error, its status, its class
 ERRORS = {
     "invalid_request_error": (400, Rejected),
     "authentication_error": (401, Unauthorized),
@@ -333,8 +333,8 @@ def test_errors_have_the_same_class_in_a_stream(ask, kind, status, expected):
 
 
 @pytest.mark.for_each(("line", "told"), [(refuse("Not that."), "Not that."), (filtered("So"), "no reason was given")])
-def test_a_model_that_declines_is_an_error(ask, line, told):
-    """An answer that ends as a refusal is Rejected, with the reason as far as there is one."""
+def test_refusal_raises_rejected(ask, line, told):
+    """An answer that ends as a refusal raises Rejected, with the reason if there is one."""
     with FakeServer(line) as server, pytest.raises(Rejected, match=told) as caught:
         ask(connect(server))
     assert caught.value.code == "refusal"
@@ -354,8 +354,8 @@ def test_response_without_content_raises_bad_response(ask_whole, body):
         ask_whole(connect(server))
 
 
-def test_a_conversation_that_is_too_long_says_so(ask):
-    """A prompt that is too long has the code and the limit that it has with every provider."""
+def test_prompt_that_is_too_long_has_the_common_code(ask):
+    """A prompt that is too long raises the common error code with the limit."""
     body = json.dumps(error("invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum"))
     line = raw(body, status=400, content_type="application/json")
     with FakeServer(line) as server, pytest.raises(Rejected) as caught:
@@ -363,8 +363,8 @@ def test_a_conversation_that_is_too_long_says_so(ask):
     assert (caught.value.is_too_long, caught.value.limit_tokens) == (True, 200_000)
 
 
-def test_an_answer_to_continue_has_no_blanks_at_its_end():
-    """A final message of the model is continued; blanks at its end are removed, as the server refuses them."""
+def test_trailing_blanks_of_a_prefill_are_removed():
+    """Trailing blanks of a final assistant message are removed, as the server rejects them."""
     wire = wire_named("messages")
     request = Request([UserMessage("Count"), AssistantMessage("One, two, \n")])
     assert wire.encode(request, "m", strict=False)["messages"][-1]["content"] == [{"type": "text", "text": "One, two,"}]

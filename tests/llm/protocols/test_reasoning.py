@@ -1,4 +1,4 @@
-"""Which part of an answer's text is only thought aloud?"""
+"""Tests for reasoning in tags at the beginning of an answer's text."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from agentkit.llm.protocols.reasoning import ReasoningSplitter
 
 
 def parted(*pieces):
-    """The thoughts and the text in these pieces."""
+    """Return the reasoning and the text in these pieces."""
     thoughts = ReasoningSplitter()
     parts = [*map(thoughts.part, pieces), thoughts.part("", is_last=True)]
     return "".join(thought for thought, _ in parts), "".join(text for _, text in parts)
@@ -45,7 +45,7 @@ def test_tagged_text_at_the_beginning_is_reasoning(text):
 
 
 @given(st.sampled_from(list(CASES)), st.data())
-def test_thoughts_are_found_wherever_a_text_is_cut(text, data):
+def test_splitting_does_not_change_reasoning_and_text(text, data):
     """Thoughts and text are the same however the text is cut into pieces."""
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
@@ -53,8 +53,8 @@ def test_thoughts_are_found_wherever_a_text_is_cut(text, data):
 
 
 @pytest.mark.parametrize("beginning", ["", "<think>", "<think>a"])
-def test_blanks_do_not_wait_for_ever(beginning):
-    """A server that sends nothing but blanks is read on: no piece looks through more than the last thousand."""
+def test_blanks_are_not_buffered_endlessly(beginning):
+    """A server that sends only blanks is read with bounded work: each piece searches the last thousand."""
     thoughts = ReasoningSplitter()
     parts = [thoughts.part(beginning), *(thoughts.part(" ") for _ in range(50_000))]
     assert sum(len(thought) + len(text) for thought, text in parts) > 48_000

@@ -1,4 +1,4 @@
-"""Reasoning that is closed but not opened, and the channels of the harmony format."""
+"""Tests for reasoning that is closed but not opened, and the channels of the harmony format."""
 
 import pytest
 
@@ -37,7 +37,7 @@ HARMONY = {
 @pytest.mark.for_each("size", [1, 3, 1_000])
 @pytest.mark.for_each(("text", "parts"), HARMONY.values(), ids=HARMONY)
 def test_channels_separate_reasoning_from_text(text, parts, size):
-    """The analysis channel is reasoning, wherever the chunks are cut; a call keeps its markup."""
+    """The analysis channel is reasoning, however the chunks are split; a call keeps its markup."""
     splitter = ReasoningSplitter()
     pieces = [splitter.part(text[at : at + size]) for at in range(0, len(text), size)]
     pieces.append(splitter.part("", is_last=True))
@@ -46,11 +46,11 @@ def test_channels_separate_reasoning_from_text(text, parts, size):
 
 CLOSED = {
     "on its line": ("I think.\n</think>\n\nHello", ("I think.", "Hello")),
-    "amid the text": ("I think.</think>Hello", ("I think.", "Hello")),
+    "within the text": ("I think.</think>Hello", ("I think.", "Hello")),
     "without an answer": ("I think.</think>", ("I think.", "")),
     "in brackets": ("I think.[/THINK]Hello", ("I think.", "Hello")),
     "at the start": ("</think>\nHello", ("", "Hello")),
-    "opened, too": ("<think>I think.</think>Hello", None),
+    "opened as well": ("<think>I think.</think>Hello", None),
     "mentioned": ("Use </think> to close it.", None),
     "in code": ("`</think>` closes it.", None),
     "in a code block": ("```\n</think>\n```", None),
@@ -65,13 +65,13 @@ def test_text_before_an_unopened_closing_tag_is_reasoning(text, parts):
 
 
 def streamed(*pieces):
-    """A stream of these pieces."""
+    """Return a stream of these pieces."""
     chunks = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
     return raw(*chunks, {"choices": [{"delta": {}, "finish_reason": "stop"}]})
 
 
-def test_closed_reasoning_in_answers():
-    """The response has the reasoning apart; once a model was seen to close it, its streams have, too."""
+def test_unopened_reasoning_in_answers():
+    """Unopened reasoning is separated; after a model has closed it once, also in its streams."""
     pieces = ("I th", "ink.</thi", "nk>\n", "\nHel", "lo")
     with FakeServer(streamed(*pieces), streamed(*pieces), streamed("Hel", "lo"), "I think.</think>Hello") as server:
         llm = LLM(base_url=server.base_url, model="m")
@@ -84,8 +84,8 @@ def test_closed_reasoning_in_answers():
 
 
 @pytest.mark.parametrize("model", ["qwq-32b", "deepseek-r1:8b", "Qwen/Qwen3-4B-Thinking-2507", "kimi-k2-thinking"])
-def test_models_that_are_known_to_close_reasoning_are_never_shown_thinking(model):
-    """The first stream of such a model holds its reasoning back; text after separate reasoning is streamed."""
+def test_known_models_never_show_unopened_reasoning(model):
+    """The first stream of such a model buffers its reasoning; text after separate reasoning is streamed."""
     separate = raw(
         {"choices": [{"delta": {"reasoning_content": "Hm."}}]},
         *({"choices": [{"delta": {"content": piece}}]} for piece in ("Hel", "lo")),

@@ -1,20 +1,20 @@
-"""How is a text told whose pieces stand apart?"""
+"""Tests for texts whose pieces become separate paragraphs."""
 
 import pytest
 
 from agentkit.llm.protocols.reasoning import ParagraphJoiner
 
-# pieces, None where something else stands between; the text
+# pieces, with None for other content between them; the text
 TEXTS = {
     "nothing": ([], ""),
     "neighbours": (["Par", "is."], "Paris."),
     "apart": (["I look.", None, "# Paris"], "I look.\n\n# Paris"),
-    "apart by much": (["I look.", None, None, "Paris"], "I look.\n\nParis"),
+    "far apart": (["I look.", None, None, "Paris"], "I look.\n\nParis"),
     "nothing before": ([None, "Paris"], "Paris"),
-    "nothing behind": (["Paris", None], "Paris"),
+    "nothing after": (["Paris", None], "Paris"),
     "empty pieces": (["", None, "I look.", "", None, "", "Paris"], "I look.\n\nParis"),
     "a line that ends": (["I look:\n", None, "Paris"], "I look:\nParis"),
-    "a line of its own": (["I look.", None, "\nParis"], "I look.\nParis"),
+    "separate line": (["I look.", None, "\nParis"], "I look.\nParis"),
 }
 
 

@@ -1,4 +1,4 @@
-"""How are the answers of the Responses protocol read, as other servers send them?"""
+"""Tests for the parsing of Responses answers, as other servers send them."""
 
 import pytest
 
@@ -15,17 +15,17 @@ END = {"type": "response.completed", "response": {"output": []}}
 
 
 def event(kind, place=0, **fields):
-    """An event of the stream, at a place among the output items."""
+    """Return an event of the stream at an index of the output items."""
     return {"type": f"response.{kind}", "output_index": place, **fields}
 
 
 def begin(item, place=0):
-    """The event that begins an item of which nothing is there yet."""
+    """Return the event that starts an empty item."""
     return event("output_item.added", place, item={**item, "arguments": "", "content": [], "summary": []})
 
 
 def end(item, place=0):
-    """The event that ends an item."""
+    """Return the event that ends an item."""
     return event("output_item.done", place, item=item)
 
 
@@ -36,7 +36,7 @@ def read(*events):
     return told, reader.finish(closed=False)
 
 
-def said(response):
+def content_of(response):
     """Return the text, the reasoning and the calls of a response."""
     calls = [(call.name, call.arguments) for call in response.tool_calls]
     return response.text, response.message.reasoning, calls
@@ -46,8 +46,8 @@ CALLS = [("f", ONE["arguments"]), ("g", TWO["arguments"])]
 ALIKE = [each for item in (THOUGHT, TEXT, ONE, TWO) for each in (begin(item), end(item))]
 
 STREAMS = {
-    "all at one place": ([*ALIKE, END], ("Hi", "Hm", CALLS)),
-    "all at no place": ([{**each, "output_index": None} for each in ALIKE] + [END], ("Hi", "Hm", CALLS)),
+    "all at one index": ([*ALIKE, END], ("Hi", "Hm", CALLS)),
+    "all without an index": ([{**each, "output_index": None} for each in ALIKE] + [END], ("Hi", "Hm", CALLS)),
     "texts that only end": (
         [
             event("reasoning_text.done", 0, content_index=0, text="Hm"),
@@ -59,7 +59,10 @@ STREAMS = {
     ),
     "texts that end under other ids": (
         [
-            *({"type": "response.output_text.delta", "item_id": said, "delta": said} for said in ("H", "i")),
+            *(
+                {"type": "response.output_text.delta", "item_id": content_of, "delta": content_of}
+                for content_of in ("H", "i")
+            ),
             {"type": "response.output_text.done", "item_id": "x", "text": "Hi"},
             {"type": "response.content_part.done", "item_id": "y", "part": TEXT["content"][0]},
             END,
@@ -68,7 +71,7 @@ STREAMS = {
     ),
     "a part that only ends": ([event("content_part.done", part=TEXT["content"][0]), END], ("Hi", "", [])),
     "a part of another kind": ([event("content_part.done", part={"type": "x", "text": "?"}), END], ("", "", [])),
-    "pieces of thoughts, and no item": ([event("reasoning_text.delta", delta="Hm"), END], ("", "Hm", [])),
+    "reasoning deltas without an item": ([event("reasoning_text.delta", delta="Hm"), END], ("", "Hm", [])),
     "a call that only begins": ([event("output_item.added", item=ONE), END], ("", "", CALLS[:1])),
     "calls without a beginning": (
         [
@@ -79,7 +82,7 @@ STREAMS = {
         ("", "", CALLS),
     ),
     "calls that only end": ([end(ONE, 0), end(TWO, 1), END], ("", "", CALLS)),
-    "arguments of ids that nobody knows": (
+    "arguments of unknown ids": (
         [
             {**begin(ONE), "output_index": None},
             {"type": "response.function_call_arguments.delta", "item_id": "x", "delta": ONE["arguments"]},
@@ -96,19 +99,19 @@ STREAMS = {
         + [END],
         ("", "Hm", CALLS),
     ),
-    "thoughts in the text": (
-        [*(event("output_text.delta", delta=said) for said in ("<think>H", "m</th", "ink>\n", "Hi")), END],
+    "reasoning in the text": (
+        [*(event("output_text.delta", delta=content_of) for content_of in ("<think>H", "m</th", "ink>\n", "Hi")), END],
         ("Hi", "Hm", []),
     ),
-    "whole, under no name": ([{"output": [THOUGHT, TEXT, ONE]}], ("Hi", "Hm", CALLS[:1])),
+    "complete text without a name": ([{"output": [THOUGHT, TEXT, ONE]}], ("Hi", "Hm", CALLS[:1])),
 }
 
 
 @pytest.mark.for_each(("events", "expected"), STREAMS.values(), ids=STREAMS)
-def test_streams_of_other_servers_are_read(events, expected):
-    """Whatever a server numbers otherwise or leaves out, all that it sent is in the response, once."""
+def test_streams_of_other_servers_are_parsed(events, expected):
+    """Whatever indexes a server changes or omits, the response contains all content once."""
     told, response = read(*events)
-    assert said(response) == expected
+    assert content_of(response) == expected
     assert "".join(each.text for each in told if isinstance(each, TextDelta)) in {expected[0], ""}
     assert "".join(each.text for each in told if isinstance(each, ReasoningDelta)) in {expected[1], ""}
     names = [each.name for each in told if isinstance(each, ToolCallDelta) and each.name]
@@ -126,13 +129,13 @@ def test_last_event_determines_the_finish_reason(kind, status, finish):
     )
 
 
-def test_a_whole_answer_is_read():
-    """An answer that comes whole has the same parts."""
-    assert said(decode_answer({"output": [THOUGHT, TEXT, ONE]})) == ("Hi", "Hm", CALLS[:1])
+def test_complete_answer_is_parsed():
+    """An answer that is not streamed has the same parts."""
+    assert content_of(decode_answer({"output": [THOUGHT, TEXT, ONE]})) == ("Hi", "Hm", CALLS[:1])
 
 
 def test_messages_of_one_answer_are_paragraphs():
-    """A comment before the answer does not run into it, whole or streamed."""
+    """Several messages of one answer become paragraphs, whole or streamed."""
     later = {**TEXT, "id": "n", "phase": "final_answer"}
     search = {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "?"}}
     told, response = read(

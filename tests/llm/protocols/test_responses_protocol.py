@@ -1,4 +1,4 @@
-"""How do requests and answers look in the Responses protocol?"""
+"""Tests for requests and answers in the Responses protocol."""
 
 import json
 
@@ -35,24 +35,24 @@ CALL = {"type": "function_call", "id": "fc", "call_id": "a", "name": "f", "argum
 
 
 def read(*events):
-    """The events and the response of a stream."""
+    """Return the events and the response of a stream."""
     reader = Responses().reader()
     told = [event for chunk in events for event in reader.feed(chunk)]
     return told, reader.finish(closed=True)
 
 
 def completed(*items, **fields):
-    """The event that ends a stream well."""
+    """Return the event that completes a stream."""
     return {"type": "response.completed", "response": {"status": "completed", "output": list(items), **fields}}
 
 
 def items_of(*messages):
-    """The items that messages are sent as."""
+    """Return the items of messages."""
     return Responses().encode(Request(messages), "m", strict=False)["input"]
 
 
 def test_nothing_is_stored():
-    """Nothing is stored at the server, so that reasoning travels encrypted."""
+    """Storing at the server is disabled, and encrypted reasoning is requested."""
     assert Responses().encode(Request([], "Be brief"), "m", strict=True) == {
         "model": "m",
         "input": [],
@@ -72,7 +72,7 @@ def test_strict_field_of_a_tool_is_always_sent(strict, parameters):
 
 
 def test_messages_become_items():
-    """Each message is an item in the protocol's own shape."""
+    """Each message is converted to an item of the protocol."""
     image = Image("https://x.example/a.png")
     assert items_of(
         SystemMessage("Be brief"),
@@ -96,8 +96,8 @@ def test_messages_become_items():
     ]
 
 
-def test_items_go_back_as_they_came():
-    """The items of an answer are sent back as they came, with the ids that its calls have now."""
+def test_items_are_sent_back_unchanged():
+    """The items of an answer are sent back unchanged, except for replaced call ids."""
     response = Responses().decode({"output": [REASONING, TEXT, CALL, CALL, {"type": "other"}]})
     assert [call.id for call in response.tool_calls] == ["a", "a_2"]
     renamed = {**CALL, "call_id": "a_2"}
@@ -119,8 +119,8 @@ def test_items_of_a_changed_message_are_not_sent(changed):
     assert "Hi" not in json.dumps(sent)
 
 
-def test_an_answer_is_read():
-    """Text, reasoning, calls, usage and model of an answer are read."""
+def test_answer_is_parsed():
+    """The text, reasoning, calls, usage and model of an answer are parsed."""
     usage = {"input_tokens": 7, "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 1}}
     response = Responses().decode(
         {"output": [REASONING, TEXT, CALL], "usage": usage, "model": "m-1", "status": "completed"}
@@ -130,8 +130,8 @@ def test_an_answer_is_read():
     assert response.usage == Usage(7, 3, 0, 1, requests=1)
 
 
-def test_answers_of_other_servers_are_read():
-    """Content that is a text, items without a type and reasoning as content are read too."""
+def test_answers_of_other_servers_are_parsed():
+    """String content, items without a type and reasoning as content are parsed."""
     items = [
         {"role": "assistant", "content": "H"},
         {"type": "message", "content": ["i", None]},
@@ -145,7 +145,7 @@ def test_answers_of_other_servers_are_read():
 
 FAILURES = {
     "no output": ({}, BadResponse, "no output"),
-    "output of no shape": ({"output": "Hi"}, BadResponse, "no output"),
+    "malformed output": ({"output": "Hi"}, BadResponse, "no output"),
     "error": ({"error": {"code": "server_error", "message": "Boom"}, "output": []}, Unreachable, "Boom"),
     "failed": (
         {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": "Boom"}, "output": []},
@@ -168,7 +168,7 @@ FAILURES = {
 
 
 @pytest.mark.for_each(("data", "kind", "words"), FAILURES.values(), ids=FAILURES)
-def test_what_is_no_answer(data, kind, words):
+def test_failed_answer_raises_an_error(data, kind, words):
     """A failed, filtered or refused answer raises an error, both whole and streamed."""
     with pytest.raises(kind, match=words):
         Responses().decode(data)
@@ -177,14 +177,14 @@ def test_what_is_no_answer(data, kind, words):
             read({"type": "response.completed", "response": data})
 
 
-def test_an_answer_that_is_complete_is_completed():
-    """A server may call an answer complete or completed."""
+def test_status_of_a_complete_answer():
+    """The status of a finished answer may be `complete` or `completed`."""
     assert Responses().decode({"status": "complete", "output": [TEXT]}).finish_reason == "stop"
 
 
 @pytest.mark.parametrize("details", [{"reason": "max_output_tokens"}, None, "?"])
-def test_an_answer_that_was_cut(details):
-    """An answer that hit its limit is incomplete."""
+def test_truncated_answer(details):
+    """An answer that reached its token limit is incomplete."""
     response = Responses().decode({"status": "incomplete", "incomplete_details": details, "output": [TEXT]})
     assert (response.text, response.finish_reason) == ("Hi", "length")
 
@@ -254,12 +254,12 @@ def test_completed_items_are_used_if_the_last_event_has_none():
     ],
 )
 def test_errors_in_a_stream(event, kind, words):
-    """An error in a stream is raised in the server's words."""
+    """An error in a stream is raised with the server's message."""
     with pytest.raises(kind, match=words):
         read({"type": "response.output_text.delta", "delta": "H"}, event)
 
 
-def test_a_stream_without_its_last_event_is_cut_short():
+def test_stream_without_its_last_event_is_truncated():
     """Only the last event completes an answer; [DONE] does not."""
     reader = Responses().reader()
     list(reader.feed({"type": "response.output_text.delta", "delta": "Hello"}))
@@ -318,8 +318,8 @@ def test_output_items_are_sorted_by_index():
     assert [call.id for call in response.tool_calls] == ["a", "b"]
 
 
-def test_a_refusal_that_was_only_streamed_is_one():
-    """A refusal counts although the last event does not repeat it."""
+def test_streamed_refusal_is_raised():
+    """A streamed refusal counts even if the last event does not repeat it."""
     with pytest.raises(Rejected, match="I cannot"):
         read({"type": "response.refusal.delta", "delta": "I cannot"}, completed())
 
@@ -358,8 +358,8 @@ EVENTS = st.builds(
 
 
 @given(EVENTS, st.lists(EVENTS, max_size=3))
-def test_whatever_comes_whole_can_be_sent_back(data, items):
-    """Any JSON object is a response that can be sent back, or a ModelError, never another exception."""
+def test_any_response_is_parsed_or_rejected(data, items):
+    """Any JSON object is parsed to a response that can be sent back, or raises a ModelError."""
     try:
         response = Responses().decode({**data, "output": items})
     except ModelError:
@@ -369,8 +369,8 @@ def test_whatever_comes_whole_can_be_sent_back(data, items):
 
 
 @given(st.lists(EVENTS, max_size=6))
-def test_whatever_comes_streamed_is_read_or_refused(events):
-    """Any sequence of events is a response or a ModelError, never another exception."""
+def test_any_stream_is_parsed_or_rejected(events):
+    """Any sequence of events is parsed or raises a ModelError."""
     try:
         _, response = read(*events, completed())
     except ModelError:

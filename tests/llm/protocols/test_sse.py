@@ -1,4 +1,4 @@
-"""What do the bytes of an event stream say?"""
+"""Tests for the parsing of event streams."""
 
 import json
 
@@ -13,15 +13,15 @@ OBJECTS = st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=8), max
 
 
 def read(*pieces):
-    """The objects in a stream that arrives in these pieces, and whether it was closed."""
+    """Return the objects in a stream that arrives in these pieces, and whether it was closed."""
     stream = EventStream()
     found = [found for piece in pieces for found in stream.feed(piece)]
     return [*found, *stream.flush()], stream.closed
 
 
 @given(OBJECTS, st.data())
-def test_objects_survive_every_cut(objects, data):
-    """Objects are read as they were written, wherever the bytes are cut and whatever line ends are used."""
+def test_objects_are_parsed_at_any_split(objects, data):
+    """Objects are parsed correctly wherever the bytes are split and whatever line endings are used."""
     end = data.draw(st.sampled_from([b"\n", b"\r\n", b"\r"]))
     events = (b"data: " + json.dumps(value, ensure_ascii=False).encode() + end * 2 for value in objects)
     written = b": hello" + end + b"".join(events) + b"data: [DONE]" + end
@@ -30,8 +30,8 @@ def test_objects_survive_every_cut(objects, data):
     assert read(*pieces) == (objects, True)
 
 
-def test_objects_are_given_out_as_soon_as_their_line_ends():
-    """An object is not held back until the empty line after it."""
+def test_objects_are_emitted_at_the_end_of_their_line():
+    """An object is emitted before the empty line after it."""
     assert list(EventStream().feed(b'data: {"a": 1}\n')) == [{"a": 1}]
 
 
@@ -70,8 +70,8 @@ def test_invalid_event_stream_raises_bad_response(data):
         read(data)
 
 
-def test_nothing_counts_after_the_end():
-    """What follows [DONE] is passed over, whatever it is."""
+def test_data_after_the_end_is_ignored():
+    """Anything after [DONE] is ignored."""
     assert read(b"data: [DONE]\n\n<html>\ndata: {}\n\n") == ([], True)
 
 
@@ -82,13 +82,13 @@ def test_line_in_many_pieces_takes_linear_time():
         read(*(line[at : at + 1] for at in range(len(line))))
 
 
-def test_an_object_may_span_very_many_lines():
-    """An object in thousands of data lines is read once its event ends."""
+def test_object_may_span_very_many_lines():
+    """An object in thousands of data lines is parsed at the end of its event."""
     lines = b"".join(b"data: 1,\n" for _ in range(5_000))
     assert read(b'data: {"a": [\n' + lines + b"data: 1]}\n\n")[0] == [{"a": [1] * 5_001}]
 
 
-def test_errors_quote_no_secret_of_a_stream():
+def test_errors_do_not_quote_secrets():
     """A quoted stream is redacted before it is truncated."""
     stream = EventStream(lambda text: text.replace("secret" * 30, "***"))
     with pytest.raises(BadResponse, match=r"\*\*\*") as caught:
@@ -98,7 +98,7 @@ def test_errors_quote_no_secret_of_a_stream():
 
 @pytest.mark.parametrize("start", [b"foo: bar\n", b"foo\n\nx-request-id: 1\r\n\r\n", b"Foo-Bar:\n: comment\n"])
 def test_unknown_fields_at_the_start_are_ignored(start):
-    """Fields that event streams do not have are ignored, also before the first data."""
+    """Unknown fields of event streams are ignored, also before the first data."""
     stream = EventStream()
     assert [*stream.feed(start + b'data: {"a": 1}\n\n'), *stream.flush()] == [{"a": 1}]
 

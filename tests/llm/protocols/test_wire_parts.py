@@ -1,4 +1,4 @@
-"""Are texts, images and files told in the forms of a protocol?"""
+"""Tests for the encoding of texts, images and files in each protocol."""
 
 import pytest
 

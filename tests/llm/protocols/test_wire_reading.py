@@ -1,4 +1,4 @@
-"""How is what real servers send read, whatever its shape?"""
+"""Tests for the parsing of values that real servers send in different shapes."""
 
 import json
 
@@ -28,7 +28,7 @@ NAMES, DETAILS = ("in", "out"), ("in_details", "out_details")
     ],
 )
 def test_text_of_content(content, text):
-    """The text of a content is its text, or that of its parts."""
+    """The text of a content is its string, or the joined text of its parts."""
     assert parsing.text_of(content) == text
 
 
@@ -52,7 +52,7 @@ def test_text_of_content(content, text):
     ],
 )
 def test_text_and_reasoning_of_an_answer(content, text, thoughts):
-    """Reasoning parts are excluded from the text, and values that are no parts are written as JSON."""
+    """Reasoning parts are excluded from the text, and values that are not parts are written as JSON."""
     assert (parsing.answer_text(content), parsing.thinking_of(content)) == (text, thoughts)
 
 
@@ -94,8 +94,8 @@ def test_has_content_of_nested_values(value, states_date):
         ("\ud83d\ude00", "😀"),
     ],
 )
-def test_arguments_become_text(arguments, text):
-    """Arguments are text, whether a server sends text, objects, null, or text encoded twice."""
+def test_arguments_become_a_string(arguments, text):
+    """Arguments are converted to a string, whether a server sends a string, an object, null, or JSON encoded twice."""
     assert parsing.arguments_text(arguments) == text
 
 
@@ -124,14 +124,14 @@ def test_sent_arguments_are_a_json_object(arguments, sent):
     ("name", "sent"),
     [("calculator", "calculator"), ("search the web!", "search_the_web_"), ("", "unnamed"), ("x" * 100, "x" * 64)],
 )
-def test_a_made_up_name_is_sent_in_characters_that_servers_take(name, sent):
-    """A tool name that no server would accept does not spoil the rest of the conversation."""
+def test_invalid_tool_name_is_sent_with_valid_characters(name, sent):
+    """An invalid tool name that a model invented is sent with valid characters only."""
     assert parsing.sendable_name(name) == sent
 
 
 @given(st.text(), st.data())
-def test_pieces_make_up_the_text(text, data):
-    """A text that is cut anywhere, even inside a character, is the same in the end, and each piece can be shown."""
+def test_pieces_form_the_text(text, data):
+    """A text that is split anywhere, even inside a character, is complete in the end, and each piece is valid."""
     units = text.encode("utf-16-le", "surrogatepass")
     cuts = sorted(data.draw(st.lists(st.integers(0, len(units) // 2), max_size=5)))
     bounds = zip([0, *cuts], [*cuts, len(units) // 2], strict=True)
@@ -172,8 +172,8 @@ def test_pieces_make_up_the_text(text, data):
         ({"in": 7, "out": 3, "reasoning_tokens": 2}, Usage(7, 3, 0, 2, requests=1)),
     ],
 )
-def test_figures_become_usage(figures, usage):
-    """Token counts are read where they make sense; a server that gives none is counted as such."""
+def test_token_counts_become_usage(figures, usage):
+    """Valid token counts become the usage; without any, the usage is unreported."""
     assert parsing.usage_of(figures, NAMES, DETAILS) == usage
 
 
@@ -182,7 +182,7 @@ def test_figures_become_usage(figures, usage):
     [
         ({"in": 7, "out": 3, "total_tokens": 10}, Usage(7, 3, requests=1)),
         ({"in": 7, "out": 3, "total_tokens": 8}, Usage(7, 3, requests=1)),
-        # xAI; Gemini; one that gives no output
+        # xAI; Gemini; a server without output tokens
         ({"in": 7, "out": 3, "total_tokens": 15, "out_details": {"reasoning_tokens": 5}}, Usage(7, 8, 0, 5, 1)),
         ({"in": 7, "out": 3, "total_tokens": 15}, Usage(7, 8, requests=1)),
         ({"in": 7, "out": 3, "total_tokens": 15, "in_details": {"cached_tokens": 4}}, Usage(7, 8, 4, requests=1)),
@@ -237,14 +237,14 @@ def test_token_counts_of_an_incomplete_stream(reader, begin, counted):
     assert reading.usage == Usage(7, 2, requests=1)
 
 
-def test_thinking_is_read_from_parts():
-    """Reasoning that comes as parts of the content is read as text."""
+def test_reasoning_is_parsed_from_parts():
+    """Reasoning in parts of the content is parsed as text."""
     assert parsing.thinking_of([{"thinking": "H"}, {"thinking": [{"text": "m"}]}, {"text": "Hi"}, None]) == "Hm"
     assert parsing.thinking_of("Hi") == ""
 
 
-def test_an_answer_that_nests_too_deep_is_refused():
-    """A value that nests deeper than Python can follow is an answer that cannot be read, and no crash."""
+def test_deeply_nested_answer_is_rejected():
+    """A value nested deeper than Python supports raises BadResponse."""
     value = []
     for _ in range(100_000):
         value = [value]

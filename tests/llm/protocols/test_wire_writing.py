@@ -1,4 +1,4 @@
-"""How does a body become bytes, when most of it was sent before?"""
+"""Tests for the encoding of request bodies, and the cache of encoded messages."""
 
 import json
 from datetime import UTC, datetime
@@ -17,12 +17,12 @@ TOOL = ToolSpec(
 
 
 def encode(message):
-    """A message as an entry."""
+    """Encode a message."""
     return [{"said": message.text}]
 
 
 def encode_twice(message):
-    """The same in another way."""
+    """Encode a message in another way."""
     return [{"said": message.text}, {"again": message.text}]
 
 
@@ -79,7 +79,7 @@ def test_cached_parts_do_not_change_the_body(wire, strict):
 
 
 class Point(BaseModel):
-    """A value of a library that servers' own packages take as a setting."""
+    """A value of a library that the providers' packages accept as a setting."""
 
     x: int
     y: int = 0
@@ -107,7 +107,7 @@ def test_unserializable_value_is_rejected(value, kind, words):
 
 @pytest.mark.parametrize("text", ["", "plain", 'say "x" \\ /', "a\nb\t\x00\x7f", "Xin chào 🎉 \u2028", "</script>"])
 def test_plain_messages_are_written_like_any_json(text):
-    """The shortcut for messages of a role and a text writes the same bytes as the encoder."""
+    """The fast path for messages with only role and text writes the same bytes as the encoder."""
     fields = {"role": "user", "content": text}
     longer = fields | {"name": "a"}
     expected = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Where is OpenAI, and every service that speaks its protocol?"""
+"""Tests for the endpoints of OpenAI and of services with its protocol."""
 
 import pytest
 
@@ -11,8 +11,8 @@ KEY = {"api_key=": Secret("k")}
 OWN = {"base_url=": "http://own.example/v1"}
 
 
-def test_openai_is_asked_over_responses():
-    """OpenAI itself, also in its regions, is asked over Responses, with strict schemas."""
+def test_openai_uses_the_responses_protocol():
+    """OpenAI, including its regions, uses the Responses protocol with strict schemas."""
     for values in ({}, {"base_url=": "https://eu.api.openai.com/v1"}):
         endpoint = openai_endpoint(Sources(KEY | values))
         assert (endpoint.protocol, endpoint.strict, endpoint.is_openai) == ("responses", True, True)
@@ -21,15 +21,15 @@ def test_openai_is_asked_over_responses():
 @pytest.mark.parametrize(
     "url", ["http://own.example/v1", "https://api.openai.com.evil.example/v1", "https://notapi.openai.com.io"]
 )
-def test_other_servers_are_asked_over_chat(url):
-    """Any other server is asked over Chat Completions, without strict schemas, and needs no key."""
+def test_other_servers_use_chat_completions(url):
+    """Other servers use Chat Completions without strict schemas, and need no key."""
     endpoint = openai_endpoint(Sources({"base_url=": url, "model=": "m"}))
     assert (endpoint.protocol, endpoint.strict, endpoint.is_openai) == ("chat", False, False)
     assert (endpoint.base_url, endpoint.api_key) == (url, None)
 
 
-def test_the_protocol_can_be_chosen():
-    """The protocol that is chosen for a server can be overruled."""
+def test_protocol_can_be_chosen():
+    """The protocol of a server can be overridden."""
     assert openai_endpoint(Sources(KEY | {"protocol=": "chat"})).protocol == "chat"
     assert service_endpoint("vllm", Sources({"model=": "m", "protocol=": "responses"})).protocol == "responses"
 
@@ -41,14 +41,14 @@ def test_query_of_the_base_url_is_stored():
 
 
 def test_openai_needs_a_key():
-    """Without a key OpenAI is not asked at all."""
+    """Without a key, OpenAI is not called."""
     with pytest.raises(NoProvider, match="OpenAI API key required"):
         openai_endpoint(Sources({}))
 
 
 @pytest.mark.for_each("name", SERVICES)
-def test_services_are_known_by_name(name):
-    """A service is reached by its name alone: over https with its own key, or on this machine without one."""
+def test_services_are_selected_by_name(name):
+    """A service is selected by its name, over https with its own key, or locally without one."""
     service = SERVICES[name]
     key = {service.key_variable: "k"} if service.key_variable else {}
     endpoint = service_endpoint(name, Sources({"model=": "m", "OPENAI_API_KEY": "openai's", **key}))
@@ -57,35 +57,35 @@ def test_services_are_known_by_name(name):
     assert endpoint.base_url.startswith("https://" if key else "http://127.0.0.1:")
 
 
-def test_a_hosted_service_needs_a_key():
-    """A hosted service needs its key, but not at a base URL of one's own."""
+def test_hosted_service_needs_a_key():
+    """A hosted service needs its key, except at a custom base URL."""
     with pytest.raises(NoProvider, match=r"openrouter API key required\. Set OPENROUTER_API_KEY or pass api_key="):
         service_endpoint("openrouter", Sources({"model=": "m"}))
     assert service_endpoint("openrouter", Sources({"model=": "m"} | OWN)).base_url == OWN["base_url="]
 
 
-def test_a_local_service_may_be_elsewhere():
-    """A local service has a variable for its address; an argument comes before it."""
+def test_url_of_a_local_service():
+    """The URL of a local service can be set by a variable or an argument, which takes precedence."""
     values = {"model=": "m", "OLLAMA_BASE_URL": "http://gpu.example:11434/v1"}
     assert service_endpoint("ollama", Sources(values)).base_url == "http://gpu.example:11434/v1"
     assert service_endpoint("ollama", Sources(values | OWN)).base_url == OWN["base_url="]
 
 
-def test_a_service_needs_a_model():
+def test_service_needs_a_model():
     """A service has no default model."""
     with pytest.raises(ConfigError, match="groq needs a model's name"):
         service_endpoint("groq", Sources(KEY))
 
 
-def test_our_model_counts_for_a_service():
-    """AGENTKIT_MODEL names the model of a service too; OPENAI_MODEL does not."""
+def test_agentkit_model_applies_to_services():
+    """AGENTKIT_MODEL names the model of a service; OPENAI_MODEL does not."""
     assert service_endpoint("vllm", Sources({"AGENTKIT_MODEL": "m", "OPENAI_MODEL": "n"})).model == "m"
 
 
-# the provider and what else is said; where it is, its protocol and the header of its key
+# the provider and other arguments; its URL, its protocol and the header of its key
 MESSAGES = {
     "anthropic itself": ("anthropic", {}, "https://api.anthropic.com/v1", "messages", "x-api-key"),
-    "anthropic, as its own package writes it": (
+    "anthropic, as in its package": (
         "anthropic",
         {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"},
         "https://api.anthropic.com/v1",
@@ -99,7 +99,7 @@ MESSAGES = {
         "messages",
         "x-api-key",
     ),
-    "an address that was pasted": (
+    "pasted URL": (
         "anthropic",
         {"base_url=": "http://own.example/v1/messages"},
         "http://own.example/v1",

@@ -1,4 +1,4 @@
-"""Which Azure deployment do the settings name, and how is it reached?"""
+"""Tests for Azure endpoints: styles, deployments, and credentials."""
 
 import pytest
 
@@ -13,11 +13,11 @@ DATED = f"{ROOT}/openai/deployments"
 
 
 def endpoint_of(**values):
-    """The endpoint that arguments (`model_` for `model=`) and variables name, with a key."""
+    """Return the endpoint for these arguments (`model_` for `model=`) and variables, with a key."""
     return azure_endpoint(Sources(KEY | {name.replace("_is", "="): value for name, value in values.items()}))
 
 
-# the address, further values; base URL, protocol, version, query
+# the URL, other values; base URL, protocol, version, query
 STYLES = {
     "dated": (ROOT, {}, f"{DATED}/gpt", "chat", "2024-02-01", {"api-version": "2024-02-01"}),
     "a slash": (f"{ROOT}/", {}, f"{DATED}/gpt", "chat", "2024-02-01", {"api-version": "2024-02-01"}),
@@ -93,7 +93,7 @@ STYLES = {
 
 @pytest.mark.for_each(("address", "values", "base_url", "protocol", "version", "query"), STYLES.values(), ids=STYLES)
 def test_styles(address, values, base_url, protocol, version, query):
-    """The version and the address decide between the dated style and the v1 style."""
+    """The version and the URL determine the dated style or the v1 style."""
     endpoint = endpoint_of(azure_endpoint_is=address, model_is="gpt", **values)
     assert (endpoint.base_url, endpoint.protocol) == (base_url, protocol)
     assert (endpoint.api_version, endpoint.query) == (version, query)
@@ -113,26 +113,26 @@ def test_styles(address, values, base_url, protocol, version, query):
         ({"azure_endpoint_is": f"{DATED}/in%20url", "model_is": "a"}, "a"),
     ],
 )
-def test_the_deployment(values, deployment):
-    """The deployment is the model that is named, by argument, address or variable."""
+def test_deployment_name(values, deployment):
+    """The deployment is the model named by an argument, the URL or a variable."""
     endpoint = endpoint_of(**{"azure_endpoint_is": ROOT, **values})
     assert endpoint.model == deployment
 
 
-def test_a_deployment_is_quoted_in_the_path():
-    """A deployment's name cannot change the path of a request."""
+def test_deployment_is_quoted_in_the_path():
+    """The name of a deployment is quoted in the path of a request."""
     endpoint = endpoint_of(azure_endpoint_is=ROOT, model_is="../../a?b#c")
     assert endpoint.base_url == f"{DATED}/..%2F..%2Fa%3Fb%23c"
 
 
-def test_an_endpoint_may_come_from_elsewhere():
+def test_sources_of_the_endpoint():
     """The endpoint is azure_endpoint=, base_url= or the variable, whichever is set first."""
     assert endpoint_of(base_url_is=ROOT, AZURE_OPENAI_ENDPOINT="https://x").base_url.startswith(ROOT)
     assert endpoint_of(AZURE_OPENAI_ENDPOINT=ROOT).base_url.startswith(ROOT)
 
 
 def test_credentials():
-    """A token provider comes before a key, and an argument before a variable."""
+    """A token provider takes precedence over a key, and an argument over a variable."""
     root = {"AZURE_OPENAI_ENDPOINT": ROOT}
     variables = {"AZURE_OPENAI_API_KEY": "key", "AZURE_OPENAI_AD_TOKEN": "token"}
     provided = azure_endpoint(Sources(root | variables | KEY | {"azure_token_provider=": lambda: "mine"}))
@@ -144,7 +144,7 @@ def test_credentials():
     assert (tokened.api_key, tokened.token_provider()) == (None, "token")
 
 
-def test_what_is_missing_is_named():
+def test_missing_setting_is_named():
     """A missing endpoint or credential raises an error that names the variable and the argument."""
     with pytest.raises(NoProvider, match=r"endpoint required\. Set AZURE_OPENAI_ENDPOINT or pass azure_endpoint="):
         azure_endpoint(Sources(KEY))

@@ -1,4 +1,4 @@
-"""Where does a client of the openai package lead that the user made, and what of it is secret?"""
+"""Tests for the endpoint of the user's own client of the openai package, and its secrets."""
 
 import openai
 import pytest
@@ -23,8 +23,8 @@ RESOURCE = "https://r.openai.azure.com/openai"
         ("https://r.openai.azure.com/openai/v1/", "chat", False),
     ],
 )
-def test_a_client_says_where(kind, base_url, protocol, is_strict):
-    """The client's address is the LLM's, and decides on the protocol."""
+def test_client_determines_the_endpoint(kind, base_url, protocol, is_strict):
+    """The client's URL is the LLM's, and determines the protocol."""
     endpoint = client_endpoint(Sources({"client=": kind(api_key=KEY, base_url=base_url), "model=": "m"}))
     assert endpoint.base_url == (base_url or "https://api.openai.com/v1").rstrip("/")
     assert (endpoint.provider, endpoint.model) == ("openai", "m")
@@ -85,8 +85,8 @@ def test_client_excludes_other_connection_arguments(beside, named):
         LLM(client=openai.OpenAI(api_key=KEY), **beside)
 
 
-def test_others_like_it_use_the_same_client():
-    """Other settings, another model and a fallback by its name alone are asked for over the same client."""
+def test_copies_use_the_same_client():
+    """Copies with other settings or models, and fallbacks without a provider, use the same client."""
     client = openai.OpenAI(api_key=KEY, base_url="http://127.0.0.1:1/v1")
     llm = LLM(client=client, model="m", fallback="second")
     likes = (llm.with_settings(temperature=0), llm.with_model("mistral:7b"), llm.fallbacks[0])

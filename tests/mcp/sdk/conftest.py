@@ -1,4 +1,4 @@
-"""Servers that want a login, and what stands for a person with a browser."""
+"""Fixtures with servers that require a login, and a browser that logs in."""
 
 import importlib.util
 from pathlib import Path
@@ -10,7 +10,7 @@ _FILE = Path(__file__).parents[1] / "protected_server.py"
 
 @pytest.fixture(scope="session")
 def protecting():
-    """The module that makes servers which want a login."""
+    """The module with servers that require a login."""
     spec = importlib.util.spec_from_file_location("protected_server", _FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -19,7 +19,7 @@ def protecting():
 
 @pytest.fixture
 def authority(protecting):
-    """What gives tokens."""
+    """An authority that issues tokens."""
     return protecting.Authority()
 
 

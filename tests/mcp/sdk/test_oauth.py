@@ -1,4 +1,4 @@
-"""Is a hostile server, or authorization server, given nothing that it must not have, and told in our words?"""
+"""Tests for OAuth logins at hostile servers: addresses, redirects, invalid answers, and secrets."""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -50,12 +50,12 @@ def metadata(origin, **changed):
 ENDPOINTS = {"authorization": "authorize", "token": "token", "registration": "register"}
 
 
-def led_back(address):
+def redirect_back(address):
     """Return the redirect address with an authorization code."""
     return f"http://127.0.0.1/callback?code=tulip-code&state={parse_qs(urlsplit(address).query)['state'][0]}"
 
 
-def login_at(protecting, stage, changed, ask=led_back):
+def login_at(protecting, stage, changed, ask=redirect_back):
     """Log in at a server with the given answers; returns the error message and the requests received."""
     with protecting.listening() as (listener, origin):
         made = {path: answer if isinstance(answer, Response) else answer(origin) for path, answer in changed.items()}
@@ -71,25 +71,25 @@ def login_at(protecting, stage, changed, ask=led_back):
 
 
 def challenged(url):
-    """A refusal that names where to read on."""
+    """Return a response that requires a login and names the metadata."""
     return Response("no", 401, {"WWW-Authenticate": f'Bearer resource_metadata="{url}"'})
 
 
-def test_a_good_server(protecting, stage):
-    """The stage of these tests lets a person in as long as nothing is changed on it."""
+def test_login_at_a_correct_server(protecting, stage):
+    """Logging in at a correct server succeeds."""
     told, came = login_at(protecting, stage, {})
     assert told == ""
     assert came == ["POST /mcp", f"GET {RESOURCE}", f"GET {METADATA}", "POST /register", "POST /token"]
 
 
-def test_a_document_about_us(protecting, stage):
-    """Where the authorization server reads documents about its clients, we are known by ours and do not register."""
+def test_client_metadata_document_is_used(protecting, stage):
+    """A client metadata document is used instead of a registration if the server supports it."""
     reads = {METADATA: lambda origin: JSONResponse(metadata(origin, client_id_metadata_document_supported=True))}
     asked = []
 
     def ask(address):
         asked.append(parse_qs(urlsplit(address).query)["client_id"])
-        return led_back(address)
+        return redirect_back(address)
 
     told, came = login_at(protecting, stage, reads, Login(ask, client_metadata_url="https://example.com/us.json"))
     assert (told, asked) == ("", [["https://example.com/us.json"]])
@@ -113,8 +113,8 @@ def test_a_document_about_us(protecting, stage):
         ("http://a:b/", "an answer is invalid"),
     ],
 )
-def test_addresses_that_a_login_must_not_lead_to(protecting, stage, url, told):
-    """No server has us call at what only this machine or its network can see, wherever it names that."""
+def test_login_does_not_lead_to_internal_addresses(protecting, stage, url, told):
+    """No server can direct the login to an address of this machine or its network."""
     places = {
         "challenge": {"/mcp": challenged(url)},
         "resource": {
@@ -126,7 +126,7 @@ def test_addresses_that_a_login_must_not_lead_to(protecting, stage, url, told):
     }
     is_read_alike = (
         url.startswith("http") and "0x" not in url and ":b" not in url
-    )  # by the package, which takes others for none, or mends
+    )  # by the package, which ignores or corrects others
     for place in places if is_read_alike else ["challenge"]:
         said, came = login_at(protecting, stage, places[place])
         assert told in said, place
@@ -135,7 +135,7 @@ def test_addresses_that_a_login_must_not_lead_to(protecting, stage, url, told):
 
 
 def redirecting(url):
-    """An answer that leads elsewhere."""
+    """Return a redirect."""
     return Response(status_code=307, headers={"Location": url})
 
 
@@ -187,8 +187,8 @@ ENDLESS = b"[" * 1_100_000
         ),
     ],
 )
-def test_answers_that_cannot_be_used(protecting, stage, changed, told):
-    """An answer that is too long, none of its kind, or of another server ends the login, and is not quoted."""
+def test_unusable_answers_end_the_login(protecting, stage, changed, told):
+    """An oversized, malformed or foreign answer ends the login and is not quoted."""
     said, _ = login_at(protecting, stage, changed)
     assert told in said
     assert "tulip" not in said
@@ -205,8 +205,8 @@ def test_echoed_secrets_are_masked(protecting, stage):
     assert "tulip" not in said
 
 
-def test_a_refusal_without_end(protecting):
-    """A server that refuses without end is given up, whatever it calls its refusal."""
+def test_repeated_rejection_ends_the_login(protecting):
+    """A server that repeatedly requires a login is abandoned, whatever status it sends."""
 
     async def refuse(request):
         async def pieces():
@@ -256,7 +256,7 @@ def test_insufficient_scope(protecting, stage, scope, told):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/mcp": wanting})),
-        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+        MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
     ):
         far.login()
         with pytest.raises(ToolError) as caught:
@@ -271,13 +271,13 @@ def test_insufficient_scope(protecting, stage, scope, told):
         ("read", ["read", "read"], "The call needs a wider scope. Log in again: agentkit mcp login URL --scope"),
     ],
 )
-def test_a_scope_that_a_call_lacked_is_requested_by_the_next_login(protecting, stage, scope, asked, advice):
+def test_missing_scope_is_requested_by_the_next_login(protecting, stage, scope, asked, advice):
     """After `insufficient_scope` the next login requests that scope in addition, unless the scope is configured."""
     requested = []
 
     def ask(address):
         requested.append(parse_qs(urlsplit(address).query)["scope"][0])
-        return led_back(address)
+        return redirect_back(address)
 
     def wanting(request, body):
         if request.headers.get("authorization") is None:
@@ -303,8 +303,8 @@ def test_a_scope_that_a_call_lacked_is_requested_by_the_next_login(protecting, s
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_login_that_cannot_be_renewed_now(protecting, stage, status):
-    """An authorization server that is away for a while does not end the login."""
+def test_unreachable_issuer_does_not_end_the_login(protecting, stage, status):
+    """An authorization server that is temporarily unreachable does not end the login."""
     answers = [JSONResponse({"access_token": "tulip", "refresh_token": "tulips", "expires_in": -1})]
 
     def giving(request, body):
@@ -313,7 +313,7 @@ def test_a_login_that_cannot_be_renewed_now(protecting, stage, status):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/token": giving})),
-        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+        MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
     ):
         far.login()
         with pytest.raises(ToolError, match=f"cannot renew the login now: it answers {status}"):
@@ -330,7 +330,7 @@ def test_invalid_renewal_response(protecting, stage):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/token": giving})),
-        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+        MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
     ):
         far.login()
         with pytest.raises(ToolError, match="it is not a valid OAuthToken") as caught:
@@ -361,7 +361,7 @@ def logged_out(protecting, stage, changed, *, names=None, token=None):
         }
         with (
             protecting.running(listener, stage(origin, made)) as came,
-            MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+            MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
         ):
             far.login()
             done = far.logout()
@@ -372,7 +372,7 @@ def logged_out(protecting, stage, changed, *, names=None, token=None):
 def test_logout_revokes_both_tokens(protecting, stage):
     """A logout revokes both tokens at the server that issued them."""
     done, bodies, came = logged_out(protecting, stage, {"/revoke": Response()})
-    assert (done.was_kept, done.trouble) == (True, "")
+    assert (done.was_stored, done.problem) == (True, "")
     assert [body["token"] for body, _ in bodies] == [["tulip-again"], ["tulip-token"]]
     assert [body["token_type_hint"] for body, _ in bodies] == [["refresh_token"], ["access_token"]]
     assert all(body["client_id"] == ["us"] for body, _ in bodies)
@@ -398,9 +398,9 @@ def test_logout_revokes_both_tokens(protecting, stage):
 def test_failed_revocation(protecting, stage, changed, names, told):
     """If revocation fails, the login is removed locally and the outcome explains the failure."""
     done, _, _ = logged_out(protecting, stage, changed, names=names)
-    assert done.was_kept
-    assert told in done.trouble
-    assert "tulip" not in done.trouble
+    assert done.was_stored
+    assert told in done.problem
+    assert "tulip" not in done.problem
 
 
 def test_logout_during_renewal(protecting, stage, tmp_path):
@@ -417,7 +417,7 @@ def test_logout_during_renewal(protecting, stage, tmp_path):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/token": giving})),
-        MCPServer(f"{origin}/mcp", "far", login=Login(led_back, folder=tmp_path)) as far,
+        MCPServer(f"{origin}/mcp", "far", login=Login(redirect_back, folder=tmp_path)) as far,
     ):
         far.login()
         with pytest.raises(ToolError):

@@ -1,4 +1,4 @@
-"""What servers ask for during a call: answers of a person and of a model, and news of changed resources."""
+"""Tests for requests of servers during a call: answers of a person and of a model, and changed resources."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ async def think(prompt: str):
 
 @pytest.fixture
 def asking():
-    """Make a server with these options, whose tools ask."""
+    """Return a server with these options, whose tools send requests."""
     made = []
 
     def make(**options):
@@ -55,7 +55,7 @@ def asking():
     ],
 )
 def test_form_answers(asking, answer, told):
-    """The approver's values fill in a form; an approval without the required fields is no answer."""
+    """The approver's values fill in a form; an approval without the required fields is not an answer."""
     asked = []
 
     def approve(request):
@@ -93,7 +93,7 @@ def test_run_approver_answers(asking):
     assert server.call("who") == "None"
 
 
-def test_a_person_may_think(asking):
+def test_time_of_a_person_is_excluded_from_the_timeout(asking):
     """The time a person takes to answer does not count towards the call's timeout."""
 
     def approve(_request):
@@ -106,7 +106,7 @@ def test_a_person_may_think(asking):
     assert done.tool_calls[0].result.content == "{'name': 'Ann'}"
 
 
-def test_a_model(asking):
+def test_sampling_needs_an_approval(asking):
     """A model answers only with the consent of an approver: the given one, or that of the run."""
     llm, asked = ScriptedLLM("I am brief.", repeat=True), []
 
@@ -129,7 +129,7 @@ def test_a_model(asking):
     assert done.usage.requests == 3
 
 
-def test_requests_with_two_approvers_are_refused(asking):
+def test_requests_with_two_approvers_are_rejected(asking):
     """Server requests are refused while callers with different approvers are active."""
     server, waiting = asking(), threading.Event()
 
@@ -151,7 +151,7 @@ def test_requests_with_two_approvers_are_refused(asking):
     assert first == ["{'name': 'Ann'}"]
 
 
-def test_a_changed_resource():
+def test_changed_resource_is_reported():
     """A subscription calls back on every change, also after a reconnection, until it is ended."""
     texts, heard = ["one"], []
     own = ToolServer([who], resources={"notes://now": Tool(lambda: texts[-1], "now", "What is now.")})

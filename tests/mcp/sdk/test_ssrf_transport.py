@@ -1,4 +1,4 @@
-"""Does a login's own request go to the very address that was judged?"""
+"""Tests that the requests of a login connect to the address that was checked."""
 
 import asyncio
 
@@ -7,14 +7,14 @@ import pytest
 
 from agentkit.errors import ToolError
 from agentkit.mcp.login_store import AllowedHosts
-from agentkit.mcp.sdk.ssrf_transport import JudgedTransport, sent
+from agentkit.mcp.sdk.ssrf_transport import JudgedTransport, send_request
 from agentkit.testing import FakeServer, raw
 
 NAMED = "http://127.0.0.1/mcp"
 
 
 def asked(server, url, resolver):
-    """The answer to a request for a URL, its names looked up so."""
+    """Return the response to a request for a URL whose host resolves to these addresses."""
 
     async def ask():
         async with httpx2.AsyncClient(transport=JudgedTransport(AllowedHosts(server, ("auth.test",)), resolver)) as web:
@@ -23,8 +23,8 @@ def asked(server, url, resolver):
     return asyncio.run(ask())
 
 
-def test_the_address_is_the_judged_one():
-    """The name is looked up once, and the request goes to that address under the name."""
+def test_request_is_sent_to_the_checked_address():
+    """The name is resolved once, and the request is sent to that address with the name as its host."""
     looked_up = []
 
     def resolver(host, port):
@@ -46,8 +46,8 @@ def test_the_address_is_the_judged_one():
         (["169.254.169.254"], "hands out credentials"),
     ],
 )
-def test_names_that_lead_elsewhere(addresses, told):
-    """A name of which one address must not be called is not called at all."""
+def test_names_with_a_forbidden_address_are_rejected(addresses, told):
+    """A name with one forbidden address is not connected to."""
     with pytest.raises(ToolError, match=told):
         asked(NAMED, "https://login.example.org/token", lambda *_: addresses)
 
@@ -63,11 +63,11 @@ def test_unresolvable_host():
 
 
 def redirected(location, *others, **options):
-    """The status of the answer to a request that is redirected so, and how often was asked."""
+    """Return the status of a redirected request, and the number of requests."""
     answer = raw(b"", status=307, headers={"Location": location}, content_type="text/plain")
     with FakeServer(answer, *others, **options) as server:
         request = httpx2.Request("POST", f"{server.base_url}/chat/completions", json={"code": "tulip"})
-        status = asyncio.run(sent(request, AllowedHosts(NAMED))).status_code
+        status = asyncio.run(send_request(request, AllowedHosts(NAMED))).status_code
         assert {each.headers["accept-encoding"] for each in server.requests} == {"identity"}
         return status, len(server.requests)
 
@@ -83,12 +83,12 @@ def test_redirects_elsewhere(location):
     assert redirected(location) == (307, 1)
 
 
-def test_redirects_without_end():
+def test_endless_redirects_are_limited():
     """Following an endless chain of redirects stops after six requests."""
     assert redirected("/v1/chat/completions", repeat=True) == (307, 6)
 
 
-def test_a_server_that_is_slow():
+def test_slow_server_raises_an_error():
     """A server that does not answer in time raises a ToolError."""
 
     async def listen(reading, writing):
@@ -101,9 +101,9 @@ def test_a_server_that_is_slow():
         port = silent.sockets[0].getsockname()[1]
         async with silent:
             try:
-                await sent(httpx2.Request("GET", f"http://127.0.0.1:{port}/"), AllowedHosts(NAMED), seconds=0.2)
+                await send_request(httpx2.Request("GET", f"http://127.0.0.1:{port}/"), AllowedHosts(NAMED), seconds=0.2)
             finally:
-                await asyncio.sleep(0.1)  # by then the connection has ended on this side, too
+                await asyncio.sleep(0.1)  # by then the connection is closed on this side as well
 
     with pytest.raises(ToolError, match=r"did not answer within 0\.2 seconds"):
         asyncio.run(ask())

@@ -1,9 +1,9 @@
-"""Generated commands: an allowed command never runs code from the contents or the name of a file.
+"""Tests with generated commands: an allowed command never runs code from the contents or name of a file.
 
 Bash evaluates the value of a variable as code in arithmetic, in subscripts and in several builtins. The grammar pairs
-the ways by which a text comes into a variable with the places where bash evaluates it. Every allowed command and a part
-of the others are run in the sandbox, each with a separate mark that the planted code creates. An allowed command must
-not leave its mark. Many of the others must, or else the test would prove nothing.
+the ways to assign a text to a variable with the places where bash evaluates it. All allowed commands and some of the
+others are run in the sandbox, each with a separate marker file that the planted code creates. An allowed command must
+not create its marker. Many of the others must, or the test would prove nothing.
 
 `python tests/safety/shell/test_arithmetic_fuzz.py COMMANDS [SEED]` runs it with more commands.
 """
@@ -43,7 +43,7 @@ done < "$HERE/commands"
 
 @dataclass
 class Figures:
-    """What came of the commands; `escaped` were allowed and ran planted code."""
+    """The outcomes of the commands; `escaped` ones were allowed and ran planted code."""
 
     commands: int
     allowed: int
@@ -58,12 +58,12 @@ def _put(text: str, **names: str) -> str:
 
 
 def _wrapped(outer: str, inner: str) -> str:
-    """The inner text in the place of @; where that is quoted, as one quoted word."""
+    """Return the outer text with the inner text instead of @, as one quoted word if it is quoted there."""
     return outer.replace('"@"', shlex.quote(inner)) if '"@"' in outer else outer.replace("@", inner)
 
 
 def generated(count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Contexts, each as often as the others, with the commands made of them."""
+    """Yield contexts, each equally often, with the commands made of them."""
     choose = random.Random(seed)
     for number in range(count):
         context = GRAMMAR["contexts"][number % len(GRAMMAR["contexts"])]
@@ -97,7 +97,7 @@ def _prepare(folder: Path, commands: list[str], choose: random.Random) -> None:
 
 
 def fuzz(count: int, seed: int, folder: Path, *, every: int) -> Figures:
-    """Judge this many commands; below a folder, run all that are allowed, and for comparison some of the others."""
+    """Judge this many commands; with a folder, run all allowed ones, and some of the others for comparison."""
     choose, figures = random.Random(seed), Figures(0, 0, 0, [], set())
     batch: list[tuple[str, str, bool]] = []
     for number, (context, command) in enumerate(generated(count, seed), 1):
@@ -113,7 +113,7 @@ def fuzz(count: int, seed: int, folder: Path, *, every: int) -> Figures:
 
 
 def _run(batch: list[tuple[str, str, bool]], place: Path, choose: random.Random, figures: Figures) -> None:
-    """Run commands in the sandbox, and see which of them left their mark."""
+    """Run commands in the sandbox, and return those that left their mark."""
     _prepare(place, [command for _, command, _ in batch], choose)
     outcome = run_command('HERE="$PWD" bash runner.sh', str(place), CONFINEMENT)
     assert outcome.status == "ok", outcome

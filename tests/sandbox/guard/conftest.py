@@ -1,4 +1,4 @@
-"""What the guard's tests share: code that they run in this process leaves no trace in it."""
+"""Fixtures of the guard's tests: code that runs in this process leaves no traces."""
 
 import sys
 

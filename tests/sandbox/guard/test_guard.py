@@ -1,4 +1,4 @@
-"""The guarded language: what code can do, what is refused, and how errors are reported."""
+"""Tests for the guarded language: what code can do, what is refused, and how errors are reported."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ MARKER = "MARKER_ESCAPED"
 
 
 def rows(name):
-    """The rows of a data file of this folder."""
+    """Return the rows of a data file of this folder."""
     return [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
 
 
@@ -25,37 +25,37 @@ ESCAPES = rows("escapes.jsonl")
 
 
 def outcome(code):
-    """Return the ending of a run and its standard output."""
+    """Return the outcome of a run and its standard output."""
     printed = []
     ending = run(code, lambda stream, text: printed.append(text) if stream == "stdout" else None)
     return ending, "".join(printed)
 
 
 @pytest.mark.for_each("row", ORDINARY, ids=range(len(ORDINARY)))
-def test_ordinary_code_prints_what_python_prints(row):
-    """Code that models write runs under guard, and prints the same."""
+def test_ordinary_code_prints_the_same_as_in_python(row):
+    """Code as models write it runs under guard and prints the same as in Python."""
     ending, printed = outcome(row["code"])
     assert printed == row["stdout"], ending.text()
     assert ending.ok == row["ok"]
 
 
 @pytest.mark.slow
-def test_ordinary_rows_are_what_python_prints():
-    """The expected output of the ordinary rows is this very Python's own."""
+def test_ordinary_rows_match_python():
+    """The expected output of the ordinary rows is that of Python itself."""
     for row in ORDINARY:
         command = [sys.executable, "-I", "-"]
         done = subprocess.run(command, input=row["code"], capture_output=True, text=True, timeout=60, check=False)
         assert (done.stdout, done.returncode == 0) == (row["stdout"], row["ok"])
 
 
-def test_the_corpora_are_large():
+def test_corpora_are_large():
     """There are hundreds of rows of each sort."""
     assert len(ORDINARY) >= 200
     assert len({row["code"] for row in ESCAPES}) >= 250
 
 
 def test_escapes_are_stopped():
-    """No known way out of the language prints its marker."""
+    """No known escape from the language prints its marker."""
     assert [row for row in ESCAPES if MARKER in outcome(row["code"])[1].splitlines()] == []
 
 
@@ -83,7 +83,7 @@ def wrapped(code, how):
 
 
 def test_mutated_escapes_are_stopped():
-    """Escapes stay stopped when they are wrapped, indented, spelled or joined otherwise."""
+    """Escapes are also stopped when they are wrapped, indented, spelled or joined differently."""
     chance = Random(20261122)
     for _ in range(1500):
         code = wrapped(chance.choice(ESCAPES)["code"], chance.randrange(16))
@@ -95,8 +95,8 @@ def test_mutated_escapes_are_stopped():
         assert MARKER not in printed.splitlines(), code
 
 
-def test_last_expression_is_shown():
-    """The value of a last expression is in the ending, as a notebook shows it, and is not printed."""
+def test_last_expression_is_returned():
+    """The value of a last expression is returned and not printed."""
     assert outcome("x = 2\nx * 21")[0].value == "42"
     assert outcome("print('a')")[0].value is None
     assert outcome("'a'") == (outcome("'a'")[0], "")
@@ -132,16 +132,16 @@ def test_last_expression_is_shown():
         ("class A:\n    def __repr__(self): return 1 / 0\nA()", "raised", 2, "ZeroDivisionError"),
     ],
 )
-def test_error_says_where_and_what(code, kind, line, said):
-    """An error has its kind, its line and its reason in plain words."""
+def test_error_has_type_line_and_reason(code, kind, line, said):
+    """An error has its type, its line and an explanation."""
     ending, _ = outcome(code)
     assert (ending.kind, ending.line) == (kind, line) or line is None
     assert ending.kind == kind
     assert said in ending.text()
 
 
-def test_error_shows_the_lines_of_the_code_only():
-    """A traceback names the program's own lines, outermost first, and no line of Python's library or the guard."""
+def test_traceback_contains_only_lines_of_the_program():
+    """A traceback contains only lines of the program, outermost first."""
     ending, _ = outcome("import statistics\ndef f(x):\n    return statistics.mean(x)\ndef g():\n    f([])\ng()")
     assert ending.trace == ("line 6, in <module>", "line 5, in g")
     assert (ending.line, ending.source) == (3, "return statistics.mean(x)")
@@ -160,7 +160,7 @@ def test_output_before_an_error_is_returned():
 
 
 def test_streams_are_separate():
-    """Standard error is named as such."""
+    """Standard error is returned separately."""
     written = []
     run("import sys\nprint('a')\nprint('b', file=sys.stderr)", lambda *piece: written.append(piece))
     assert written == [("stdout", "a\n"), ("stderr", "b\n")]
@@ -168,7 +168,7 @@ def test_streams_are_separate():
 
 @pytest.mark.for_each("name", sorted(TABLE.keys() - {"__future__"}))
 def test_every_module_can_be_imported(name):
-    """Each module listed as available can be imported, in all three ways."""
+    """Each available module can be imported, in all three forms."""
     ending, printed = outcome(f"import {name}\nimport {name} as m\nfrom {name} import *\nprint(m)")
     assert ending.ok, ending.text()
     assert printed == f"<module {name!r}>\n"
@@ -182,22 +182,22 @@ def test_missing_module_is_reported_briefly(name):
     assert text.text().count("available: ") == 1
 
 
-def test_runs_do_not_meet():
-    """One run sees nothing of another."""
+def test_runs_are_isolated():
+    """A run sees nothing of another run."""
     outcome("import json\nx = 1")
     assert outcome("x")[0].message == "NameError: name 'x' is not defined"
 
 
-def test_the_host_keeps_its_streams_and_limits():
-    """A run leaves the host's standard output alone."""
+def test_host_streams_are_unchanged():
+    """A run does not change the host's standard output."""
     before = (sys.stdout, sys.stderr, Path.cwd())
     outcome("print('x')\nimport contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()): print(1)")
     assert (sys.stdout, sys.stderr, Path.cwd()) == before
 
 
 @pytest.mark.for_each("row", rows("details.jsonl"), ids=lambda row: repr(row["code"][:40]))
-def test_detail(row):
-    """Replaced functions and guarded attributes answer as Python's own do."""
+def test_replaced_functions_match_python(row):
+    """Replaced functions and guarded attributes return the same as Python's own."""
     ending, printed = outcome(row["code"])
     assert ending.ok, ending.text()
     assert row["stdout"] in {printed, None}
@@ -205,14 +205,14 @@ def test_detail(row):
 
 @pytest.mark.for_each("row", rows("refusals.jsonl"), ids=lambda row: repr(row["code"][:40]))
 def test_refusal_suggests_an_alternative(row):
-    """The error of a refused run says what was refused and what to do instead."""
+    """The error of a refused run explains what was refused and suggests an alternative."""
     ending, _ = outcome(row["code"])
     assert ending.kind in {"refused", "syntax"} or not row["said"]
     assert row["said"] in ending.text()
 
 
 def test_programs_share_their_variables():
-    """Programs of one namespace see the variables of earlier ones; each has its own outcome, as one that fails has."""
+    """Programs of one namespace share their variables; each has a separate outcome, also one that fails."""
     printed = []
     kept = KeptNamespace(lambda _, text: printed.append(text))
     outcomes = [kept.run(code) for code in ("x = 6\nx", "y = x * 7; 1 / 0", "x +", "print(x, y)\ny")]

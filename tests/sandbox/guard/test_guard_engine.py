@@ -1,4 +1,4 @@
-"""How the guard loads its engine."""
+"""Tests for the loading of the guard's engine."""
 
 import subprocess
 import sys
@@ -6,8 +6,8 @@ import sys
 from agentkit.sandbox.guard import load_engine
 
 
-def test_the_engine_is_loaded_without_its_package():
-    """A fresh process loads the visitor and leaves no half of a package behind."""
+def test_engine_is_loaded_without_its_package():
+    """In a new process, the visitor is loaded without leaving a partial package behind."""
     program = (
         "import sys; from agentkit.sandbox.guard import run; print(run('1 + 1', print).value);"
         "print('RestrictedPython.Guards' in sys.modules, 'RestrictedPython' in sys.modules);"
@@ -17,8 +17,8 @@ def test_the_engine_is_loaded_without_its_package():
     assert done.stdout.split() == ["2", "False", "False", "True"]
 
 
-def test_a_package_that_is_there_is_used():
-    """Where the whole package is loaded already, it stays."""
+def test_loaded_package_is_used():
+    """If the whole package is already loaded, it is used."""
     import RestrictedPython
 
     assert load_engine() is RestrictedPython.RestrictingNodeTransformer

@@ -1,4 +1,4 @@
-"""Which underscore names stay Python's own where a program derives from a class of Python's."""
+"""Tests for underscore names of Python's classes in classes of the program."""
 
 import contextlib
 import queue
@@ -13,7 +13,7 @@ from agentkit.sandbox.guard.name_rules import Privacy, codes_in, functions_in, n
 
 
 class Stack(contextlib.ExitStack):
-    """A class of the program, which derives from one of Python's."""
+    """A class of the program that derives from one of Python's."""
 
     _mine: int = 1
 
@@ -39,7 +39,7 @@ def test_documentation_is_not_a_name():
 
 
 def test_private_names_are_refused():
-    """They are refused on objects, on classes and through super; the program's own are not."""
+    """Private names are refused on objects, on classes and through super; those of the program are not."""
     for value in (Stack(), Stack, super(Stack, Stack())):
         with pytest.raises(RefusedAttribute):
             PRIVACY.check(value, "_push_cm_exit")
@@ -52,10 +52,10 @@ def test_private_names_of_subclasses_are_refused():
     """A private name of a subclass cannot be set on its base class."""
 
     class Base:
-        """Derives from nothing of Python's."""
+        """A class without a base of Python's."""
 
     class Heir(Base, contextlib.ExitStack):
-        """Derives from something of Python's."""
+        """A class with a base of Python's."""
 
     privacy = Privacy(lambda kind: kind in {Base, Heir})
     privacy.check(Base, "_push_cm_exit")
@@ -65,12 +65,12 @@ def test_private_names_of_subclasses_are_refused():
 
 
 def test_fields_are_names_given():
-    """A field without a value is a name that the program gave."""
+    """A field without a value is a name of the program."""
     assert "_mine" in names_given(Stack)
 
 
-def test_code_inside_code_is_read():
-    """Functions inside functions use names too, and so do annotations that are made later."""
+def test_names_in_nested_functions_are_found():
+    """Names in nested functions and in lazily evaluated annotations are found."""
     outer = compile("def f():\n    def __annotate__():\n        return x._late, '_text', 1\n", "f", "exec")
     (function,) = [constant for constant in outer.co_consts if type(constant) is CodeType]
     assert len(list(codes_in(outer))) == 3
@@ -78,8 +78,8 @@ def test_code_inside_code_is_read():
     assert "_late" not in set(texts_in(outer))
 
 
-def test_functions_are_found_behind_what_wraps_them():
-    """Properties and the methods of a class hold functions."""
+def test_wrapped_functions_are_found():
+    """Functions in properties and classmethods are found."""
     function = test_fields_are_names_given
     assert list(functions_in(function)) == [function]
     assert list(functions_in(property(function))) == list(functions_in(classmethod(function)))[:1] == [function]

@@ -1,4 +1,4 @@
-"""Do questions and answers come back from a file as they were?"""
+"""Tests for the encoding of requests and answers in cassettes."""
 
 import json
 
@@ -9,6 +9,8 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Sess
 from agentkit.events import Approved, ResponseReceived, RunStarted, ToolCallFinished, ToolCallPostponed
 from agentkit.messages import (
     AssistantMessage,
+    EmbeddingAnswer,
+    EmbeddingQuery,
     OutputSchema,
     Request,
     Response,
@@ -17,8 +19,6 @@ from agentkit.messages import (
     ToolResult,
     ToolSpec,
     UserMessage,
-    VectorsAsked,
-    VectorsMade,
 )
 from agentkit.recording import PersonAsked
 from agentkit.sessions.cassettes.entries import (
@@ -27,7 +27,7 @@ from agentkit.sessions.cassettes.entries import (
     TimeUp,
     encode_answer,
     encode_charge,
-    encode_milestone,
+    encode_event,
     encode_question,
 )
 from agentkit.usage import Charge, Usage
@@ -48,7 +48,7 @@ HEAD = {"id": 1, "at": 12.5, "seconds": 0.5}
 
 
 def back(question, answer, **more):
-    """Encode a question and its answer, and decode them again."""
+    """Encode a request and its answer, and decode them again."""
     numbers = MessageNumbers()
     line = {**HEAD, **encode_question(question, numbers), **encode_answer(answer, numbers), **more}
     return Reader().read(json.loads(json.dumps(line)))
@@ -62,8 +62,8 @@ def back(question, answer, **more):
         (CALL, ToolResult("add", "ok", "1", seconds=0.1, labels=frozenset({Label.PRIVATE}), decision=DECISION)),
         (PersonAsked(CALL, DECISION), Approved("c1", "once", arguments='{"a": 2}')),
         (
-            VectorsAsked(("a", "b"), {"dimensions": 2}),
-            VectorsMade([[0.5, -1.0], [0.0, 2.0]], "m", Usage(2, requests=1)),
+            EmbeddingQuery(("a", "b"), {"dimensions": 2}),
+            EmbeddingAnswer([[0.5, -1.0], [0.0, 2.0]], "m", Usage(2, requests=1)),
         ),
     ],
     ids=["request", "short request", "tool", "person", "vectors"],
@@ -73,11 +73,11 @@ def test_question_and_answer_round_trip(question, answer):
     asking = back(question, answer, inside=3, live=True)
     assert (asking.question, asking.answer) == (question, answer)
     assert (asking.number, asking.at, asking.seconds, asking.inside) == (1, 12.5, 0.5, 3)
-    assert asking.is_live is (question is CALL)  # only a tool call can be
+    assert asking.is_live is (question is CALL)  # only a tool call can be live
 
 
 def lost(error, unanswered):
-    """The error of a request that was sent so often in vain."""
+    """Return the error of a request that was sent this many times in vain."""
     error.unanswered = unanswered
     return error
 
@@ -98,7 +98,7 @@ def test_model_errors_round_trip(error):
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
-def test_an_error_of_a_later_version_is_a_model_error():
+def test_unknown_error_type_is_a_model_error():
     """An unknown type of error is read as a ModelError with the same message."""
     line = {**HEAD, "ask": "model", "messages": [], "error": {"kind": "Overloaded", "text": "Too much.", "new": 1}}
     assert type(Reader().read(line).answer) is ModelError
@@ -144,31 +144,31 @@ def test_invalid_charge_is_rejected(charge):
         back(CALL, ToolResult("add", "ok", "1"), charge=charge)
 
 
-def test_time_up_is_read():
-    """A line with the watch and the reading at which time was up is parsed as a TimeUp."""
+def test_time_up_is_parsed():
+    """A line with the watch and the reading at which its time was up is parsed as a TimeUp."""
     assert Reader().read({"watch": "1/2", "up": 3, "at": 12.5}) == TimeUp("1/2", 3, 12.5)
 
 
-def test_milestone_refers_to_its_answer():
-    """A milestone that refers to a recorded answer by number is read with that answer."""
+def test_event_refers_to_its_answer():
+    """A stored event that refers to a recorded answer by number is read with that answer."""
     reader, numbers = Reader(), MessageNumbers()
     result = ToolResult("add", "ok", "1")
     reader.read({**HEAD, **encode_question(REQUEST, numbers), **encode_answer(RESPONSE, numbers)})
     reader.read({**HEAD, "id": 2, **encode_question(CALL, numbers), **encode_answer(result, numbers)})
-    response_told = reader.read(encode_milestone("run", 13.0, ResponseReceived(RESPONSE), 1))
-    result_told = reader.read({**encode_milestone("run", 14.0, ToolCallFinished(CALL, result), 2), "inside": 9})
-    assert (response_told.milestone, response_told.asking.number) == (ResponseReceived(RESPONSE), 1)
+    response_told = reader.read(encode_event("run", 13.0, ResponseReceived(RESPONSE), 1))
+    result_told = reader.read({**encode_event("run", 14.0, ToolCallFinished(CALL, result), 2), "inside": 9})
+    assert (response_told.event, response_told.asking.number) == (ResponseReceived(RESPONSE), 1)
     waits = ToolCallPostponed(CALL, "May I?", DECISION)
-    assert reader.read(encode_milestone("run", 15.0, waits, 0)).milestone == waits
-    assert (result_told.milestone, result_told.inside) == (ToolCallFinished(CALL, result), 9)
+    assert reader.read(encode_event("run", 15.0, waits, 0)).event == waits
+    assert (result_told.event, result_told.inside) == (ToolCallFinished(CALL, result), 9)
 
 
-def test_milestone_without_answer_is_written_in_full():
-    """A milestone without a recorded answer is written in full, as in a session."""
-    line = encode_milestone("run", 13.0, RunStarted("helper", "Hi."), 0)
+def test_event_without_answer_is_written_in_full():
+    """A stored event without a recorded answer is written in full, as in a session."""
+    line = encode_event("run", 13.0, RunStarted("helper", "Hi."), 0)
     assert line == {"run": "run", "at": 13.0, "event": "run_started", "agent": "helper", "prompt": "Hi."}
     told = Reader().read(line)
-    assert (told.run, told.at, told.milestone, told.asking) == ("run", 13.0, RunStarted("helper", "Hi."), None)
+    assert (told.run, told.at, told.event, told.asking) == ("run", 13.0, RunStarted("helper", "Hi."), None)
 
 
 @pytest.mark.for_each(
@@ -188,26 +188,26 @@ def test_milestone_without_answer_is_written_in_full():
         {},
     ],
 )
-def test_damaged_lines_are_refused(line):
+def test_damaged_lines_are_rejected(line):
     """A line that is not a valid entry raises a SessionError."""
     with pytest.raises(SessionError):
         Reader().read(line)
 
 
 @pytest.mark.parametrize("packed", ["0000803f 00", "0000803f 000080", "00"])
-def test_a_damaged_vector_is_refused(packed):
+def test_damaged_vector_is_rejected(packed):
     """A vector with an incomplete last number raises an error."""
     numbers = MessageNumbers()
-    question = encode_question(VectorsAsked(("a",), {}), numbers)
-    answer = encode_answer(VectorsMade([[1.0]], "m", Usage(1, requests=1)), numbers)
+    question = encode_question(EmbeddingQuery(("a",), {}), numbers)
+    answer = encode_answer(EmbeddingAnswer([[1.0]], "m", Usage(1, requests=1)), numbers)
     assert Reader().read({**HEAD, **question, **answer}).answer.vectors == [[1.0]]
     answer["answer"]["vectors"] = [packed]
     with pytest.raises(SessionError):
         Reader().read({**HEAD, **question, **answer})
 
 
-def test_milestone_cannot_refer_to_an_approval():
-    """A milestone that refers to a person's answer raises a SessionError."""
+def test_event_cannot_refer_to_an_approval():
+    """A stored event that refers to a person's answer raises a SessionError."""
     reader, numbers = Reader(), MessageNumbers()
     answer = encode_answer(Approved("c1", "once"), numbers)
     reader.read({**HEAD, **encode_question(PersonAsked(CALL, DECISION), numbers), **answer})

@@ -1,4 +1,4 @@
-"""Is a conversation written down once, however often it is sent?"""
+"""Tests for the numbering of messages in cassettes, which are written once."""
 
 import json
 
@@ -12,7 +12,7 @@ from agentkit.sessions.cassettes.entries import MessageNumbers, NumberedMessages
 
 
 def texts(*words):
-    """A message for each word."""
+    """Return a message for each word."""
     return [UserMessage(word) for word in words]
 
 
@@ -77,7 +77,7 @@ MESSAGES = st.one_of(
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=8), st.lists(st.lists(st.integers(0, 7), max_size=8), max_size=6))
-def test_every_row_comes_back(messages, rows):
+def test_rows_round_trip(messages, rows):
     """Any rows that are written are read back as the same messages."""
     numbers, numbered = MessageNumbers(), NumberedMessages()
     for row in rows:
@@ -94,7 +94,7 @@ def test_every_row_comes_back(messages, rows):
 
 
 @pytest.mark.parametrize("row", [[{"role": "user"}], ["1"], ["x"], ["1-"], [7], ["-1"], ["1-x"]])
-def test_damaged_rows_are_refused(row):
+def test_damaged_rows_are_rejected(row):
     """An unknown number, or an item that is neither number nor message, raises a SessionError."""
     with pytest.raises(SessionError, match="damaged"):
         NumberedMessages().row(row)
@@ -108,7 +108,7 @@ def test_range_beyond_known_numbers_is_rejected():
         numbered.row(["1-999999999999"])
 
 
-def test_a_row_longer_than_any_conversation_is_refused():
+def test_row_that_is_too_long_is_rejected():
     """A row that expands to more than 100,000 messages raises a SessionError."""
     numbered = NumberedMessages()
     numbered.row([{"number": number, "text": ""} for number in range(1, 1001)])
@@ -116,9 +116,9 @@ def test_a_row_longer_than_any_conversation_is_refused():
         numbered.row(["1-1000"] * 101)
 
 
-def test_many_long_spans_are_refused():
+def test_too_many_long_ranges_are_rejected():
     """Ranges that expand to too many messages in total raise a SessionError."""
-    numbered = NumberedMessages(most_in_all=1_000)
+    numbered = NumberedMessages(max_in_all=1_000)
     numbered.row([{"number": number, "text": "a"} for number in range(1, 101)])
     assert len([numbered.row(["1-100"]) for _ in range(9)]) == 9
     with pytest.raises(SessionError, match="too many messages"):

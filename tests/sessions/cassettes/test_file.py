@@ -1,4 +1,4 @@
-"""Is a cassette written safely, and read only when it is one?"""
+"""Tests for writing and reading cassette files."""
 
 import os
 import subprocess
@@ -19,11 +19,11 @@ LINE = {"run": "r", "at": 1.0, "event": "run_resumed"}
 
 @pytest.fixture
 def path(tmp_path):
-    """Where a cassette will be."""
+    """The path of a cassette."""
     return tmp_path / "deep" / "trip.cassette"
 
 
-def test_the_header_is_written_with_the_first_entry(tmp_path):
+def test_header_is_written_with_the_first_entry(tmp_path):
     """The header is written together with the first entry, and finishing writes nothing more."""
     path, part = tmp_path / "new" / "run.jsonl", tmp_path / "new" / "run.jsonl.part"
     writer = CassetteWriter(path, 0.0)
@@ -43,7 +43,7 @@ def test_written_lines_are_read_back(path):
     writer.finish(keep=True)
     header, entries = read_cassette(path)
     assert header == {"cassette": 1, "agentkit": agentkit.__version__, "recorded": "1970-01-01T00:00:00+00:00"}
-    assert [(entry.run, entry.milestone) for entry in entries] == [("r", RunResumed()), ("s", RunResumed())]
+    assert [(entry.run, entry.event) for entry in entries] == [("r", RunResumed()), ("s", RunResumed())]
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -81,13 +81,13 @@ def test_truncated_last_line_is_ignored(path):
     assert len(read_cassette(path)[1]) == 1
 
 
-def test_an_exported_session_is_read_too(path):
-    """The lines of an exported session are read like a run in a cassette."""
+def test_exported_session_is_read(path):
+    """The lines of an exported session are read like those of a cassette."""
     path.parent.mkdir()
     lines = [{"session": 1, "name": "trip"}, encode_entry(SessionEntry("r", 1.0, RunResumed()))]
     path.write_text("".join(f"{to_line(line)}\n" for line in lines))
     header, entries = read_cassette(path)
-    assert (header["name"], entries[0].milestone) == ("trip", RunResumed())
+    assert (header["name"], entries[0].event) == ("trip", RunResumed())
 
 
 def test_two_recordings_of_one_cassette_do_not_mix(path):
@@ -107,7 +107,7 @@ def test_deleted_recording_raises(path):
         writer.finish(keep=True)
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+def test_folder_that_cannot_be_created_raises(tmp_path):
     """If the folder cannot be created, recording raises a SessionError."""
     (tmp_path / "file").write_text("")
     with pytest.raises(SessionError, match=r"cannot be written.*folder"):

@@ -1,4 +1,4 @@
-"""Does a replay give what was recorded, and nothing else?"""
+"""Tests for the playback of cassettes: matching, divergence, charges and time."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,7 @@ from agentkit.decisions import Decision
 from agentkit.errors import RateLimited, ReplayError
 from agentkit.events import Approved, RunStarted
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
-from agentkit.recording import PersonAsked, active, record_milestone, taped
+from agentkit.recording import PersonAsked, active, record_event, record_or_replay
 from agentkit.sessions.cassettes.playback import Player
 from agentkit.sessions.cassettes.recorder import Recorder
 from agentkit.usage import Charge
@@ -19,25 +19,25 @@ PERSON = PersonAsked(CALL, Decision("ask", "level", "Dear."))
 
 
 def request(*words):
-    """A request with a message for each word."""
+    """Return a request with a message for each word."""
     return Request(tuple(UserMessage(word) for word in words))
 
 
 def say(text):
-    """A response."""
+    """Return a response."""
     return Response(AssistantMessage(text))
 
 
 @pytest.fixture
 def cassette(tmp_path):
-    """Record questions with their answers; gives the path."""
+    """Record requests with their answers; return the path."""
 
     def record(*pairs, live=()):
         recorder = Recorder(tmp_path / "trip.cassette")
         with active(recorder):
             for question, answer in pairs:
-                asked = recorder.asked(question)
-                asked.heard(answer, is_live=question in live)
+                asked = recorder.open_question(question)
+                asked.record_answer(answer, is_live=question in live)
         recorder.finish()
         return recorder.path
 
@@ -54,31 +54,31 @@ def test_answers_come_in_any_order(cassette):
         (PERSON, Approved("c1", "once")),
     )
     player = Player(path)
-    assert [player.replayed(PERSON), player.replayed(CALL)] == [Approved("c1", "once"), ToolResult("add", "ok", "4")]
-    assert [player.replayed(request(word)).text for word in "baa"] == ["2", "1", "3"]
+    assert [player.replay(PERSON), player.replay(CALL)] == [Approved("c1", "once"), ToolResult("add", "ok", "4")]
+    assert [player.replay(request(word)).text for word in "baa"] == ["2", "1", "3"]
     player.finish()
 
 
-def test_of_questions_that_differ_in_their_room_each_has_its_own(cassette):
-    """Questions that allow answers of different lengths find their own answers first, and then any."""
+def test_requests_with_different_lengths_get_their_own_answers(cassette):
+    """Requests with different maximum lengths first get their own answers, and then any."""
     asked = [replace(request("a"), settings={"max_tokens": most}) for most in (100, 200, 300)]
     player = Player(cassette(*zip(asked, map(say, "123"), strict=True)))
-    assert [player.replayed(question).text for question in (asked[1], request("a"), asked[2])] == ["2", "1", "3"]
+    assert [player.replay(question).text for question in (asked[1], request("a"), asked[2])] == ["2", "1", "3"]
 
 
 def test_errors_are_replayed(cassette):
     """A recorded model error is replayed."""
     player = Player(cassette((request("a"), RateLimited("Slow down.", status=429))))
-    assert str(player.replayed(request("a"))) == "Slow down."
+    assert str(player.replay(request("a"))) == "Slow down."
 
 
-def test_time_is_that_of_the_recording(cassette):
-    """Before the first answer it is the time of the first question; then that of the newest answer given."""
+def test_time_is_replayed(cassette):
+    """Before the first answer, the time is that of the first request; then that of the latest answer."""
     player = Player(cassette((request("a"), say("1")), (request("b"), say("2"))))
     began = player.now()
-    player.replayed(request("b"))
+    player.replay(request("b"))
     later = player.now()
-    player.replayed(request("a"))
+    player.replay(request("a"))
     assert began <= later == player.now()
 
 
@@ -86,7 +86,7 @@ def test_unknown_request_raises_with_a_diff(cassette):
     """An unrecorded request raises a ReplayError with a diff to the most similar recorded request."""
     player = Player(cassette((request("x"), say("1")), (request("a", "b", "c"), say("2"))))
     with pytest.raises(ReplayError) as caught:
-        player.replayed(request("a", "b", "d"))
+        player.replay(request("a", "b", "d"))
     assert isinstance(caught.value, AssertionError)
     assert str(caught.value).splitlines()[1:-1] == [" user: a", " user: b", "-user: c", "+user: d"]
     assert "the model is called" in str(caught.value)
@@ -97,25 +97,25 @@ def test_no_unused_answer_of_the_kind(cassette):
     """If no unused answer of the kind is left, the error shows only the current request."""
     player = Player(cassette((request("a"), say("1"))))
     with pytest.raises(ReplayError, match=r"a tool is called as it is now. No unused answer of this kind"):
-        player.replayed(CALL)
+        player.replay(CALL)
     with pytest.raises(ReplayError, match=r"a person is asked[^+]*\+arguments"):
-        player.replayed(PERSON)
+        player.replay(PERSON)
 
 
 def test_secrets_are_redacted_in_the_diff(cassette):
     """The ReplayError redacts keys in the diff."""
     player = Player(cassette((request("a"), say("1"))))
     with pytest.raises(ReplayError) as caught:
-        player.replayed(request("sk-" + "a1b2" * 8))
+        player.replay(request("sk-" + "a1b2" * 8))
     assert "[redacted: API key]" in str(caught.value)
 
 
-def test_a_divergence_that_was_caught_is_raised_at_the_end(cassette):
+def test_caught_divergence_is_raised_at_the_end(cassette):
     """The first divergence fails the replay even if the program caught its error."""
     player = Player(cassette((request("a"), say("1"))))
     for word in "bc":
         with pytest.raises(ReplayError):
-            player.replayed(request(word))
+            player.replay(request(word))
     with pytest.raises(ReplayError, match=r"\+user: b"):
         player.finish()
     player.finish(keep=False)
@@ -129,7 +129,7 @@ def test_unused_answers_fail_the_replay(cassette):
     Player(path, partial=True).finish()
     Player(path).finish(keep=False)
     player = Player(path)
-    player.replayed(request("a"))
+    player.replay(request("a"))
     with pytest.raises(ReplayError, match=r"one answer that was not used. First, a tool"):
         player.finish()
 
@@ -139,16 +139,16 @@ def test_requests_inside_a_tool_call_are_not_replayed(tmp_path):
     recorder = Recorder(tmp_path / "trip.cassette")
 
     def ask():
-        taped(request("inner"), lambda: say("1"))
+        record_or_replay(request("inner"), lambda: say("1"))
         return ToolResult("add", "ok", "1")
 
     with active(recorder):
-        taped(CALL, ask)
+        record_or_replay(CALL, ask)
     recorder.finish()
     player = Player(recorder.path)
     with active(player):
-        record_milestone("r", RunStarted("helper", "Hi."))
-        assert taped(CALL, ask).content == "1"
+        record_event("r", RunStarted("helper", "Hi."))
+        assert record_or_replay(CALL, ask).content == "1"
     player.finish()
 
 
@@ -158,26 +158,26 @@ def test_live_tool_call_runs_again(tmp_path):
     asked = []
 
     def ask():
-        asked.append(taped(request("inner"), lambda: say("1")).text)
+        asked.append(record_or_replay(request("inner"), lambda: say("1")).text)
         return ToolResult("pass_on", "ok", "Passed on.", object())
 
     for opened in (lambda: recorder, lambda: Player(recorder.path)):
         tape = opened()
         with active(tape):
-            taped(CALL, ask, lambda result: result.value is not None)
+            record_or_replay(CALL, ask, lambda result: result.value is not None)
         tape.finish()
     assert asked == ["1", "1"]
 
 
 class Account:
-    """Keeps what it is charged with."""
+    """An account that records its charges."""
 
     def __init__(self, charged=None):
         self.charged = charged
         self.charges = []
 
     def charge(self, charge):
-        """Keep it."""
+        """Record the charge."""
         self.charges.append(charge)
 
 
@@ -185,36 +185,38 @@ def test_charge_is_replayed(tmp_path):
     """The recorded charge of an answer is charged again on replay; an empty charge is not."""
     recorder = Recorder(tmp_path / "trip.cassette")
     with active(recorder):
-        taped(CALL, lambda: ToolResult("add", "ok", "1"), account=Account(Charge(30, 4, {"tool_calls": 2}, (0.25,))))
-        taped(request("a"), lambda: say("1"), account=Account(Charge()))
+        record_or_replay(
+            CALL, lambda: ToolResult("add", "ok", "1"), account=Account(Charge(30, 4, {"tool_calls": 2}, (0.25,)))
+        )
+        record_or_replay(request("a"), lambda: say("1"), account=Account(Charge()))
     recorder.finish()
     account, player = Account(), Player(recorder.path)
-    assert player.replayed(CALL, account).content == "1"
-    assert player.replayed(request("a"), account).text == "1"
+    assert player.replay(CALL, account).content == "1"
+    assert player.replay(request("a"), account).text == "1"
     assert account.charges == [Charge(30, 4, {"tool_calls": 2}, (0.25,))]
 
 
 def test_time_is_up_at_the_recorded_reading(tmp_path):
     """A replayed watch expires at the same reading as the recorded one."""
     recorder = Recorder(tmp_path / "trip.cassette")
-    watch = recorder.watch()
+    watch = recorder.new_clock()
     for seconds in (5.0, 4.0, -1.0):
-        watch.left(seconds)
+        watch.seconds_left(seconds)
     recorder.finish()
     player = Player(recorder.path)
-    watches = player.watch(), player.watch()
-    assert [watches[0].left(9.0) for _ in range(4)] == [math.inf, math.inf, 0.0, 0.0]
-    assert watches[1].left(-9.0) == math.inf
+    watches = player.new_clock(), player.new_clock()
+    assert [watches[0].seconds_left(9.0) for _ in range(4)] == [math.inf, math.inf, 0.0, 0.0]
+    assert watches[1].seconds_left(-9.0) == math.inf
     assert watches[0]() == player.now()
 
 
-def test_a_long_conversation_is_compared_message_by_message(cassette):
-    """A message that was compared before is known again, and a great many are forgotten in time."""
+def test_comparison_of_long_conversations_is_cached(cassette):
+    """The comparison of a message is cached, and the cache is bounded."""
     said = request(*(f"word {number}" for number in range(60))).messages
     rows = [Request(said[:count]) for count in range(60)]
     player = Player(cassette(*((row, say(str(len(row.messages)))) for row in rows)))
-    assert [player.replayed(row).text for row in rows] == [str(count) for count in range(60)]
+    assert [player.replay(row).text for row in rows] == [str(count) for count in range(60)]
     player.finish()
     many = [str(number) for number in range(11_000)]
     player = Player(cassette((request(*many), say("1")), (request(*many), say("2"))))
-    assert [player.replayed(request(*many)).text for _ in range(2)] == ["1", "2"]
+    assert [player.replay(request(*many)).text for _ in range(2)] == ["1", "2"]

@@ -1,4 +1,4 @@
-"""What does a recording keep?"""
+"""Tests for the recorder: entries, tool calls, time limits, threads and crashes."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from agentkit.decisions import Decision
 from agentkit.events import Approved, ResponseReceived, RunStarted, ToolCallFinished
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
-from agentkit.recording import PersonAsked, active, record_milestone, taped
+from agentkit.recording import PersonAsked, active, record_event, record_or_replay
 from agentkit.sessions.cassettes.file import read_cassette
 from agentkit.sessions.cassettes.recorder import Recorder
 
@@ -22,47 +22,47 @@ REQUEST = Request((UserMessage("Hi."),))
 
 @pytest.fixture
 def recorder(tmp_path):
-    """A recording that is going on."""
+    """An active recording."""
     return Recorder(tmp_path / "trip.cassette")
 
 
 def lines(path):
-    """The lines behind the header."""
+    """Return the lines after the header."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:]]
 
 
-def test_questions_and_milestones_are_written(recorder):
-    """Questions with their answers and milestones are recorded in order."""
+def test_questions_and_events_are_written(recorder):
+    """Questions with their answers and stored events are recorded in order."""
     with active(recorder):
-        record_milestone("r", RunStarted("helper", "Hi."))
-        taped(REQUEST, lambda: RESPONSE)
-        taped(PersonAsked(CALL, Decision("ask", "level", "Dear.")), lambda: Approved("c1", "once"))
-        taped(CALL, lambda: RESULT)
+        record_event("r", RunStarted("helper", "Hi."))
+        record_or_replay(REQUEST, lambda: RESPONSE)
+        record_or_replay(PersonAsked(CALL, Decision("ask", "level", "Dear.")), lambda: Approved("c1", "once"))
+        record_or_replay(CALL, lambda: RESULT)
     recorder.finish()
     _, (began, request, person, call) = read_cassette(recorder.path)
-    assert began.milestone == RunStarted("helper", "Hi.")
+    assert began.event == RunStarted("helper", "Hi.")
     assert [asking.answer for asking in (request, person, call)] == [RESPONSE, Approved("c1", "once"), RESULT]
     assert [asking.number for asking in (request, person, call)] == [1, 2, 3]
     assert request.at - request.seconds <= person.at <= call.at
     assert recorder.is_replaying is False
 
 
-def test_milestone_does_not_repeat_a_recorded_answer(recorder):
-    """A milestone refers to a recorded answer by number; a changed answer is written in full."""
+def test_event_does_not_repeat_a_recorded_answer(recorder):
+    """A stored event refers to a recorded answer by number; a changed answer is written in full."""
     changed = ToolResult("add", "ok", "1 [Note]")
     with active(recorder):
         for _ in range(2):
-            taped(REQUEST, lambda: RESPONSE)
-        record_milestone("r", ResponseReceived(RESPONSE))
-        record_milestone("r", ResponseReceived(Response(AssistantMessage("Else."))))
-        taped(CALL, lambda: RESULT)
-        record_milestone("r", ToolCallFinished(CALL, RESULT))
-        taped(CALL, lambda: RESULT)
-        record_milestone("r", ToolCallFinished(CALL, changed))
+            record_or_replay(REQUEST, lambda: RESPONSE)
+        record_event("r", ResponseReceived(RESPONSE))
+        record_event("r", ResponseReceived(Response(AssistantMessage("Else."))))
+        record_or_replay(CALL, lambda: RESULT)
+        record_event("r", ToolCallFinished(CALL, RESULT))
+        record_or_replay(CALL, lambda: RESULT)
+        record_event("r", ToolCallFinished(CALL, changed))
     recorder.finish()
     events = [line.get("of") for line in lines(recorder.path) if "event" in line]
     assert events == [2, None, 3, None]
-    assert [entry.milestone for entry in read_cassette(recorder.path)[1][2:4]] == [
+    assert [entry.event for entry in read_cassette(recorder.path)[1][2:4]] == [
         ResponseReceived(RESPONSE),
         ResponseReceived(Response(AssistantMessage("Else."))),
     ]
@@ -72,12 +72,12 @@ def test_lines_inside_a_tool_call_are_marked(recorder):
     """Lines recorded inside a tool call contain the call's number, and live answers are marked."""
 
     def ask():
-        record_milestone("inner", RunStarted("worker", "Go."))
-        taped(REQUEST, lambda: RESPONSE)
+        record_event("inner", RunStarted("worker", "Go."))
+        record_or_replay(REQUEST, lambda: RESPONSE)
         return RESULT
 
     with active(recorder):
-        taped(CALL, ask, lambda _: True)
+        record_or_replay(CALL, ask, lambda _: True)
     recorder.finish()
     began, request, call = lines(recorder.path)
     assert (began["inside"], request["inside"], call["id"], call["live"]) == (1, 1, 1, True)
@@ -86,17 +86,21 @@ def test_lines_inside_a_tool_call_are_marked(recorder):
 
 def test_only_first_answer_is_recorded(recorder):
     """Only the first answer to a question is recorded; later ones return False."""
-    asked = recorder.asked(REQUEST)
-    assert [asked.heard(RESPONSE), asked.heard(Response(AssistantMessage("Late.")))] == [True, False]
+    asked = recorder.open_question(REQUEST)
+    assert [asked.record_answer(RESPONSE), asked.record_answer(Response(AssistantMessage("Late.")))] == [True, False]
     recorder.finish()
     assert [entry.answer for entry in read_cassette(recorder.path)[1]] == [RESPONSE]
 
 
-def test_the_time_that_is_up_is_written_once(recorder):
-    """Each watch has a name by the part of the program that it is of, and notes its first reading without time left."""
-    inside = recorder.asked(CALL).tape
-    for watch, readings in ((recorder.watch(), (2.0, 0.0, -1.0)), (inside.watch(), (1.0,)), (inside.watch(), (0.0,))):
-        assert tuple(map(watch.left, readings)) == readings
+def test_time_up_is_recorded_once(recorder):
+    """Each watch is named after its part of the program, and its first reading without remaining time is recorded."""
+    inside = recorder.open_question(CALL).tape
+    for watch, readings in (
+        (recorder.new_clock(), (2.0, 0.0, -1.0)),
+        (inside.new_clock(), (1.0,)),
+        (inside.new_clock(), (0.0,)),
+    ):
+        assert tuple(map(watch.seconds_left, readings)) == readings
         assert watch() <= watch()
     recorder.finish()
     assert [(line["watch"], line["up"]) for line in lines(recorder.path)] == [("1", 2), ("1/2", 1)]
@@ -106,8 +110,8 @@ def test_nothing_is_recorded_after_finish(recorder):
     """After `finish`, questions are answered but not recorded, and `finish` can be called again."""
     recorder.finish()
     with active(recorder):
-        assert taped(CALL, lambda: RESULT) is RESULT
-        record_milestone("r", RunStarted("helper", "Hi."))
+        assert record_or_replay(CALL, lambda: RESULT) is RESULT
+        record_event("r", RunStarted("helper", "Hi."))
     recorder.finish(keep=False)
     assert lines(recorder.path) == []
 
@@ -118,7 +122,7 @@ def test_any_thread_can_be_recorded(recorder):
     def work(number):
         with active(recorder):
             for turn in range(20):
-                taped(Request((UserMessage(f"{number} {turn}"),)), lambda: RESPONSE)
+                record_or_replay(Request((UserMessage(f"{number} {turn}"),)), lambda: RESPONSE)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -136,7 +140,7 @@ def test_each_message_is_written_once(recorder):
     with active(recorder):
         for turn in range(50):
             messages.append(UserMessage(f"turn {turn} " + "word " * 100))
-            taped(Request(tuple(messages)), lambda: Response(AssistantMessage("Go on.")))
+            record_or_replay(Request(tuple(messages)), lambda: Response(AssistantMessage("Go on.")))
     recorder.finish()
     assert recorder.path.stat().st_size < 50 * 1_000
     assert len(read_cassette(recorder.path)[1][-1].question.messages) == 50

@@ -1,4 +1,4 @@
-"""When do two questions ask the same?"""
+"""Tests for the matching of requests in a replay."""
 
 import pytest
 
@@ -34,13 +34,13 @@ PERSON = PersonAsked(CALL, Decision("ask", "level", "It is dear."))
 
 
 def request(**changes):
-    """The request with some of its fields changed."""
+    """Return the request with some fields changed."""
     fields = {name: changes.get(name, getattr(ASKED, name)) for name in Request.__slots__}
     return Request(**fields)
 
 
 def fits(recorded, asked):
-    """Whether the asked question is the recorded one."""
+    """Return whether the request matches the recorded one."""
     return question_form(recorded).fits(question_form(asked))
 
 
@@ -65,7 +65,7 @@ def fits(recorded, asked):
         ),
         request(output_schema=OutputSchema("another_name", {"type": "integer"}, strict=True)),
     ],
-    ids=["descriptions", "model", "call ids", "the provider's own", "schema's name"],
+    ids=["descriptions", "model", "call ids", "provider data", "schema's name"],
 )
 def test_ignored_differences(same):
     """Tool descriptions, the model's name, ids and provider data do not affect matching."""
@@ -87,7 +87,7 @@ def test_ignored_differences(same):
     ],
     ids=["instruction", "tools", "settings", "schema", "fewer", "result", "order", "image", "kind"],
 )
-def test_what_counts(other):
+def test_compared_fields(other):
     """Requests match only if instruction, messages, tool names, settings and output schema are equal."""
     assert not fits(ASKED, other)
 
@@ -145,7 +145,7 @@ def test_max_tokens_does_not_affect_matching():
     assert "max_tokens" not in str(narrow)
 
 
-def test_most_of_a_conversation_can_be_shared():
+def test_similarity_of_requests():
     """The similarity of two requests is the number of messages they have in common."""
     one, two = (
         question_form(ASKED),

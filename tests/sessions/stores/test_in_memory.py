@@ -1,4 +1,4 @@
-"""The store in memory: copies by pickling, and sessions in use."""
+"""Tests for the store in memory: copies by pickling, and sessions in use."""
 
 import pickle
 

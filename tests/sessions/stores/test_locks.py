@@ -1,4 +1,4 @@
-"""Do locks tell apart the living and the dead?"""
+"""Tests for locks of living and killed processes."""
 
 import fcntl
 import subprocess
@@ -22,17 +22,17 @@ sys.stdin.read()
 
 @pytest.fixture(params=[RangeLocks, FileLocks])
 def locks(request, tmp_path):
-    """Each kind of locks."""
+    """Locks of each kind."""
     return request.param(tmp_path / "locks")
 
 
 def another(locks):
-    """The same locks for another part of the program."""
+    """Return the same locks for another part of the program."""
     return type(locks)(locks._path if isinstance(locks, RangeLocks) else locks._folder)
 
 
 def test_lock_is_exclusive(locks):
-    """A taken lock is refused until it is released; other locks are unaffected."""
+    """A taken lock is not acquired until it is released; other locks are unaffected."""
     release = locks.take("a")
     assert locks.take("a") is None
     assert another(locks).take("a") is None
@@ -46,7 +46,7 @@ def test_lock_is_exclusive(locks):
     other()
 
 
-def test_a_lock_may_be_shared(locks):
+def test_lock_may_be_shared(locks):
     """A shared lock has several holders; an exclusive lock needs all of them to release it."""
     first, second = locks.take("a", shared=True), another(locks).take("a", shared=True)
     first()
@@ -58,7 +58,7 @@ def test_a_lock_may_be_shared(locks):
     locks.take("a", shared=True)()
 
 
-def test_a_killed_process_has_no_locks(locks, tmp_path):
+def test_killed_process_has_no_locks(locks, tmp_path):
     """A lock of another process is respected while it lives, and released when it is killed."""
     command = [sys.executable, "-c", TAKING, type(locks).__name__, str(tmp_path / "locks"), "a"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -87,7 +87,7 @@ def test_one_thread_holds_a_lock_at_a_time(locks):
     assert set(worst) == {1}
 
 
-def test_files_of_locks_are_the_owners(locks, tmp_path):
+def test_lock_files_are_private(locks, tmp_path):
     """Lock files can be read by their owner only."""
     release = locks.take("a")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -114,7 +114,7 @@ def test_lock_released_during_take_is_acquired(tmp_path):
     releases = [locks.take("a")]
 
     class Slow(_Files):
-        """Opens a file, and is then overtaken by its holder."""
+        """Opens a file and then releases the lock of its holder."""
 
         def open(self, path):
             file = super().open(path)
@@ -128,7 +128,7 @@ def test_lock_released_during_take_is_acquired(tmp_path):
     release()
 
 
-def test_locks_that_cannot_be_had_are_an_error(tmp_path):
+def test_lock_that_cannot_be_created_raises(tmp_path):
     """A lock that cannot be created raises a SessionError."""
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "folder").mkdir()
@@ -145,8 +145,8 @@ def test_system_error_while_locking_raises(tmp_path):
     assert file.closed
 
 
-def test_the_platform_decides(tmp_path):
-    """Linux uses byte-range locks, other systems use lock files."""
+def test_kind_of_locks_depends_on_the_platform(tmp_path):
+    """Linux uses byte-range locks, and other systems use lock files."""
     assert isinstance(locks_beside(tmp_path / "a.db", "linux"), RangeLocks)
     assert isinstance(locks_beside(tmp_path / "a.db", "darwin"), FileLocks)
     assert isinstance(locks_beside(tmp_path / "a.db", "win32"), FileLocks)

@@ -1,4 +1,4 @@
-"""What happens to sessions in a database when the server, the connection or the package is not as it should be?"""
+"""Tests for sessions in PostgreSQL: failures of the server, the connection and the package."""
 
 import gc
 import subprocess
@@ -30,14 +30,14 @@ def store(postgres_url):
 
 @pytest.fixture
 def server(postgres_url):
-    """A connection of our own to the server."""
+    """A separate connection to the server."""
     import psycopg
 
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         yield connection
 
 
-def test_a_newer_schema_is_refused(store, server):
+def test_newer_schema_raises(store, server):
     """A database with a newer schema raises an error that names both versions."""
     store.close()
     server.execute("UPDATE agentkit.schema_version SET version = 7")
@@ -45,7 +45,7 @@ def test_a_newer_schema_is_refused(store, server):
         store.read("trip")
 
 
-def test_a_server_that_is_not_there_is_an_error(tmp_path):
+def test_unreachable_server_raises(tmp_path):
     """A failed connection raises an error with the reason and without the password."""
     store = PostgresSessionStore(f"postgresql://me:secret@/trips?host={tmp_path}")
     with pytest.raises(SessionError, match="cannot be read or written: connection") as caught:
@@ -53,7 +53,7 @@ def test_a_server_that_is_not_there_is_an_error(tmp_path):
     assert "secret" not in str(caught.value)
 
 
-def test_a_lost_connection_is_made_again(store, server):
+def test_lost_connection_is_reopened(store, server):
     """A lost connection raises an error once, and the next use reconnects."""
     server.execute(END_ALL)
     with pytest.raises(SessionError, match="cannot be read or written"):
@@ -61,8 +61,8 @@ def test_a_lost_connection_is_made_again(store, server):
     assert store.read("trip")[0] == [ENTRY]
 
 
-def test_a_run_whose_hold_was_lost_is_given_up(store, server):
-    """When the connection is lost, others may go on with its runs; so it does not go on with them itself."""
+def test_run_with_a_lost_connection_is_abandoned(store, server):
+    """After a lost connection, a run is abandoned, because other processes may have continued it."""
     release = store.hold("trip", "run-2")
     server.execute(END_ALL)
     with pytest.raises(SessionError, match="cannot be read or written"):
@@ -83,7 +83,7 @@ def test_release_after_lost_connection(store, server):
     assert not store.is_held("trip", "run-2")
 
 
-def test_a_database_that_refuses_is_an_error(store, server):
+def test_error_of_the_server_is_raised(store, server):
     """A statement that the server rejects raises an error, and the connection stays usable."""
     server.execute("ALTER TABLE agentkit.entries ADD CHECK (at < 5)")
     with pytest.raises(SessionError, match="violates check constraint"):
@@ -91,8 +91,8 @@ def test_a_database_that_refuses_is_an_error(store, server):
     assert store.read("trip")[0] == [ENTRY]
 
 
-def test_a_session_that_another_uses_stays(store, postgres_url):
-    """A session is not deleted while a run of it is held through another connection, nor by this one."""
+def test_session_in_use_is_not_deleted(store, postgres_url):
+    """A session is not deleted while a run of it is held through another connection or this one."""
     other = PostgresSessionStore(postgres_url)
     for holder in (store, other):
         release = holder.hold("trip", "run-1")
@@ -128,7 +128,7 @@ except MissingExtra as error:
 """
 
 
-def test_without_the_package_the_error_says_what_to_install():
+def test_missing_package_error_has_the_install_command():
     """Without psycopg, the error names the command that installs it."""
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60, check=True)
     assert install_command("postgres") in done.stdout

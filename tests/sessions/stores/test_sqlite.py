@@ -1,4 +1,4 @@
-"""What happens to sessions in a file when the file, the disk or the process is not as it should be?"""
+"""Tests for sessions in SQLite: failures of the file, the disk and the process."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ ENTRY = SessionEntry("run-1", 1.0, RunEnded("done"))
 
 @pytest.fixture
 def path(tmp_path):
-    """Where the file is to be, in a folder that is not there yet."""
+    """The path of a file in a folder that does not exist yet."""
     return tmp_path / "state" / "sessions.db"
 
 
@@ -40,7 +40,7 @@ def store(path):
 
 
 def mode_of(path):
-    """The permissions of a file."""
+    """Return the permissions of a file."""
     return stat.S_IMODE(path.stat().st_mode)
 
 
@@ -54,8 +54,8 @@ def test_only_the_owner_can_read(store, path):
     release()
 
 
-def test_it_is_one_file_with_a_log(store, path):
-    """The database says whose it is and which version its schema has, and writes ahead to a log."""
+def test_database_has_an_id_a_version_and_a_log(store, path):
+    """The database contains its application id and schema version, and uses a write-ahead log."""
     store.close()
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -65,7 +65,7 @@ def test_it_is_one_file_with_a_log(store, path):
     assert [found.name for found in path.parent.iterdir()] == ["sessions.db"]
 
 
-def test_a_newer_schema_is_refused(store, path):
+def test_newer_schema_raises(store, path):
     """A database with a newer schema raises an error that names both versions."""
     store.close()
     with sqlite3.connect(path) as connection:
@@ -80,7 +80,7 @@ def test_a_newer_schema_is_refused(store, path):
     [
         "ALTER TABLE entries RENAME TO e; CREATE VIEW entries AS WITH RECURSIVE c(x) AS"
         " (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS position, 1 AS session FROM c",
-        "CREATE TRIGGER t AFTER INSERT ON entries BEGIN UPDATE entries SET milestone = '{}'; END",
+        "CREATE TRIGGER t AFTER INSERT ON entries BEGIN UPDATE entries SET event = '{}'; END",
         "CREATE VIEW other AS SELECT 1",
         "ALTER TABLE entries ADD COLUMN more GENERATED ALWAYS AS (zeroblob(1000000000))",
         "DROP INDEX entries_of_session; CREATE INDEX entries_of_session ON entries (hex(zeroblob(100000000)))",
@@ -98,7 +98,7 @@ def test_unexpected_schema_is_rejected(store, path, changed):
         SQLiteSessionStore(path).read("trip")
 
 
-def test_a_database_of_another_program_is_refused(tmp_path):
+def test_database_of_another_program_is_rejected(tmp_path):
     """A database of another program raises an error and is not modified."""
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE cookies (name TEXT)")
@@ -109,7 +109,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
     assert (tmp_path / "other.db").read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
+def test_file_that_is_not_a_database_is_rejected(tmp_path):
     """A file that is not a database raises an error and is not modified."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
     with pytest.raises(SessionError, match="not an SQLite database; use another file"):
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
 
 
-def test_an_empty_file_becomes_a_database(tmp_path):
+def test_empty_file_becomes_a_database(tmp_path):
     """An empty file, such as a temporary file, can be used as a database."""
     (tmp_path / "empty.db").touch()
     store = SQLiteSessionStore(tmp_path / "empty.db")
@@ -126,7 +126,7 @@ def test_an_empty_file_becomes_a_database(tmp_path):
     store.close()
 
 
-def test_a_damaged_file_is_an_error(store, path):
+def test_damaged_file_raises(store, path):
     """A damaged file raises an error that suggests a solution."""
     for number in range(50):
         store.append("trip", [SessionEntry("run-1", 1.0, AnswerRefused(f"{number}" * 2_000))])
@@ -143,7 +143,7 @@ def test_damaged_entry_raises(store, path):
     """Reading a damaged entry raises a SessionError."""
     store.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE entries SET milestone = '{'")
+        connection.execute("UPDATE entries SET event = '{'")
     connection.close()
     with pytest.raises(SessionError, match="damaged"):
         store.read("trip")
@@ -198,13 +198,13 @@ for path in sys.argv[1:]:
 """
 
 
-def test_a_folder_that_may_only_be_read_is_an_error():
-    """A file that may only be read, or a folder that may not be written to, is an error that says where to look."""
+def test_read_only_folder_raises():
+    """A read-only file or folder raises an error that names it."""
     with TemporaryDirectory() as folder:
         store = SQLiteSessionStore(Path(folder) / "sessions.db")
         store.append("trip", [ENTRY])
         store.close()
-        if os.geteuid() == 0:  # the other process gives up being root
+        if os.geteuid() == 0:  # the other process drops root privileges
             os.chown(store.path, 65_534, -1)
         store.path.chmod(0o444)
         Path(folder).chmod(0o555)
@@ -217,7 +217,7 @@ def test_a_folder_that_may_only_be_read_is_an_error():
     assert new.endswith("cannot be stored: Permission denied. Use a file in a writable folder.")
 
 
-def test_a_place_that_cannot_be_is_an_error(tmp_path):
+def test_invalid_location_raises(tmp_path):
     """A location that is a folder or is below a file raises a SessionError."""
     (tmp_path / "file").touch()
     with pytest.raises(SessionError, match=r"cannot be stored: (File exists|Not a directory)"):
@@ -226,7 +226,7 @@ def test_a_place_that_cannot_be_is_an_error(tmp_path):
         SQLiteSessionStore(tmp_path).read("trip")
 
 
-def test_a_file_that_was_removed_is_made_anew(store, path):
+def test_removed_file_is_created_again(store, path):
     """If the file is removed while no run is active, the next append creates a new one."""
     for found in list(path.parent.iterdir()):
         found.unlink()
@@ -259,8 +259,8 @@ def test_file_removed_during_a_run_is_detected(how, entries, store, path):
         old.close()
 
 
-def test_a_file_that_others_can_read_becomes_the_owners(path):
-    """What others may do with a file, or with its locks, ends when it is opened; what its owner may not do stays so."""
+def test_file_becomes_private_when_it_is_opened(path):
+    """Opening a file removes the permissions of others, also from its locks; those of the owner are unchanged."""
     path.parent.mkdir()
     for name, mode in ((path.name, 0o677), (f"{path.name}-locks", 0o666)):
         (path.parent / name).touch()
@@ -365,9 +365,9 @@ def test_creation_waits_for_a_locked_file(path, lock):
 
 
 def statements_of(store):
-    """The statements that the store executes from now on, as they are executed."""
+    """Return the statements that the store executes from now on."""
     executed = []
-    with store._file.using() as connection:
+    with store._file.connection() as connection:
         connection.set_trace_callback(executed.append)
     return executed
 
@@ -399,7 +399,7 @@ def test_sessions_in_one_file_share_an_open_file(path):
 
 
 def test_files_used_longest_ago_are_closed(tmp_path):
-    """The number of open files is limited; a closed file is reopened when it is used."""
+    """The number of open files is limited; the least recently used one is closed, and reopened when it is used."""
     stores = [SQLiteSessionStore(tmp_path / f"{number}.db") for number in range(_MAX_OPEN + 10)]
     before = len([*Path("/proc/self/fd").iterdir()])
     for store in stores:
@@ -410,10 +410,10 @@ def test_files_used_longest_ago_are_closed(tmp_path):
         store.close()
 
 
-def test_a_file_in_use_is_not_closed(tmp_path):
+def test_file_in_use_is_not_closed(tmp_path):
     """A file that another thread is using is not closed."""
     busy = DatabaseFile(str(tmp_path / "busy.db"), DatabaseFormat("notes", 7, 1, ("CREATE TABLE notes (text)",)), 1.0)
-    with busy.using() as connection, ThreadPoolExecutor(1) as threads:
+    with busy.connection() as connection, ThreadPoolExecutor(1) as threads:
         threads.submit(busy.close_if_idle).result()
         assert connection.execute("SELECT COUNT(*) FROM notes").fetchone() == (0,)
     busy.close_if_idle()

@@ -1,4 +1,4 @@
-"""Which store does a place mean?"""
+"""Tests for the locations of sessions, which select a store."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_default_location_is_the_state_folder():
 
 
 @pytest.mark.parametrize("place", ["trip.db", Path("trip.db"), "postgres.db"])
-def test_a_path_is_a_file(place):
+def test_path_is_a_file(place):
     """A path opens an SQLite file, even if the working directory changes later."""
     store = store_at(place)
     assert isinstance(store, SQLiteSessionStore)
@@ -40,7 +40,7 @@ def test_memory_opens_a_new_store():
     assert store_at(":memory:") is not store_at(":memory:")
 
 
-def test_a_store_is_itself():
+def test_store_is_used_unchanged():
     """A store is accepted as the location and used unchanged."""
     store = InMemorySessionStore()
     assert store_at(store) is store
@@ -54,7 +54,7 @@ def test_invalid_location_is_rejected(place):
 
 
 @pytest.mark.parametrize("place", ["mysql://host/name", "sqlite:///sessions.db", "https://example.com/sessions"])
-def test_another_url_is_refused(place):
+def test_unsupported_url_is_rejected(place):
     """An unsupported URL raises an error, and no file of that name is created."""
     with pytest.raises(SessionError, match=r":// cannot store sessions\. Use a file, or postgresql://"):
         store_at(place)

@@ -1,4 +1,4 @@
-"""Is every operation bounded before it is computed?"""
+"""Tests for the operations of the calculator, which are bounded before they are computed."""
 
 import math
 import statistics
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit.errors import ToolError
-from agentkit.tools.calculator.evaluator import FUNCTIONS, MAX_BITS, call, negate, operate, show
+from agentkit.tools.calculator.evaluator import FUNCTIONS, MAX_BITS, call, format_number, negate, operate
 
 EXTREMES = [0, 1, -1, 2.5, -7, 10**15, 10**2000, -(10**3000), -1e308, 5e-324]
 NUMBERS = st.lists(st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6), min_size=2, max_size=20)
@@ -23,7 +23,7 @@ def outcome(function, *arguments):
 
 
 def is_number(value):
-    """Whether a value is a whole number or a finite decimal."""
+    """Return whether a value is an integer or a finite float."""
     return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
@@ -42,24 +42,24 @@ def test_operator_returns_a_number_or_an_error(symbol):
     assert [value for value in values if not is_number(value) and f" {symbol} " not in value] == []
 
 
-def test_whole_numbers_are_bounded_in_bits():
-    """A whole number may have ten thousand bits and no more."""
+def test_integers_are_bounded_in_bits():
+    """An integer may have at most ten thousand bits."""
     assert operate("**", 2, MAX_BITS - 1).bit_length() == MAX_BITS
     with pytest.raises(ToolError, match="too large"):
         operate("**", 2, MAX_BITS)
 
 
-def test_invert_needs_a_whole_number():
-    """The bits of a decimal are not flipped."""
+def test_invert_needs_an_integer():
+    """The bits of a float cannot be inverted."""
     assert negate("~", 5) == -6
     with pytest.raises(ToolError, match=r"~2\.5 needs whole numbers"):
         negate("~", 2.5)
 
 
 def test_large_numbers_are_shown_by_their_length():
-    """An error shows a long whole number by how many digits it has, within one."""
-    assert show(10**20) == "1" + "0" * 20
-    assert show(10**2500) == "<a whole number of about 2501 digits>"
+    """An error shows a long integer by its number of digits, with a tolerance of one."""
+    assert format_number(10**20) == "1" + "0" * 20
+    assert format_number(10**2500) == "<a whole number of about 2501 digits>"
 
 
 def test_long_argument_lists_are_cut():

@@ -1,4 +1,4 @@
-"""Is the value of an expression right, or its fault named?"""
+"""Tests for the values of expressions, and the errors of invalid ones."""
 
 import ast
 import json
@@ -62,12 +62,12 @@ def text_of(row):
 
 
 def name_of(row):
-    """A row as a test id."""
+    """Return a row as a test id."""
     return ascii(text_of(row))[1:50]
 
 
 def outcome(expression):
-    """The value of an expression, or the text of the error."""
+    """Return the value of an expression, or the text of the error."""
     try:
         return calculate(expression)
     except ToolError as error:
@@ -75,7 +75,7 @@ def outcome(expression):
 
 
 def value_of(node):
-    """What Python's own operators make of an arithmetic tree."""
+    """Return the value of an arithmetic tree, computed by Python's operators."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.UnaryOp):
@@ -86,7 +86,7 @@ def value_of(node):
 
 
 def expected(node):
-    """The value of a tree, None where it has no real or no finite one."""
+    """Return the value of a tree, or None if it has no finite real value."""
     try:
         value = value_of(node)
         return value if not isinstance(value, complex) and math.isfinite(value) else None
@@ -95,7 +95,7 @@ def expected(node):
 
 
 def trees():
-    """Arithmetic as syntax trees: numbers, signs, operators with small exponents and shifts, calls."""
+    """A strategy for arithmetic syntax trees: numbers, signs, operators with small exponents and shifts, calls."""
     numbers = st.integers(0, 9999) | st.floats(0, 1e6, allow_subnormal=False)
     leaves = numbers.map(ast.Constant)
     small = st.integers(0, 6).map(ast.Constant)
@@ -117,8 +117,8 @@ def trees():
 
 
 @pytest.mark.for_each("row", rows("calculator_good.jsonl"), ids=name_of)
-def test_value_is_right(row):
-    """An expression has the value that mathematics gives it, whole where it is whole."""
+def test_value_is_correct(row):
+    """An expression has its mathematical value, which is an integer if it is exact."""
     value = calculate(row["input"])
     assert value == pytest.approx(row["value"], rel=1e-12, abs=0)
     assert type(value).__name__ == row["kind"]
@@ -161,7 +161,7 @@ def test_expression_must_be_a_string(value):
     ],
 )
 def test_costly_expressions_are_bounded(piece):
-    """The most expensive operations that are allowed, as many as fit in, take well under a second."""
+    """The most expensive allowed operations, as many as fit, take well under a second."""
     started = time.process_time()
     count = min(960 // len(piece), 33)
     assert calculate(piece * count + "1") > 0
@@ -171,7 +171,7 @@ def test_costly_expressions_are_bounded(piece):
 @settings(max_examples=300)
 @given(trees())
 def test_agrees_with_python(tree):
-    """Any arithmetic that Python writes has the value that Python gives it, or is refused where Python has none."""
+    """Any arithmetic expression has the same value as in Python, or is rejected if Python raises an error."""
     value, answer = expected(tree), outcome(ast.unparse(tree))
     if isinstance(answer, str):
         assert value is None or any(words in answer for words in ("too large", "more than 500", "1,000 are read"))
@@ -191,13 +191,13 @@ def test_garbage_returns_a_number_or_an_error(text):
 
 @settings(max_examples=100)
 @given(st.integers(1, 10**12), st.sampled_from(["{:,}", "{:_}", "{}", " {} ", "+{}"]))
-def test_whole_numbers_are_read_as_written(number, style):
-    """A whole number is read with thousands commas, underscores or none."""
+def test_integers_are_parsed(number, style):
+    """An integer is parsed with commas or underscores between thousands, or without."""
     assert calculate(style.format(number)) == number
 
 
 @settings(max_examples=100)
 @given(st.floats(0, allow_nan=False, allow_infinity=False))
-def test_floats_are_read_as_written(number):
-    """A float that Python wrote is read back as the same float."""
+def test_floats_round_trip(number):
+    """A float printed by Python is parsed as the same float."""
     assert calculate(repr(number)) == number

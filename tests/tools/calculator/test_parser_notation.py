@@ -1,14 +1,14 @@
-"""Is every spelling of an operator brought to one?"""
+"""Tests for the different notations of operators."""
 
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.tools.calculator.parser import MAX_TOKENS, exponent, tokens_of
+from agentkit.tools.calculator.parser import MAX_TOKENS, exponent, tokenize
 
 
 def texts(expression):
-    """The tokens of an expression as text, without the end."""
-    return [token.text for token in tokens_of(expression)[:-1]]
+    """Return the tokens of an expression as text, without the end."""
+    return [token.text for token in tokenize(expression)[:-1]]
 
 
 @pytest.mark.for_each(
@@ -33,32 +33,32 @@ def texts(expression):
         ("5!", ["5", "!"]),
     ],
 )
-def test_spellings_become_one(written, read):
-    """Typographic signs, other scripts' digits and small words become the operators of a keyboard."""
+def test_notations_are_normalised(written, read):
+    """Typographic signs, digits of other scripts and words become the usual operators."""
     assert texts(written) == read
 
 
 def test_tokens_have_positions():
     """Each token stores its start and end position."""
-    assert [(token.start, token.end) for token in tokens_of("12 * π")] == [(0, 2), (3, 4), (5, 6), (6, 6)]
+    assert [(token.start, token.end) for token in tokenize("12 * π")] == [(0, 2), (3, 4), (5, 6), (6, 6)]
 
 
 def test_last_token_is_the_end():
-    """Even an empty text has a last token, of kind end."""
-    assert [token.kind for token in tokens_of("")] == ["end"]
+    """Every token list ends with a token of kind `end`, also for an empty text."""
+    assert [token.kind for token in tokenize("")] == ["end"]
 
 
 @pytest.mark.parametrize(("written", "power"), [("²", 2), ("¹⁰", 10), ("⁻³", -3), ("cubed", 3), ("2", None)])
 def test_superscripts_are_exponents(written, power):
-    """A superscript or its word is read as an exponent; other tokens return None."""
-    assert exponent(tokens_of(written)[0]) == power
+    """A superscript or its word is parsed as an exponent; other tokens return None."""
+    assert exponent(tokenize(written)[0]) == power
 
 
 def test_number_of_tokens_is_bounded():
     """An expression with too many tokens raises an error."""
-    assert len(tokens_of("1" + "+1" * (MAX_TOKENS // 2 - 1))) == MAX_TOKENS
+    assert len(tokenize("1" + "+1" * (MAX_TOKENS // 2 - 1))) == MAX_TOKENS
     with pytest.raises(ToolError, match="more than 500"):
-        tokens_of("1" + "+1" * MAX_TOKENS)
+        tokenize("1" + "+1" * MAX_TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_number_of_tokens_is_bounded():
 def test_unknown_character_is_reported(text, says):
     """An unknown character or word is reported with its position."""
     with pytest.raises(ToolError) as caught:
-        tokens_of(text)
+        tokenize(text)
     assert says in str(caught.value)

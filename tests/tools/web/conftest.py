@@ -1,4 +1,4 @@
-"""What do the tests of the web tools share? Servers on this machine that answer with the very bytes they are told."""
+"""Fixtures for the web tools: servers on this machine that answer with given bytes."""
 
 import socket
 import ssl
@@ -14,9 +14,9 @@ PUBLIC = "93.184.215.14"
 
 
 class Server:
-    """Answers each connection with what `answer(path)` gives: bytes to send, numbers of seconds to wait.
+    """A server that answers each connection with the items of `answer(path)`: bytes to send, seconds to wait.
 
-    `requests` are the requests so far, as text; `hosts` the names that TLS clients asked for.
+    `requests` are the requests so far, as text; `hosts` are the names that TLS clients requested.
     """
 
     def __init__(self, answer, tls=None):
@@ -29,11 +29,11 @@ class Server:
 
     @property
     def url(self):
-        """The address of the server, without a path."""
+        """Return the URL of the server, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     def close(self):
-        """Take no more connections, and give up those that are being answered."""
+        """Accept no more connections, and abandon active ones."""
         self._stopping.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # or the thread that accepts would keep the port open
@@ -84,7 +84,7 @@ class Server:
 
 
 class Rerouted(httpx2.AsyncBaseTransport):
-    """Carries each request to a server on this machine, whatever its address; `targets` are those addresses."""
+    """A transport that sends each request to a server on this machine; `targets` are the original addresses."""
 
     def __init__(self, server):
         self.targets = []
@@ -99,32 +99,32 @@ class Rerouted(httpx2.AsyncBaseTransport):
 
 
 def page(body=b"", status=b"200 OK", **headers):
-    """The bytes of an answer: status, headers (`content_type=b"text/html"`), length and body."""
+    """Return the bytes of a response: status, headers (`content_type=b"text/html"`), length and body."""
     named = {name.replace("_", "-").encode(): value for name, value in headers.items()}
     lines = [b"%s: %s" % item for item in {b"Content-Length": b"%d" % len(body), **named}.items()]
     return b"HTTP/1.1 " + status + b"\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
 def redirect(location, status=b"302 Found"):
-    """The bytes of a redirect."""
+    """Return the bytes of a redirect."""
     return page(status=status, Location=location.encode())
 
 
 @pytest.fixture
 def answered():
-    """Makes the bytes of an answer."""
+    """Return a function that creates the bytes of a response."""
     return page
 
 
 @pytest.fixture
 def redirected():
-    """Makes the bytes of a redirect."""
+    """Return a function that creates the bytes of a redirect."""
     return redirect
 
 
 @pytest.fixture
 def serve():
-    """Starts a server: a function from `answer` (bytes, or a function from a path to them) to the server."""
+    """Return a function that starts a server from `answer` (bytes, or a function from a path to them)."""
     servers = []
 
     def start(answer, tls=None):
@@ -138,19 +138,19 @@ def serve():
 
 @pytest.fixture
 def rerouted():
-    """A transport that carries every request to a server on this machine."""
+    """A transport that sends every request to a server on this machine."""
     return Rerouted
 
 
 @pytest.fixture(scope="session")
 def authority():
-    """An authority that signs certificates for the tests."""
+    """A certificate authority for the tests."""
     return trustme.CA()
 
 
 @pytest.fixture(scope="session")
 def trusting(authority):
-    """The TLS settings of a client that trusts the tests' authority only."""
+    """The TLS settings of a client that trusts only the tests' authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(context)
     return context
@@ -158,7 +158,7 @@ def trusting(authority):
 
 @pytest.fixture
 def certified(authority):
-    """Makes the TLS settings of a server with a certificate for the given names."""
+    """Return a function that creates the TLS settings of a server with a certificate for the given names."""
 
     def settings(*names):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

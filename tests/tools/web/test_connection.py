@@ -1,4 +1,4 @@
-"""Does a request reach the address that was judged, and no other, and does it end?"""
+"""Tests for connections of the web tools: checked addresses, redirects, TLS, and limits."""
 
 import asyncio
 import socket
@@ -15,20 +15,20 @@ from agentkit.tools.web.connection import (
     WebConnection,
     WebFailure,
     WebResponse,
-    refused,
     resolve,
+    status_failure,
 )
 
 PUBLIC, OTHER = "93.184.215.14", "198.41.0.4"
 
 
 def local(server, **settings):
-    """A connection that may reach a server on this machine."""
+    """A connection that may connect to a server on this machine."""
     return WebConnection(AddressRules([f"127.0.0.1:{server.port}"]), **settings)
 
 
 def answers(*rounds):
-    """A resolver that gives its answers in turn, and keeps the names it was asked for."""
+    """A resolver that returns its answers in order and records the requested names."""
 
     def look_up(host, port):
         look_up.asked.append((host, port))
@@ -56,7 +56,7 @@ def test_reply_has_status_headers_and_body(serve, answered):
 
 
 def test_request_carries_no_secrets(serve, answered, monkeypatch, tmp_path):
-    """No cookie, no credential, no referrer is sent, whatever the environment and ~/.netrc hold."""
+    """No cookie, credential or referrer is sent, whatever the environment and ~/.netrc contain."""
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password secret\n", "utf-8")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
@@ -70,8 +70,8 @@ def test_request_carries_no_secrets(serve, answered, monkeypatch, tmp_path):
     assert "https://" in server.requests[0]
 
 
-def test_environment_names_no_proxy(serve, answered, monkeypatch):
-    """Proxies of the environment are not asked."""
+def test_proxies_of_the_environment_are_ignored(serve, answered, monkeypatch):
+    """Proxies of the environment are not used."""
     proxy, server = serve(answered(b"proxy")), serve(answered(b"server"))
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, proxy.url)
@@ -79,8 +79,8 @@ def test_environment_names_no_proxy(serve, answered, monkeypatch):
     assert proxy.requests == []
 
 
-def test_explicit_proxy_is_asked_for_the_judged_address(serve, answered):
-    """An explicit proxy gets the address that was judged, not a name to look up."""
+def test_explicit_proxy_receives_the_checked_address(serve, answered):
+    """An explicit proxy receives the checked address instead of a name."""
     proxy = serve(answered(b"proxy"))
     connection = WebConnection(resolver=answers([PUBLIC]), proxy=proxy.url)
     assert connection.get("http://good.example.org/x").body == b"proxy"
@@ -89,7 +89,7 @@ def test_explicit_proxy_is_asked_for_the_judged_address(serve, answered):
 
 
 def test_name_is_resolved_once_and_pinned(serve, answered, rerouted):
-    """A name that leads elsewhere at the second look-up is connected to where the first, judged answer led."""
+    """A name that resolves differently at a second lookup is connected to at the first, checked address."""
     server = serve(answered(b"ok"))
     transport, resolver = rerouted(server), answers([PUBLIC], ["127.0.0.1"])
     assert WebConnection(resolver=resolver, transport=transport).get("http://flip.example.org/").body == b"ok"
@@ -128,7 +128,7 @@ def test_every_address_of_a_host_is_judged(found):
     assert "name.example.org" in failure.error
 
 
-def test_resolver_may_await():
+def test_resolver_may_be_async():
     """A resolver may be a coroutine function."""
 
     async def look_up(host, port):
@@ -155,12 +155,12 @@ def test_unknown_host_without_network_is_offline(reference, status):
 
 
 def test_name_without_address_fails():
-    """A name that resolves to nothing is a failure."""
+    """A name that resolves to no address is a failure."""
     assert "no address" in WebConnection(resolver=answers([])).get("http://name.example.org/").error
 
 
-def test_look_up_that_hangs_is_given_up():
-    """A look-up that takes longer than five seconds is given up."""
+def test_slow_lookup_fails():
+    """A lookup that takes longer than five seconds fails."""
 
     def look_up(host, port):
         time.sleep(12)
@@ -177,7 +177,7 @@ def test_default_resolver():
 
 
 def test_next_address_is_tried(serve, answered):
-    """When the first address takes no connection, the next one is tried."""
+    """If the first address accepts no connection, the next one is tried."""
     server = serve(answered(b"ok"))
     rules = AddressRules([f"name.example.org:{server.port}"])
     connection = WebConnection(rules, resolver=answers(["127.0.0.2", "127.0.0.1"]))
@@ -220,7 +220,7 @@ def test_connect_timeout():
 
 
 def test_certificate_is_checked_against_the_name(serve, answered, certified, trusting):
-    """TLS goes to the judged address, with the name of the URL in its handshake and checked against it."""
+    """The TLS certificate is verified against the name in the URL at the checked address."""
     server = serve(answered(b"safe"), certified("good.example.org"))
     names = AddressRules([f"{name}.example.org:{server.port}" for name in ("good", "evil")])
     connection = WebConnection(names, resolver=answers(["127.0.0.1"]), tls=trusting)
@@ -244,15 +244,15 @@ def test_redirects_are_followed(serve, answered, redirected):
     assert (reply.body, str(reply.url)) == (b"end", f"{server.url}/5")
 
 
-def test_redirects_end(serve, redirected):
-    """A sixth redirect, as in a loop, is a failure."""
+def test_number_of_redirects_is_limited(serve, redirected):
+    """A sixth redirect fails, also in a loop."""
     server = serve(redirected("/loop"))
     failure = local(server).get(server.url)
     assert (failure.status, len(server.requests)) == ("failed", MAX_REDIRECTS + 1)
 
 
 def test_redirect_without_location_is_an_answer(serve, answered):
-    """A redirect that leads nowhere is the answer itself."""
+    """A redirect without a location is returned as the response."""
     server = serve(answered(b"x", b"302 Found"))
     assert local(server).get(server.url).http_status == 302
 
@@ -278,7 +278,7 @@ def test_redirect_without_location_is_an_answer(serve, answered):
     ],
 )
 def test_redirects_are_judged_like_the_first_request(location, serve, redirected, rerouted):
-    """A redirect passes the same gate as the URL that was asked for."""
+    """The target of a redirect is judged like the first URL."""
     names = {"good.example.org": PUBLIC, "other.example.net": OTHER, "evil.example.org": "10.0.0.5"}
     transport = rerouted(serve(redirected(location)))
     failure = WebConnection(resolver=lambda host, _: [names[host]], transport=transport).get("http://good.example.org/")
@@ -303,7 +303,7 @@ def test_upgrade_is_followed(serve, answered, redirected, rerouted):
 
 
 def drip(start, piece, pause=0.2):
-    """An answer that begins and then never ends."""
+    """Yield the beginning of an endless response."""
 
     def answer(path):
         yield start
@@ -318,7 +318,7 @@ def drip(start, piece, pause=0.2):
     ("start", "piece"), [(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"), (b"", b""), (b"HTTP/1.1 200 OK\r\n\r\n", b"")]
 )
 def test_deadline_covers_everything(start, piece, serve):
-    """Headers that trickle, and silence, end at the deadline."""
+    """Slow headers and silence end at the deadline."""
     server = serve(drip(start, piece))
     started = time.monotonic()
     failure = local(server, deadline_seconds=1).get(server.url)
@@ -335,8 +335,8 @@ def test_slow_body_is_truncated_at_the_deadline(serve):
     assert "in time" in reply.cut
 
 
-def test_endless_body_is_cut(serve):
-    """A body without end is read up to 2,000,000 bytes."""
+def test_endless_body_is_truncated(serve):
+    """An endless body is read up to 2,000,000 bytes."""
     server = serve(drip(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000, pause=0))
     reply = local(server).get(server.url)
     assert (len(reply.body), "2,000,000" in reply.cut) == (MAX_RAW_BYTES, True)
@@ -406,8 +406,8 @@ def test_event_loop_is_not_blocked(serve):
     assert asyncio.run(both()) > 3
 
 
-def test_limits_are_those_of_the_manual():
-    """The limits are 2 MB as sent, 5 MB unfolded, five redirects."""
+def test_documented_limits():
+    """The limits are 2 MB compressed, 5 MB decompressed, and five redirects."""
     assert (MAX_RAW_BYTES, MAX_DECODED_BYTES, MAX_REDIRECTS) == (2_000_000, 5_000_000, 5)
 
 
@@ -429,9 +429,9 @@ def test_is_direct():
         (429, "rate_limited", "site.example answered 429 (Too Many Requests)."),
     ],
 )
-def test_only_statuses_from_200_to_299_are_success(code, status, error):
-    """Every other status is a failure with its name, and with the pause that the server asks for."""
-    failure = refused(WebResponse(read_url("https://site.example/"), code, {"retry-after": "7"}, b""))
+def test_only_2xx_statuses_are_success(code, status, error):
+    """Every other status is a failure with its name and, if any, the requested delay."""
+    failure = status_failure(WebResponse(read_url("https://site.example/"), code, {"retry-after": "7"}, b""))
     if status is None:
         assert failure is None
     else:

@@ -1,4 +1,4 @@
-"""Is a body read up to its limits and no further, however it unfolds?"""
+"""Tests for reading bodies up to their limits, compressed or not."""
 
 import gzip
 import tracemalloc
@@ -16,7 +16,7 @@ from agentkit.tools.web.connection import (
 
 
 def read(data, encoding="", size=65_536):
-    """The reader after all chunks, as far as it wants them."""
+    """Return the reader after all chunks that it accepts."""
     reader = BodyReader(encoding)
     for start in range(0, len(data), size):
         if not reader.feed(data[start : start + size]):
@@ -27,24 +27,24 @@ def read(data, encoding="", size=65_536):
 
 @pytest.mark.for_each("size", [1, 7, 65_536])
 @pytest.mark.for_each("encoding", ["", "identity", "gzip", "X-GZIP "])
-def test_body_is_read_whole(encoding, size):
-    """A body comes out as it was, in whatever pieces it comes."""
+def test_body_is_read_completely(encoding, size):
+    """A body is read completely and unchanged, whatever its chunks."""
     body = b"hello " * 100
     data = gzip.compress(body) if "gzip" in encoding.lower() else body
     reader = read(data, encoding, size)
     assert (bytes(reader.body), reader.cut) == (body, "")
 
 
-def test_plain_body_is_cut():
-    """Of a plain body, the first 2,000,000 bytes are read."""
+def test_plain_body_is_truncated():
+    """The first 2,000,000 bytes of an uncompressed body are read."""
     reader = read(b"x" * (MAX_RAW_BYTES + 1))
     assert (len(reader.body), "2,000,000" in reader.cut) == (MAX_RAW_BYTES, True)
     assert not read(b"x" * MAX_RAW_BYTES).cut
 
 
 @pytest.mark.parametrize("chunk", [65_536, 10_000_000])
-def test_bomb_unfolds_to_the_limit_only(chunk):
-    """A gzip bomb takes no more memory than the limit allows, even in one chunk."""
+def test_bomb_is_decompressed_to_the_limit(chunk):
+    """A gzip bomb uses no more memory than the limit, even in one chunk."""
     bomb = gzip.compress(bytes(100_000_000))
     tracemalloc.start()
     reader = read(bomb, "gzip", chunk)
@@ -54,8 +54,8 @@ def test_bomb_unfolds_to_the_limit_only(chunk):
     assert peak < 25_000_000
 
 
-def test_body_of_exactly_the_limit_is_whole():
-    """A body that unfolds to exactly 5,000,000 bytes is whole."""
+def test_body_of_exactly_the_limit_is_complete():
+    """A body that decompresses to exactly 5,000,000 bytes is complete."""
     reader = read(gzip.compress(bytes(MAX_DECODED_BYTES)), "gzip")
     assert (len(reader.body), reader.cut) == (MAX_DECODED_BYTES, "")
 
@@ -69,13 +69,13 @@ def test_gzip_members_are_joined(size):
 
 
 def test_bomb_of_many_members_is_bounded():
-    """Bombs in a row share the one limit."""
+    """Consecutive bombs share one limit."""
     reader = read(gzip.compress(bytes(3_000_000)) * 3, "gzip")
     assert (len(reader.body), "5,000,000" in reader.cut) == (MAX_DECODED_BYTES, True)
 
 
-def test_members_are_counted():
-    """Tens of thousands of tiny members are given up after a hundred."""
+def test_number_of_members_is_limited():
+    """After a hundred gzip members, tens of thousands of further ones are not read."""
     reader = read(gzip.compress(b"x") * 50_000, "gzip")
     assert (len(reader.body), "100 parts" in reader.cut) == (MAX_GZIP_MEMBERS, True)
 

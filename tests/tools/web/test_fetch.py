@@ -1,4 +1,4 @@
-"""The results of fetch_url: pages, texts, documents and failures, in the promised keys."""
+"""Tests for fetch_url: pages, texts, documents and failures."""
 
 import asyncio
 import gzip
@@ -27,7 +27,7 @@ def zipped():
 
 @pytest.fixture
 def fetch(serve, answered):
-    """Fetches an answer from a server on this machine: a function from body and headers to the result."""
+    """Return a function that fetches a response with this body and these headers from a local server."""
 
     def run(body, status=b"200 OK", start=0, **headers):
         server = serve(answered(body, status, **headers))
@@ -37,7 +37,7 @@ def fetch(serve, answered):
 
 
 def test_page_is_fetched(fetch):
-    """A page comes as Markdown, with title and address, its text marked as foreign."""
+    """A page is returned as Markdown with its title and URL, and its text is marked as foreign."""
     result = fetch(b"<title>T</title><h1>Hi</h1><p><a href=/x>you</a>", content_type=b"text/html")
     assert (result["status"], result["http_status"], result["title"], result["untrusted"]) == ("ok", 200, "T", True)
     assert result["url"] == result["final_url"]
@@ -68,8 +68,8 @@ def test_text_is_unchanged(body, content_type, fetch):
     assert body.decode() in fetch(body, content_type=content_type)["content"]
 
 
-def test_long_page_is_read_on(fetch):
-    """A long text comes in pieces of 20,000 characters, which together are the whole."""
+def test_long_page_is_returned_in_parts(fetch):
+    """A long text is returned in parts of 20,000 characters, which together are complete."""
     text, read, start = "".join(f"{number}\n" for number in range(10_000)), "", 0
     while start is not None:
         result = fetch(text.encode(), start=start, content_type=b"text/plain")
@@ -120,8 +120,8 @@ def test_page_or_document_without_text_fails(body, content_type, words, fetch):
     assert (result["status"], words in result["error"], "content" in result) == ("failed", True, False)
 
 
-def test_documents_are_read_as_files_are(fetch):
-    """PDFs and office documents are read, also beyond the size of a page, whatever the server calls them."""
+def test_documents_are_read_like_files(fetch):
+    """PDFs and office documents are read, also beyond the size limit of pages, whatever their content type."""
     pdf = (FILES / "guide-libreoffice.pdf").read_bytes()
     padded = pdf + b"\n" * 3_000_000
     for body in (pdf, padded):
@@ -133,8 +133,8 @@ def test_documents_are_read_as_files_are(fetch):
     assert (result["title"], "Moor the ship" in result["content"]) == ("Mooring rules 2026", True)
 
 
-def test_document_that_does_not_come_whole_is_an_error(fetch):
-    """A document beyond the limit, an archive and an old format are errors that say why."""
+def test_incomplete_document_is_an_error(fetch):
+    """A document beyond the limit, an archive and an old format return errors with the reason."""
     large = fetch(b"%PDF-1.7 " + b"x" * 50_000_000, content_type=b"application/pdf")
     assert "it is incomplete: only the first 50,000,000 bytes were read" in large["error"]
     assert "archive of another kind" in fetch(zipped(), content_type=b"application/zip")["error"]
@@ -171,8 +171,8 @@ def test_denied_url_is_reported(call):
     )
 
 
-def test_judge_allows_the_public_web_as_a_way_out():
-    """A public URL is allowed at the level of the network, and marked as a way out of the machine."""
+def test_judge_marks_the_public_web_as_egress():
+    """A public URL is allowed at the level NETWORK, and marked as egress."""
     decision = fetch_url_tool.judge({"url": "https://example.com/?q=secret"})
     assert (decision.verdict, decision.level, decision.egress) == (Verdict.ALLOW, SafetyLevel.NETWORK, True)
 
@@ -187,8 +187,8 @@ def test_judge_follows_the_settings():
         fetch_tool(allow_hosts=["http://localhost"])
 
 
-def test_tool_has_the_promised_face():
-    """The tool is fetch_url(url), of the level of the network."""
+def test_name_and_level_of_the_tool():
+    """The tool is fetch_url(url) with the level NETWORK."""
     assert (fetch_url_tool.name, fetch_url_tool.level) == ("fetch_url", SafetyLevel.NETWORK)
     assert fetch_url_tool.parameters["required"] == ["url"]
 
@@ -231,7 +231,7 @@ def test_cancelled_fetch_closes_its_connection():
 
 
 def test_awaited_failure_is_reported():
-    """An awaited fetch reports failures like a blocking one."""
+    """An async fetch reports failures like a blocking one."""
     result = asyncio.run(fetch_tool(allow_hosts=["127.0.0.1:1"]).ainvoke({"url": "http://127.0.0.1:1/"}))
     assert (result.status, result.value["url"]) == ("failed", "http://127.0.0.1:1/")
 

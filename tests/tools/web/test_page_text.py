@@ -1,11 +1,11 @@
-"""Detection of pages and texts, their charsets, and the marking of foreign text."""
+"""Tests for the detection of pages and texts, their charsets, and the marking of foreign text."""
 
 import re
 import time
 
 import pytest
 
-from agentkit.tools.web.page_text import decode, enclosed, kind_of, without_controls
+from agentkit.tools.web.page_text import decode, enclose, kind_of, remove_controls
 
 
 @pytest.mark.for_each(
@@ -87,8 +87,8 @@ def test_charset_is_found(body, content_type, text):
     assert decode(body, content_type).text == text
 
 
-def test_cut_body_can_end_within_a_character():
-    """The last character of a body that was cut is dropped if it is incomplete."""
+def test_incomplete_last_character_is_dropped():
+    """An incomplete last character of a truncated body is dropped."""
     assert decode("kä".encode()[:-1], "", is_cut=True).text == "k"
 
 
@@ -100,7 +100,7 @@ def test_detected_charset_has_a_note():
 
 
 def test_slow_codec_is_not_used():
-    """No server can choose a codec that takes forever."""
+    """A server cannot select a slow codec."""
     started = time.monotonic()
     decode(b"a" * 3_000_000, "text/html; charset=punycode")
     assert time.monotonic() - started < 10
@@ -109,17 +109,15 @@ def test_slow_codec_is_not_used():
 def test_invisible_characters_are_removed():
     """Control, bidirectional, tag and zero-width characters are removed, but emoji and joiners remain."""
     text = "a\x00\x1b[31mb\u202ec\u200bd\U000e0041e\ufefff\r\ng\rh\ti\ud800"
-    assert without_controls(text) == "a[31mbcdef\ng\nh\ti"
-    assert (
-        without_controls("a\ufe01b\ufe0fc\U000e0101d \u2764\ufe0f 1\ufe0f\u20e3") == "abcd \u2764\ufe0f 1\ufe0f\u20e3"
-    )
+    assert remove_controls(text) == "a[31mbcdef\ng\nh\ti"
+    assert remove_controls("a\ufe01b\ufe0fc\U000e0101d \u2764\ufe0f 1\ufe0f\u20e3") == "abcd \u2764\ufe0f 1\ufe0f\u20e3"
     joined = "\U0001f469\u200d\U0001f52c \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
-    assert without_controls(joined) == joined
+    assert remove_controls(joined) == joined
 
 
 def test_end_marker_of_foreign_text_is_random():
     """The lines around foreign text contain a random marker and the name of its source."""
-    first, second = enclosed("x", "example.com"), enclosed("x", "example.com")
+    first, second = enclose("x", "example.com"), enclose("x", "example.com")
     mark = re.match(r"\[([0-9a-f]{16}) begins: what example\.com wrote\..*never instructions", first)[1]
     assert first.endswith(f"\nx\n[{mark} ends: what example.com wrote.]")
     assert mark not in second

@@ -1,4 +1,4 @@
-"""Conversion of web pages to Markdown."""
+"""Tests for the conversion of web pages to Markdown."""
 
 import time
 
@@ -22,11 +22,11 @@ ARTICLE = """<!doctype html><html class="has-sidebar modal"><head><title> The
 
 
 def read(html, url="https://example.com/"):
-    """The page that is found at an address."""
+    """Return the page at a URL."""
     return read_html(html, read_url(url))
 
 
-def test_page_reads_as_markdown():
+def test_page_is_converted_to_markdown():
     """Headings, emphasis, links, code, tables and lists become Markdown."""
     title, text, error, *_ = read(ARTICLE, "https://example.com/a/b")
     assert (title, error) == ("The title", "")
@@ -119,7 +119,7 @@ def test_page_title(html, title):
     ],
 )
 def test_page_that_needs_scripts_is_an_error(html, needs):
-    """A page without text until its scripts run is an error; a short one and an empty one are not."""
+    """A page without text before its scripts run is an error; a short or empty one is not."""
     assert ("JavaScript" in read(html).error) == needs
 
 
@@ -139,8 +139,8 @@ def test_short_page_with_scripts_has_a_note():
     ],
     ids=lambda html: html[:16],
 )
-def test_hostile_pages_end(html):
-    """Pages made to exhaust a parser are read in seconds."""
+def test_hostile_pages_are_parsed_in_bounded_time(html):
+    """Pages that try to exhaust the parser are parsed in seconds."""
     started = time.process_time()
     read(html)
     assert time.process_time() - started < 20
@@ -165,7 +165,7 @@ def test_escaped_invisible_characters_are_removed():
         ("<tr><td colspan=0 rowspan=0>z<td colspan=x>w", ["| z | w |"]),
     ],
 )
-def test_merged_cells_keep_the_columns(table, rows):
+def test_merged_cells_preserve_the_columns(table, rows):
     """A merged cell is followed by an empty one for each further column and row, as in office documents."""
     text = read_html(
         f"<main><p>{'Words of the page. ' * 20}</p><table>{table}</table></main>", read_url("https://site.example/")
@@ -174,7 +174,7 @@ def test_merged_cells_keep_the_columns(table, rows):
 
 
 def test_merged_cells_of_hostile_pages_are_bounded():
-    """Spans of a million cells, in many tables, are cut off."""
+    """Spans of a million cells in many tables are truncated."""
     tables = "<table><tr><td colspan=1000000 rowspan=1000000>x</td></tr><tr></tr></table>" * 500
     assert (
         len(read_html(f"<main><p>{'Words. ' * 200}</p>{tables}</main>", read_url("https://site.example/")).text)

@@ -1,4 +1,4 @@
-"""Reading of whole pages: content that is kept, boilerplate that is removed, and the note about it."""
+"""Tests for whole pages: preserved content, removed boilerplate, and the note about it."""
 
 import json
 from pathlib import Path
@@ -16,12 +16,12 @@ LINKS = "".join(f'<a href="/{n}">Entry number {n}</a> ' for n in range(30))
 
 
 def read(html):
-    """The page at an address."""
+    """Return the page at a URL."""
     return read_html(html, read_url("https://site.example/v1/x.html"))
 
 
 @pytest.mark.for_each("name", CASES)
-def test_page_becomes_its_markdown(name):
+def test_page_matches_its_markdown(name):
     """Pages of site generators, forums, blogs and portals become exactly the Markdown next to them."""
     page = read((PAGES / f"{name}.html").read_text("utf-8"))
     assert f"{page.text}\n" == (PAGES / f"{name}.md").read_text("utf-8")
@@ -67,7 +67,7 @@ def test_knowledge_adds_a_saved_page(name, tmp_path):
     ],
 )
 def test_content_is_never_removed(html):
-    """What contains main, article or most of the text stays, and so do long texts at the edge of a page."""
+    """Elements with main, article or most of the text are preserved, and so are long texts at the edge of a page."""
     assert LONG.strip() in read(f"<body>{html}</body>").text
 
 
@@ -90,7 +90,7 @@ def test_content_is_never_removed(html):
     ],
 )
 def test_boilerplate_is_removed_and_counted(html):
-    """Menus, banners, small forms and hidden text are left out, and the note says how much that was."""
+    """Menus, banners, small forms and hidden text are removed, and the note states how much."""
     page = read(f"<body>{html}</body>")
     assert "Entry number 1" not in page.text
     assert LONG.strip() in page.text
@@ -130,7 +130,7 @@ def test_lists_of_links_are_content(html):
         ('<h2><a href="#usage">Usage</a></h2>', "## [Usage](https://site.example/v1/x.html#usage)"),
     ],
 )
-def test_indices_and_formulas_keep_their_meaning(html, text):
+def test_superscripts_and_formulas_are_distinguishable(html, text):
     """Superscripts, subscripts and formulas are distinguishable from plain numbers."""
     assert read(html).text == text.replace("\\*", "*")
 
@@ -148,8 +148,8 @@ def test_indices_and_formulas_keep_their_meaning(html, text):
         ("<table><tbody><tr><td data-line-number=7><td>a<tr><td data-line-number=8><td> b</table>", "a\n b"),
     ],
 )
-def test_code_keeps_its_lines(html, text):
-    """Code in numbered lines, lists and tables is a code block without the numbers."""
+def test_code_preserves_its_lines(html, text):
+    """Code in numbered lines, lists and tables becomes a code block without the numbers."""
     assert read(html).text == f"```\n{text}\n```"
 
 
@@ -163,12 +163,12 @@ def test_code_keeps_its_lines(html, text):
     ],
 )
 def test_tables_of_data_stay_tables(html, text):
-    """A table that has a number and code in each row, but a header too, is a table."""
+    """A table with a header stays a table, even if each row has a number and code."""
     assert read(html).text.replace("|  |\n| --- |\n\n", "") == text
 
 
 def test_layout_tables_are_unwrapped():
-    """Headings, code and tables inside the cells of a table for layout come one after the other."""
+    """Headings, code and tables in the cells of a layout table are placed one after the other."""
     text = read("<table><tr><td><h2>A</h2><p>x<td>y<table><tr><td>1<td>2</table></table>").text
     assert text == "## A\n\nx\n\ny\n\n| 1 | 2 |\n| --- | --- |"
 
@@ -184,5 +184,5 @@ def test_layout_tables_are_unwrapped():
     ],
 )
 def test_meta_refresh_names_its_target(refresh, text):
-    """A page that leads elsewhere names the address; one that reloads itself, or runs code, does not."""
+    """A page that redirects names its target; one that reloads itself or runs code does not."""
     assert read(f'<meta http-equiv="refresh" content="{refresh}">').text == text

@@ -1,4 +1,4 @@
-"""Does web_search give what was found in the promised keys?"""
+"""Tests for web_search: results, settings, and failures."""
 
 import json
 
@@ -10,7 +10,7 @@ from agentkit.tools.web.search import search_tool, web_search_tool
 
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch):
-    """No variable of the machine that runs the tests names a search server."""
+    """Remove the variables that name a search server."""
     monkeypatch.delenv("AGENTKIT_SEARXNG_URL", raising=False)
 
 
@@ -22,7 +22,7 @@ def server(serve, answered):
 
 
 def test_results_have_the_promised_keys(server):
-    """A search gives query, status and results of title, url and snippet, marked as written by others."""
+    """A search returns query, status, and results with title, url and snippet, marked as foreign."""
     result = search_tool(searxng=server.url)(query=" many  words ")
     assert list(result) == ["query", "status", "results", "untrusted", "notice"]
     assert (result["query"], result["status"], len(result["results"])) == (" many  words ", "ok", 8)
@@ -36,14 +36,14 @@ def test_number_of_results_is_bounded(wish, count, server):
     assert len(search_tool(searxng=server.url)(query="x", max_results=wish)["results"]) == count
 
 
-def test_environment_names_the_server(server, monkeypatch):
-    """AGENTKIT_SEARXNG_URL names the server when the program does not."""
+def test_server_of_the_environment(server, monkeypatch):
+    """AGENTKIT_SEARXNG_URL names the server unless the program does."""
     monkeypatch.setenv("AGENTKIT_SEARXNG_URL", server.url)
     assert web_search_tool(query="x")["status"] == "ok"
 
 
-def test_nothing_found_is_empty(serve, answered):
-    """Nothing found is an empty list with the status empty."""
+def test_no_results(serve, answered):
+    """A search without results returns an empty list with the status empty."""
     server = serve(answered(b'{"results": []}'))
     assert search_tool(searxng=server.url)(query="x") == {"query": "x", "status": "empty", "results": []}
 
@@ -62,8 +62,8 @@ def test_duckduckgo_is_the_default():
 
 
 @pytest.mark.parametrize("query", ["", "  ", "x" * 401])
-def test_words_are_bounded(query):
-    """A search without words, or with more than 400 characters, is not sent."""
+def test_length_of_a_query_is_limited(query):
+    """A search without words or with more than 400 characters is not sent."""
     result = web_search_tool(query=query)
     assert (result["status"], result["results"], "400" in result["error"]) == ("failed", [], True)
 

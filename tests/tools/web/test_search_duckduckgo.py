@@ -1,4 +1,4 @@
-"""Is what DuckDuckGo answers told apart: results, none, refused, too often, not there?"""
+"""Tests for searches with DuckDuckGo: results, refusals, rate limits, and failures."""
 
 import socket
 import threading
@@ -16,13 +16,13 @@ RESULT = """<div class="result results_links"><div class="links_main body"><h2 c
 
 
 def results(*urls):
-    """A page of results, as the service writes it."""
+    """Return a page of results in the format of the service."""
     rows = "".join(RESULT.format(url=url, n=n) for n, url in enumerate(urls, 1))
     return f"<html><body><div id='links' class='results'>{rows}</div></body></html>".encode()
 
 
 def pump(source, target):
-    """Carry bytes from one socket to another until either ends."""
+    """Copy bytes from one socket to another until either ends."""
     with suppress(OSError):
         while data := source.recv(65_536):
             target.sendall(data)
@@ -31,7 +31,7 @@ def pump(source, target):
 
 @pytest.fixture
 def tunnel():
-    """Starts a proxy that leads every CONNECT to one port of this machine: a function from port to its URL."""
+    """Return a function that starts a proxy which connects every CONNECT to one local port, and returns its URL."""
     listeners = []
 
     def carry(client, port):
@@ -61,7 +61,7 @@ def tunnel():
 
 @pytest.fixture
 def search(serve, answered, certified, tunnel, authority, tmp_path):
-    """Searches where a server on this machine stands for DuckDuckGo: a function from body and status to the outcome."""
+    """Return a function that searches with a local server in place of DuckDuckGo."""
     ca_file = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(ca_file)
 
@@ -73,7 +73,7 @@ def search(serve, answered, certified, tunnel, authority, tmp_path):
     return run
 
 
-def test_results_are_read(search):
+def test_results_are_parsed(search):
     """The title, URL and snippet of each result are read, and other URL schemes are skipped."""
     rows = search(results("https://example.com/1", "javascript:x", "https://example.com/3"), max_results=2)
     assert rows == [
@@ -84,16 +84,16 @@ def test_results_are_read(search):
 
 
 @pytest.mark.parametrize("body", [results(), b"<html><div class='no-results'>No results.</div></html>"])
-def test_nothing_found_is_an_empty_list(body, search):
-    """An empty list means that nothing was found."""
+def test_no_results_are_an_empty_list(body, search):
+    """A page without results returns an empty list."""
     assert search(body) == []
 
 
 @pytest.mark.parametrize(
     "body", [b" ", b"plain", b"<div id='links'><article><a href='https://example.com/'>New markup</a></article></div>"]
 )
-def test_changed_page_is_a_failure(body, search):
-    """A page whose results cannot be read is a failure, because it does not say that nothing was found."""
+def test_unparsable_page_is_a_failure(body, search):
+    """A page whose results cannot be parsed is a failure, and not an empty list."""
     failure = search(body)
     assert (failure.status, "cannot be read" in failure.error) == ("failed", True)
 
@@ -118,8 +118,8 @@ def test_refused_search_is_not_empty(body, answer, status, search):
     assert "AGENTKIT_SEARXNG_URL" in failure.error
 
 
-def test_service_that_is_not_there():
-    """Without a way to the service, the search is offline."""
+def test_unreachable_service_is_offline():
+    """If the service cannot be reached, the search has the status offline."""
     failure = search_duckduckgo("x", 5, proxy="http://127.0.0.1:1")
     assert failure.status == "offline"
 
@@ -130,8 +130,8 @@ def test_broken_connection_is_reported(search):
     assert (failure.status, "failed" in failure.error) == ("failed", True)
 
 
-def test_environment_names_no_proxy(serve, answered, authority, tmp_path, monkeypatch):
-    """Proxies of the environment are not asked."""
+def test_proxies_of_the_environment_are_ignored(serve, answered, authority, tmp_path, monkeypatch):
+    """Proxies of the environment are not used."""
     ca_file = tmp_path / "authority.pem"
     authority.cert_pem.write_to_path(ca_file)
     proxy = serve(answered(b"proxy"))

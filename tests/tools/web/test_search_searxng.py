@@ -1,4 +1,4 @@
-"""Is a SearXNG server asked for JSON, and its silence told from an empty list?"""
+"""Tests for searches with a SearXNG server."""
 
 import json
 
@@ -10,12 +10,12 @@ from agentkit.tools.web.search import Searxng
 
 
 def found(count):
-    """The rows of an answer, with one that leads nowhere."""
+    """Return the rows of a response, one of which has no valid URL."""
     rows = [{"title": f"T{n}", "url": f"https://example.com/{n}", "content": f"S{n}"} for n in range(count)]
     return [{"title": "bad", "url": "javascript:x"}, *rows]
 
 
-def test_results_are_read(serve, answered):
+def test_results_are_parsed(serve, answered):
     """The title, URL and snippet of each result are read from JSON, and other URL schemes are skipped."""
     server = serve(answered(json.dumps({"results": found(5)}).encode()))
     results = Searxng(f"{server.url}/searx/").search("a b&c", 2)
@@ -44,7 +44,7 @@ def test_failure_is_distinguished_from_no_results(body, status, expected, serve,
     assert (outcome.status if isinstance(outcome, WebFailure) else outcome) == expected
 
 
-def test_server_that_is_not_there(serve):
+def test_unreachable_server_is_a_failure(serve):
     """A server that does not answer is a failure."""
     server = serve(b"")
     server.close()
@@ -58,6 +58,6 @@ def test_invalid_url_is_rejected(url):
         Searxng(url)
 
 
-def test_address_may_be_an_ipv6_one():
-    """The server may be named by an IPv6 address."""
+def test_ipv6_address_is_accepted():
+    """The URL of the server may contain an IPv6 address."""
     assert isinstance(Searxng("http://[::1]:1/").search("x", 5), WebFailure)

@@ -1,4 +1,4 @@
-"""Does wikipedia find the article, tell a choice from nothing, and keep the manners of the service?"""
+"""Tests for the wikipedia tool: articles, ambiguous titles, failures, and rate limits."""
 
 import json
 import threading
@@ -11,19 +11,19 @@ from agentkit.tools.web.wikipedia import MAX_CONCURRENT, encyclopedia_tool, wiki
 
 
 def article(title, index=1, extract="Some words.", **more):
-    """One page of an answer."""
+    """Return one page of a response."""
     url = f"https://en.wikipedia.org/wiki/{title.replace(' ', '_')}"
     return {"title": title, "index": index, "extract": extract, "fullurl": url, **more}
 
 
 def answer(*pages, **more):
-    """An answer of the API."""
+    """Return a response of the API."""
     return json.dumps({"batchcomplete": True, "query": {**({"pages": pages} if pages else {}), **more}}).encode()
 
 
 @pytest.fixture
 def look_up(serve, answered, rerouted):
-    """Looks up where a server on this machine stands for Wikipedia: a function from answers to the tool."""
+    """Return a function that calls the tool with a local server in place of Wikipedia."""
 
     def make(*bodies, deadline_seconds=20.0):
         waiting = list(bodies)
@@ -58,8 +58,8 @@ def test_article_is_found(look_up):
     }
 
 
-def test_one_request_with_manners(look_up):
-    """One request does it, with a User-Agent that names a contact, and maxlag."""
+def test_request_follows_the_rules_of_the_service(look_up):
+    """One request is sent, with a User-Agent that contains a contact, and maxlag."""
     tool = look_up(answer(article("A")))
     tool(query="a & b", lang="zh-min-nan")
     request, *headers = look_up.server.requests[0].split("\r\n")
@@ -71,7 +71,7 @@ def test_one_request_with_manners(look_up):
 
 
 def test_exact_title_is_preferred(look_up):
-    """An article with the very title that was asked for comes before one that ranks higher."""
+    """An article with exactly the requested title is preferred to one with a higher rank."""
     assert look_up(answer(article("Ha Noi city", 1), article("Hanoi", 2)))(query="hanoi")["title"] == "Hanoi"
 
 
@@ -101,7 +101,7 @@ def test_ambiguous_query_lists_options(look_up):
         (b'{"batchcomplete": 1}', []),
     ],
 )
-def test_nothing_found_is_told(body, suggestions, look_up):
+def test_no_match_returns_suggestions(body, suggestions, look_up):
     """A query without a match has the status empty and returns suggestions."""
     result = look_up(body)(query="albrt einstin")
     assert (result["status"], result["suggestions"], bool(result["error"])) == ("empty", suggestions, True)
@@ -135,8 +135,8 @@ def test_language_codes_are_accepted(lang, look_up):
 
 
 @pytest.mark.parametrize("query", ["", " ", "x" * 301])
-def test_query_is_bounded(query):
-    """A look-up without words, or with more than 300 characters, is not sent."""
+def test_length_of_a_query_is_limited(query):
+    """A lookup without words or with more than 300 characters is not sent."""
     assert "300" in wikipedia_tool(query=query)["error"]
 
 
@@ -146,8 +146,8 @@ LAGGED = b"HTTP/1.1 200 OK\r\nRetry-After: 1\r\nContent-Length: %d\r\n\r\n" % le
 
 
 @pytest.mark.parametrize("busy", [BUSY, LAGGED])
-def test_busy_service_is_asked_once_more(busy, look_up):
-    """A service that asks to wait a little is waited for, once."""
+def test_busy_service_is_requested_again(busy, look_up):
+    """A request to a busy service is repeated once after the requested delay."""
     started = time.monotonic()
     assert look_up(busy, answer(article("A")))(query="a")["status"] == "ok"
     assert time.monotonic() - started >= 1
@@ -211,8 +211,8 @@ def test_at_most_three_requests_run_concurrently(serve, answered, rerouted):
     assert (len(most), max(most)) == (9, MAX_CONCURRENT)
 
 
-def test_turn_that_never_comes_is_given_up(serve, answered, rerouted):
-    """A look-up does not wait for its turn longer than its time limit."""
+def test_wait_for_other_lookups_is_limited(serve, answered, rerouted):
+    """A lookup waits no longer than its time limit for other lookups."""
     transport = rerouted(serve(lambda _: [1.5, answered(b"{}")]))
     tool = encyclopedia_tool(resolver=lambda *_: ["8.8.8.8"], transport=transport, deadline_seconds=0.7)
     found = []

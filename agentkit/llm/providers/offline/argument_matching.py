@@ -402,7 +402,7 @@ def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
         able = [offer for offer in able if offer.matched or TextKind.QUERY not in offer.kinds.values()]
     able = _of_path(question, able)
     best = [offer for offer in able if not any(_outdoes(other, offer) for other in able)]
-    kept = sorted(best, key=lambda offer: -offer.support)[:_MOST_OFFERS]
+    kept = sorted(best, key=lambda offer: -offer.support)[:_MAX_OFFERS]
     return [offer for offer in best if offer in kept]
 
 
@@ -631,7 +631,7 @@ _FINDERS: dict[TextKind, Callable[[Offer], Iterator[str]]] = {
     TextKind.TEXT: _named_texts,
     TextKind.MESSAGE: _messages,
 }
-_MOST_OFFERS = 5
+_MAX_OFFERS = 5
 _RUNNING = frozenset({"run", "shell", "code"})
 """Ideas of a question in which a quotation can be a command."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, timedelta
 from functools import cache
 from zoneinfo import available_timezones
 
@@ -234,7 +236,7 @@ def zones_in(text: str) -> Iterator[str]:
     """The time zones of places in a text, as in `in Tokyo`, `New York time` or `Asia/Tokyo`."""
     said = re.findall(r"[\w/+-]+", text.lower())
     for start in range(len(said)):
-        ends = (end for end in range(start + _MOST_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
+        ends = (end for end in range(start + _MAX_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
         end = next(ends, start)
         placed = said[max(start - 1, 0)] in _AT or said[end : end + 1] == ["time"] or "/" in said[start]
         if end > start and placed:
@@ -249,12 +251,59 @@ def places_in(zone: str) -> Iterator[str]:
 
 def times_apart(text: str) -> str:
     """A question for the time in several places, as one request for each; any other text unchanged."""
-    if (match := _TIMES.fullmatch(text.strip())) is None:
-        return text
-    places = [place.strip() for place in _BETWEEN.split(match.group(1))]
+    match = next(filter(None, (pattern.fullmatch(text.strip()) for pattern in _TIMES)), None)
+    places = [place.strip() for place in _BETWEEN.split(match.group("places"))] if match else []
     if len(places) < 2 or not all(place.lower() in _zones() for place in places):
         return text
     return " and ".join(f"time in {place}" for place in places)
+
+
+def day_asked_for(text: str) -> Callable[[date], date] | None:
+    """How the day that a question asks for follows from today: tomorrow, next Friday, 10 days ago.
+
+    None for any other question, such as one with a word that is not about days.
+    """
+    said = " ".join(words(_PLACE.sub("", unicodedata.normalize("NFC", _vietnamese_days(text)))))
+    found = [(match, days) for pattern, days in _DAYS if (match := pattern.search(said))]
+    if not found:
+        return None
+    match, days = max(found, key=lambda each: len(each[0].group()))
+    rest = f"{said[: match.start()]} {said[match.end() :]}".split()
+    is_asked = not _DAY_WORDS.isdisjoint(rest) or "count" not in match.groupdict()
+    return days(match) if is_asked and set(rest) <= _DAY_FRAME | _DAY_WORDS else None
+
+
+def _vietnamese_days(text: str) -> str:
+    """The text with the Vietnamese words for days in English."""
+    text = unicodedata.normalize("NFC", text)
+    for pattern, english in _VIETNAMESE_DAYS:
+        text = pattern.sub(english, text)
+    return text
+
+
+def _shifted(match: re.Match[str]) -> Callable[[date], date]:
+    """The day that lies a number of days, weeks, months or years after or before today."""
+    words = match.groupdict()
+    count = int(NUMBER_WORDS.get(words["count"], 0) or words["count"])
+    sign = -1 if match.group().endswith(("ago", "earlier", "before today", "before")) else 1
+    unit = words["unit"].removesuffix("s")
+    if unit in ("day", "week"):
+        return lambda today: today + timedelta(days=sign * count * (7 if unit == "week" else 1))
+    months = sign * count * (12 if unit == "year" else 1)
+
+    def shifted(today: date) -> date:
+        year, month = divmod(today.year * 12 + today.month - 1 + months, 12)
+        return date(year, month + 1, min(today.day, monthrange(year, month + 1)[1]))
+
+    return shifted
+
+
+def _on_weekday(match: re.Match[str]) -> Callable[[date], date]:
+    """The first day of a name after today, or the last one before it."""
+    wanted = _WEEKDAYS.index(match.group("weekday"))
+    if match.group().startswith(("last", "previous", "past")):
+        return lambda today: today - timedelta(days=(today.weekday() - wanted - 1) % 7 + 1)
+    return lambda today: today + timedelta(days=(wanted - today.weekday() - 1) % 7 + 1)
 
 
 @cache
@@ -362,13 +411,84 @@ _FAMILIES = {
 }
 _FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for word in members.split()}
 
-_MOST_WORDS = 4
+_MAX_WORDS = 4
 _ZONE = re.compile(r"[A-Z]\w+(?:/[A-Z]\w+)+")
-_TIMES = re.compile(
-    r"(?:what(?:'s| is)? (?:the )?|tell me the )?(?:current )?time(?: is it)?(?: right)?(?: now)? in ([^?.!]+)[?.!]*",
-    re.IGNORECASE,
+_TIME = "(?:current |local )*(?:times?|dates?|weekdays?|day)(?: and (?:time|date))?"
+_TIMES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?:please |hi |hey |(?:can|could) you |do you know )*(?:(?:show|tell|give|get|compare)(?: me)? )?"
+        rf"(?:what(?:'s| is| are|s)? )?(?:the )?{_TIME}(?: is it)?(?: right)?(?: now)? (?:both )?(?:in|for|at) "
+        r"(?P<places>[^?.!]+?)(?: right now| now)?(?: please)?[?.!]*",
+        rf"(?P<places>[^?.!]+?) {_TIME}(?: now| right now)?(?: please)?[?.!]*",
+        r"(?:bây giờ |hiện tại |cho (?:tôi|mình) biết )*(?:là )?(?:mấy )?giờ(?: rồi)? (?:ở|tại) "
+        r"(?P<places>[^?.!]+?)[?.!]*",
+        r"(?:bây giờ |hiện tại )?(?:ở |tại )?(?P<places>[^?.!]+?) (?:bây giờ |đang )?(?:là )?mấy giờ(?: rồi)?[?.!]*",
+    )
 )
-_BETWEEN = re.compile(r",\s*(?:and )?(?:in )?| and (?:in )?", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"\s*[,;/&]\s*(?:(?:and|và) )?(?:(?:in|ở|tại) )?|\s+(?:and|và|vs\.?|versus|với)\s+(?:(?:in|ở|tại) )?", re.IGNORECASE
+)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_PLACE = re.compile(r"(?:\s+(?:in|at|ở|tại) +(?-i:[A-Z])[^?.!,]*)(?=[?.!]*$)", re.IGNORECASE)
+_COUNT_OF_DAYS = rf"(?P<count>\d{{1,5}}|{'|'.join(NUMBER_WORDS)}) (?P<unit>(?:day|week|month|year)s?)"
+_DAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Callable[[date], date]]], ...] = (
+    *(
+        (re.compile(rf"\b{name}\b"), lambda _, days=days: lambda today: today + timedelta(days=days))
+        for name, days in (
+            ("tomorrow", 1),
+            ("yesterday", -1),
+            ("day after tomorrow", 2),
+            ("day before yesterday", -2),
+        )
+    ),
+    (
+        re.compile(rf"\b(?:next|this coming|coming|upcoming|last|previous|past) (?P<weekday>{'|'.join(_WEEKDAYS)})\b"),
+        _on_weekday,
+    ),
+    (re.compile(rf"\bin {_COUNT_OF_DAYS}\b"), _shifted),
+    (
+        re.compile(rf"\b{_COUNT_OF_DAYS} (?:from now|from today|after today|ahead|later|ago|earlier|before today)\b"),
+        _shifted,
+    ),
+)
+"""The days that are counted from today."""
+
+_VIETNAMESE_WEEKDAYS = ("hai", "ba", "tư", "năm", "sáu", "bảy")
+_VIETNAMESE_DAYS = tuple(
+    (re.compile(rf"(?<!\w){pattern}(?!\w)", re.IGNORECASE), english)
+    for pattern, english in (
+        ("ngày mai", "tomorrow"),
+        ("hôm qua", "yesterday"),
+        ("(?:ngày kia|ngày mốt)", "day after tomorrow"),
+        ("hôm kia", "day before yesterday"),
+        *(
+            (rf"thứ {said} (?:tới|tuần sau|tuần tới|sắp tới|kế tiếp)", f"next {_WEEKDAYS[place]}")
+            for place, said in enumerate(_VIETNAMESE_WEEKDAYS)
+        ),
+        *(
+            (rf"thứ {said} (?:trước|tuần trước|vừa rồi|vừa qua)", f"last {_WEEKDAYS[place]}")
+            for place, said in enumerate(_VIETNAMESE_WEEKDAYS)
+        ),
+        ("chủ nhật (?:tới|tuần sau|tuần tới|sắp tới)", "next sunday"),
+        ("chủ nhật (?:trước|tuần trước|vừa rồi|vừa qua)", "last sunday"),
+        *(
+            (rf"{before}(\d+) {unit}{after}", rf"{english[0]}\1 {name}s{english[1]}")
+            for unit, name in (("ngày", "day"), ("tuần", "week"), ("tháng", "month"), ("năm", "year"))
+            for before, after, english in (
+                ("", " (?:nữa|sau|tới)", ("in ", "")),
+                ("sau ", "", ("in ", "")),
+                ("", " trước", ("", " ago")),
+                ("cách đây ", "", ("", " ago")),
+            )
+        ),
+        ("(?:ngày mấy|ngày nào|ngày bao nhiêu|thứ mấy)", "what day"),
+    )
+)
+_DAY_WORDS = vocabulary("date day weekday when")
+_DAY_FRAME = vocabulary(
+    "what what's which is was it's it will be the 's of week do does fall falls tell me please exact calendar that"
+)
 _AT = vocabulary("in at for of to ở tại")
 _NO_PLACES = vocabulary("Etc US Canada Brazil Mexico Chile Factory localtime")
 _PLACES = {

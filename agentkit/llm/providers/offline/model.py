@@ -11,13 +11,14 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError, MissingExtra, Rejected
-from agentkit.events import Event, streamed
+from agentkit.events import Event, response_events
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.llm.providers.offline.argument_matching import (
     Offer,
@@ -29,8 +30,20 @@ from agentkit.llm.providers.offline.argument_matching import (
     states_date,
     unfilled,
 )
-from agentkit.llm.providers.offline.lexicon import in_english, places_in, times_apart, words, zones_in
-from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
+from agentkit.llm.providers.offline.lexicon import (
+    day_asked_for,
+    in_english,
+    places_in,
+    times_apart,
+    words,
+    zones_in,
+)
+from agentkit.llm.providers.offline.normalisation import (
+    only_converts,
+    only_states,
+    refused_conversion,
+    spelled_out,
+)
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
     DATES,
@@ -143,11 +156,11 @@ class OfflineModel:
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Stream the response, blocking: the text is one delta, and so is each tool call."""
-        yield from streamed(self.complete(request))
+        yield from response_events(self.complete(request))
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         """Stream the response, async: the text is one delta, and so is each tool call."""
-        for event in streamed(await self.acomplete(request)):
+        for event in response_events(await self.acomplete(request)):
             yield event
 
     def _answer(self, request: Request) -> _Answer:
@@ -167,10 +180,15 @@ class OfflineModel:
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
         reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
         question = Question(spelled_out(times_apart(text), sums=reckons), orders=takes_orders)
+        if day_asked_for(text) and (calls := _today(text, tools)):
+            return _Answer(calls=calls)
         asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
-        if not offered:
-            return _Answer(_unable(question, tools))
+        refusal = refused_conversion(text) if reckons else ""
+        if only_converts(text):  # a web search is no way to convert a quantity
+            offered = [offer for offer in offered if TextKind.QUERY not in offer.kinds.values()]
+        if not offered or refusal:
+            return _Answer(refusal or _unable(question, tools))
         calls = _calls_by_rules(question, offered) or _calls_by_clauses(question, tools, sums=reckons)
         if calls:
             return _Answer(calls=calls)
@@ -247,10 +265,25 @@ def _calls_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[Propo
     return (call,) if call else spelled_out_calls(question, offered)
 
 
-def _calls_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
-    """The calls that follow from the two clauses of a question, each on its own: `what time is it and what is 3 * 4`.
+def _today(text: str, tools: Sequence[ToolSpec]) -> tuple[ProposedCall, ...]:
+    """A call of the only tool that tells the current date, for a question about a day that is counted from today."""
+    able = [spec for spec in tools if "current" in spec.name and "date" in spec.name and not _required(spec)]
+    zones = [zone for zone in zones_in(text) if able and TextKind.ZONE in kinds_of(able[0]).values()]
+    if len(able) != 1 or len(zones) > 1:
+        return ()
+    name = next((name for name, kind in kinds_of(able[0]).items() if kind is TextKind.ZONE), "")
+    return (ProposedCall(able[0].name, {name: zones[0]} if zones else {}),)
 
-    Empty if a clause is a search, because it could refer to the other one.
+
+def _required(spec: ToolSpec) -> Sequence[str]:
+    required: Sequence[str] = spec.parameters.get("required") or ()
+    return required
+
+
+def _calls_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
+    """The calls that follow from the clauses of a question, each on its own: `what time is it and what is 3 * 4`.
+
+    Empty if a clause is a search, because it could refer to another one.
     """
     clauses = question.clauses()
     calls: list[ProposedCall] = []
@@ -364,9 +397,9 @@ def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
 def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
     """The names of the tools, best matches first if there are many, of which only some are listed."""
     ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matched))
-    names = [spec.name for spec in (ordered if len(tools) > _MOST_NAMES else tools)]
-    others = f" and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(names[:_MOST_NAMES])}{others}"
+    names = [spec.name for spec in (ordered if len(tools) > _MAX_NAMES else tools)]
+    others = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{others}"
 
 
 def _drops(calls: Sequence[ProposedCall], question: Question) -> bool:
@@ -391,8 +424,21 @@ def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
     """Report the results of calls as text, one paragraph each."""
     calls = {call.id: call for call in calls_in(messages)}
     asked = words(_last_words(messages))
+    if (day := day_asked_for(_last_words(messages))) and len(results) == 1:
+        return _counted_day(results[0], day)
     paragraphs = [_result_text(result, calls.get(result.call_id), asked) for result in results]
     return ("\n\n" if any("\n" in each for each in paragraphs) else "\n").join(paragraphs)
+
+
+def _counted_day(result: ToolMessage, day: Callable[[date], date]) -> str:
+    """The day that a question asks for, counted from the date in a result: `Sunday, 2026-11-29`."""
+    value = json_or_text(result.content)
+    today = value.get("date") if isinstance(value, dict) else None
+    try:
+        asked = day(date.fromisoformat(str(today)))
+    except (ValueError, OverflowError):
+        return f"{result.name} gave no date to count from, or the day lies outside the calendar.\n{_lines(value)}"
+    return f"{asked:%A}, {asked.isoformat()}"
 
 
 def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
@@ -486,7 +532,7 @@ _VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"}
 _ORDERS = (TextKind.CODE, TextKind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
 _MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0), ("truncated", False))
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _LENGTH = {"letter", "letters", "chars", "long", "length"}
 _NOTES = ("decision", "boundary")
 _YES = re.compile(
@@ -539,9 +585,9 @@ class ExtractionForm:
             )
         confidence = envelope.get("confidence") or 0
         doubtful = doubtful_fields(fields, self._schema, text) + repeated(fields, self._schema, text)
-        if confidence < _LEAST_CHOOSING:
+        if confidence < _MIN_CHOOSING:
             doubtful += chosen_fields(fields, self._schema, text)
-        if doubtful or confidence < _LEAST_CONFIDENCE:
+        if doubtful or confidence < _MIN_CONFIDENCE:
             named = f": {', '.join(dict.fromkeys(doubtful))}" if doubtful else ""
             raise BadResponse(f"The offline model could not read {self.name} reliably from the text{named}.")
         return fields["value"] if self._is_wrapped else fields
@@ -632,5 +678,5 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # A value read with low confidence is correct if all of it is in the text; a choice can rely on confidence only.
-_LEAST_CONFIDENCE, _LEAST_CHOOSING = 0.05, 0.5
+_MIN_CONFIDENCE, _MIN_CHOOSING = 0.05, 0.5
 _KEYWORDS = {key: place for place, key in enumerate(("type", "description", "enum", "properties", "items", "required"))}

@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.lexicon import (
     vocabulary,
     words,
 )
-from agentkit.tooling.output_types import closing
+from agentkit.tooling.output_types import closing_bracket
 
 
 class Shape(StrEnum):
@@ -151,12 +151,12 @@ class Question:
         return (rest,) if rest and not quoted else ()
 
     def clauses(self) -> tuple[str, ...]:
-        """The two clauses of a question that an `and` outside every span joins; empty for any other question."""
-        places = list(_AND.finditer(self._outside()))
-        if len(places) != 1:
+        """The clauses of a question that are joined by `and` outside every span, if there are two to five."""
+        places = [match.span() for match in _AND.finditer(self._outside())]
+        if not 0 < len(places) < _MOST_CLAUSES:
             return ()
-        start, end = places[0].span()
-        return self.text[:start], self.text[end:]
+        starts, ends = (0, *(end for _, end in places)), (*(start for start, _ in places), len(self.text))
+        return tuple(self.text[start:end] for start, end in zip(starts, ends, strict=True))
 
     def stretch(self, text: str) -> str:
         """The original text of a span's value: `subtract 2 from 5` for `5 - 2`."""
@@ -231,7 +231,7 @@ def _json_at(text: str, start: int) -> Span | None:
     except (ValueError, RecursionError):
         if not _JSON_START.match(text, start):
             return None
-        closed = closing(text, start)
+        closed = closing_bracket(text, start)
         end = closed or len(text)
         return Span(Shape.JSON, text[start:end], start, end, sure=closed is not None)
     return Span(Shape.JSON, text[start:end], start, end)
@@ -268,8 +268,8 @@ def _is_part(text: str, start: int, found: str) -> bool:
     rest = text[start + len(found) :]
     return any(
         (
-            _OPERATOR_AT_END.search(text[max(start - _LONGEST_OPERATOR, 0) : start]),
-            _OPERATOR_AT_END.search(found[-_LONGEST_OPERATOR:]),
+            _OPERATOR_AT_END.search(text[max(start - _MAX_OPERATOR, 0) : start]),
+            _OPERATOR_AT_END.search(found[-_MAX_OPERATOR:]),
             _JOINED.match(rest),
             _NO_SUM.search(found),
         )
@@ -303,6 +303,7 @@ def _is_file_like(path: str) -> bool:
 
 _FINDERS = (_marked, _addresses, _sums, _paths)
 
+_MOST_CLAUSES = 5
 _AND = re.compile(r",?\s+(?:and(?: then| also)?|then|và)\s+|;\s+", re.IGNORECASE)
 COLON = re.compile(r":\s+(?=\S)")
 """Precedes literal text."""
@@ -377,7 +378,7 @@ _OPERATION = re.compile(
     re.IGNORECASE,
 )
 _OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
-_LONGEST_OPERATOR = 40
+_MAX_OPERATOR = 40
 _JOINED = re.compile(r"[\w:@]|\.\d")
 _NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")

@@ -148,7 +148,7 @@ def _only_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCal
     if len(able) != 1 or not able[0].required or not all(kind in TELLING for kind in _required_kinds(able[0])):
         return []
     tool, candidates = able[0].spec.name, [able[0].candidates[name] for name in able[0].required]
-    if len(candidates) == 1 and 1 < len(candidates[0]) == len(question.spans) <= _MOST_CALLS:
+    if len(candidates) == 1 and 1 < len(candidates[0]) == len(question.spans) <= _MAX_CALLS:
         return [ProposedCall(tool, {able[0].required[0]: found}) for found in candidates[0]]
     if any(len(found) != 1 for found in candidates):
         return []
@@ -470,7 +470,7 @@ _ACCOUNTED = 0.25
 _CERTAIN = 0.1
 """Required confidence up to which the engine is not asked at all."""
 
-_MOST_CALLS = 5
+_MAX_CALLS = 5
 _CLEAR_SUPPORT = 4
 """Evidence at which a literally spelled-out call is made although the engine proposes none."""
 

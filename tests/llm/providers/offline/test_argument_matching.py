@@ -1,4 +1,4 @@
-"""Which tools could a question mean, and what could their parameters hold?"""
+"""Tests for matching a question with tools and the candidates for their parameters."""
 
 import pytest
 
@@ -18,7 +18,7 @@ TEXT = {"type": "string"}
 
 
 def tool(name, description="", *, optional=(), **parameters):
-    """A tool as a model sees it."""
+    """Return a tool as a model receives it."""
     required = [each for each in parameters if each not in optional]
     return ToolSpec(name, description, {"type": "object", "properties": parameters, "required": required})
 
@@ -40,12 +40,12 @@ EVERY = (NOW, SUM, LENGTH, JSON, SEARCH, WIKI, FETCH, READ, WRITE, LIST, SHELL, 
 
 
 def candidates(text, spec):
-    """What each parameter of the tool could hold."""
+    """Return the candidates for each parameter of the tool."""
     return Offer(Question(text, orders=spec in (SHELL, PYTHON)), spec).candidates
 
 
 def offered(text, *specs):
-    """The names of the tools that could serve the question."""
+    """Return the names of the tools that match the question."""
     return [offer.spec.name for offer in offers(Question(text, orders=SHELL in specs), specs)]
 
 
@@ -127,8 +127,8 @@ def test_candidates_for_a_parameter_are_spans_of_the_question(text, spec, expect
         ("what time is it and how much is 3*4?", ["get_current_datetime", "calculator"]),
     ],
 )
-def test_only_tools_that_could_be_meant_are_offered(text, names):
-    """A tool is offered when its arguments are there and something speaks for it."""
+def test_only_matching_tools_are_offered(text, names):
+    """A tool is offered if its arguments are in the question and its words match."""
     assert offered(text, *EVERY) == names
 
 
@@ -167,8 +167,8 @@ def test_engine_sees_only_parameters_the_question_may_contain(text, shown):
     assert "default" not in str(told)
 
 
-def test_shared_definitions_are_shown_too():
-    """What schemas refer to goes along."""
+def test_referenced_definitions_are_included():
+    """Definitions that schemas refer to are included."""
     spec = ToolSpec("pick", "", {"properties": {"city": {"$ref": "#/$defs/City"}}, "$defs": {"City": TEXT}})
     assert Offer(Question("pick"), spec).shown()["parameters"]["$defs"] == {"City": TEXT}
 
@@ -182,13 +182,13 @@ def test_unexplained_word_is_a_leftover():
 @pytest.mark.parametrize(
     ("text", "name"), [("is this valid JSON?", "parse_json"), ("How many words?", "string_length")]
 )
-def test_a_question_without_its_object_names_the_tool_that_lacks_it(text, name):
-    """When only an argument is missing, it can be asked for."""
+def test_question_without_its_object_names_the_tool(text, name):
+    """If only an argument is missing, the tool and the argument are returned."""
     assert unfilled(Question(text), EVERY).spec.name == name
 
 
-def test_a_question_that_means_no_tool_lacks_nothing():
-    """Nothing is asked for when the question is about something else."""
+def test_question_that_matches_no_tool_lacks_nothing():
+    """Nothing is missing if the question matches no tool."""
     assert unfilled(Question("compose a haiku about JSON"), EVERY) is None
 
 
@@ -207,11 +207,11 @@ def test_a_question_that_means_no_tool_lacks_nothing():
         ({"$ref": "#/$defs/City/title/x"}, {}),
     ],
 )
-def test_references_and_nulls_are_looked_through(schema, plain):
-    """A schema is read without its detours; one that points nowhere says nothing."""
+def test_references_and_nulls_are_resolved(schema, plain):
+    """References and null alternatives of a schema are resolved; a dangling reference is ignored."""
     assert plain_schema(schema, {"$defs": {"City": {"type": "string", "title": "City"}}}) == plain
 
 
-def test_a_reference_to_itself_ends():
-    """A circular reference is followed only so far."""
+def test_circular_reference_is_bounded():
+    """A circular reference is resolved to a limited depth."""
     assert plain_schema({"$ref": "#/$defs/A"}, {"$defs": {"A": {"$ref": "#/$defs/A"}}}) == {"$ref": "#/$defs/A"}

@@ -1,11 +1,14 @@
-"""Questions that the offline model answers without starting its engine."""
+"""Tests for questions that the offline model answers without starting its engine."""
 
 import json
 
 import pytest
 
 from agentkit import ConfigError, default_tools
+from agentkit.llm.providers.offline.lexicon import day_asked_for, times_apart
 from agentkit.llm.providers.offline.model import OfflineModel
+from agentkit.llm.providers.offline.normalisation import spelled_out
+from agentkit.llm.providers.offline.question_parser import Question, Shape
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
 
 SPECS = tuple(tool.spec for tool in default_tools)
@@ -27,6 +30,38 @@ CALLS = {
     "250 grams in kilograms": ("calculator", {"expression": "250 / 1000"}),
     "convert 350 F to C": ("calculator", {"expression": "(350 - 32) * 5 / 9"}),
     "convert 20 degrees celsius to fahrenheit": ("calculator", {"expression": "20 * 9 / 5 + 32"}),
+    "how many bytes are in 2 GB": ("calculator", {"expression": "2 * 1000000000"}),
+    "convert 1 KiB to bytes": ("calculator", {"expression": "1 * 1024"}),
+    "2 TB là bao nhiêu GB": ("calculator", {"expression": "2 * 1000"}),
+    "convert 90 km/h to m/s": ("calculator", {"expression": "90 / 3.6"}),
+    "how fast is 30 m/s in km/h": ("calculator", {"expression": "30 * 3.6"}),
+    "convert 65 miles an hour into kilometres per hour": ("calculator", {"expression": "65 * 1.609344"}),
+    "30 feet per second in mph": ("calculator", {"expression": "30 * 15 / 22"}),
+    "60 dặm trên giờ bằng bao nhiêu km/h": ("calculator", {"expression": "60 * 1.609344"}),
+    "what's 100 Mbps in MB/s": ("calculator", {"expression": "100 / 8"}),
+    "50 psi to bar": ("calculator", {"expression": "50 * 0.0689475729317"}),
+    "how many months in 3 years": ("calculator", {"expression": "3 * 12"}),
+    "hai ngày có bao nhiêu giờ": ("calculator", {"expression": "2 * 24"}),
+    "how many seconds in half an hour": ("calculator", {"expression": "0.5 * 3600"}),
+    "how many roses are there in 4 dozen": ("calculator", {"expression": "4 * 12"}),
+    "a gross is how many": ("calculator", {"expression": "1 * 144"}),
+    "how many dozen eggs are in 48 eggs": ("calculator", {"expression": "48 / 12"}),
+    "100 divided by 2 dozen": ("calculator", {"expression": "100 divided by (2 * 12)"}),
+    "5 tá bút chì là bao nhiêu cái": ("calculator", {"expression": "5 * 12"}),
+    "40% more than 250": ("calculator", {"expression": "250 * (100 + 40) / 100"}),
+    "what's 12 percent less than 65": ("calculator", {"expression": "65 * (100 - 12) / 100"}),
+    "80 plus 15%": ("calculator", {"expression": "80 * (100 + 15) / 100"}),
+    "200 giảm 15% là bao nhiêu": ("calculator", {"expression": "200 * (100 - 15) / 100"}),
+    "hai trăm giảm 15%": ("calculator", {"expression": "200 * (100 - 15) / 100"}),
+    "30% off 120 and then add 10% tax": (
+        "calculator",
+        {"expression": "(120 * (100 - 30) / 100) * (100 + 10) / 100"},
+    ),
+    "100 increased by 10% and then by 20%": (
+        "calculator",
+        {"expression": "(100 * (100 + 10) / 100) * (100 + 20) / 100"},
+    ),
+    "giảm 25% của 80 rồi cộng 8% thuế": ("calculator", {"expression": "(80 * (100 - 25) / 100) * (100 + 8) / 100"}),
     "What is 17% of 2,400?": ("calculator", {"expression": "17% of 2,400"}),
     "sqrt of 144": ("calculator", {"expression": "sqrt(144)"}),
     "2+2": ("calculator", {"expression": "2+2"}),
@@ -70,6 +105,10 @@ CALLS = {
     "show me README.md": ("read_file", {"path": "README.md"}),
     "list files": ("list_directory", {}),
     "git status": ("run_shell", {"command": "git status"}),
+    "echo one two three": ("run_shell", {"command": "echo one two three"}),
+    "run echo 'it works'": ("run_shell", {"command": "echo 'it works'"}),
+    "what date is next Friday": ("get_current_datetime", {}),
+    "what is tomorrow's date in Tokyo?": ("get_current_datetime", {"timezone": "Asia/Tokyo"}),
     "please run git status": ("run_shell", {"command": "git status"}),
     "ls -la": ("run_shell", {"command": "ls -la"}),
     "how long is this text?\nline one\nline two": ("string_length", {"text": "line one\nline two"}),
@@ -81,14 +120,14 @@ CALLS = {
 
 @pytest.fixture
 def model():
-    """A model, whose engine must not be started."""
+    """A model whose engine must not be started."""
     model = OfflineModel()
     yield model
     assert model._worker is None
 
 
 def ask(model, text):
-    """The response to a text, with the tools that ship."""
+    """Return the response to a text, with the shipped tools."""
     return model.complete(Request([UserMessage(text)], tools=SPECS))
 
 
@@ -107,17 +146,127 @@ def test_unambiguous_question_needs_no_engine(model, question, call):
             "what time is it in New York and London?",
             [("get_current_datetime", "America/New_York"), ("get_current_datetime", "Europe/London")],
         ),
+        (
+            "what are the times in Lagos, Lima & Tokyo",
+            [
+                ("get_current_datetime", "Africa/Lagos"),
+                ("get_current_datetime", "America/Lima"),
+                ("get_current_datetime", "Asia/Tokyo"),
+            ],
+        ),
+        (
+            "Hà Nội, London và Paris mấy giờ rồi?",
+            [
+                ("get_current_datetime", "Asia/Ho_Chi_Minh"),
+                ("get_current_datetime", "Europe/London"),
+                ("get_current_datetime", "Europe/Paris"),
+            ],
+        ),
+        (
+            "what is 2*3 and what is 4*5 and what time is it",
+            [
+                ("calculator", "2*3"),
+                ("calculator", "4*5"),
+                ("get_current_datetime", None),
+            ],
+        ),
         ("read a.txt and b.txt", [("read_file", "a.txt"), ("read_file", "b.txt")]),
         ("what time is it and what is 3*4?", [("get_current_datetime", None), ("calculator", "3*4")]),
         ("list the files in src and read README.md", [("list_directory", "src"), ("read_file", "README.md")]),
     ],
 )
 def test_several_requests_in_one_question(model, question, calls):
-    """Several sums or files, and two requests joined by `and`, are a call each."""
+    """Several sums or files, and two requests joined by `and`, become one call each."""
     made = [
         (call.name, next(iter(json.loads(call.arguments).values()), None)) for call in ask(model, question).tool_calls
     ]
     assert made == calls
+
+
+@pytest.mark.for_each(
+    ("question", "day"),
+    [
+        ("what will the date be tomorrow?", "Sunday, 2026-11-29"),
+        ("which weekday was yesterday", "Friday, 2026-11-27"),
+        ("what's the day after tomorrow", "Monday, 2026-11-30"),
+        ("When is next Friday?", "Friday, 2026-12-04"),
+        ("what date is this coming Saturday", "Saturday, 2026-12-05"),
+        ("what was the date last Saturday", "Saturday, 2026-11-21"),
+        ("what date is 45 days from today", "Tuesday, 2027-01-12"),
+        ("what day is it in two weeks", "Saturday, 2026-12-12"),
+        ("what date was it 9 months ago", "Saturday, 2026-02-28"),
+        ("what date was it 33 months ago", "Wednesday, 2024-02-28"),
+        ("ngày kia là thứ mấy?", "Monday, 2026-11-30"),
+        ("thứ tư tới là ngày nào", "Wednesday, 2026-12-02"),
+        ("10 ngày nữa là ngày mấy", "Tuesday, 2026-12-08"),
+        ("cách đây 2 tuần là ngày nào", "Saturday, 2026-11-14"),
+    ],
+)
+def test_day_is_counted_from_the_current_date(model, question, day):
+    """A day that is stated relative to today is counted from the date that the tool returns."""
+    (made,) = ask(model, question).tool_calls
+    today = ToolMessage(made.id, made.name, json.dumps({"date": "2026-11-28", "weekday": "Saturday"}))
+    asked = [UserMessage(question), AssistantMessage("", (ToolCall(made.id, made.name, "{}"),)), today]
+    assert model.complete(Request(asked, tools=SPECS)).text == day
+
+
+def test_day_is_not_counted_without_a_date(model):
+    """A result without a date, and a day outside the calendar, are reported as such."""
+    call = ToolCall("1", "get_current_datetime", "{}")
+    for question, content in (
+        ("what date is tomorrow", "noon"),
+        ("what date is it in 9999 years", '{"date": "2026-11-28"}'),
+    ):
+        asked = [UserMessage(question), AssistantMessage("", (call,)), ToolMessage("1", call.name, content)]
+        assert "gave no date to count from" in model.complete(Request(asked, tools=SPECS)).text
+
+
+@pytest.mark.for_each(
+    ("question", "reason"),
+    [
+        ("how many bytes are in 3 Mb", "'Mb' can be bits or bytes: write Mbit or MB."),
+        (
+            "how many liters are in 2 gallons",
+            "'gallons' differ between countries: write US gallons or imperial gallons.",
+        ),
+        ("how many kg in 3 miles", "'miles' cannot be converted to 'kg', which measures something else."),
+    ],
+)
+def test_impossible_conversion_is_rejected_with_its_reason(model, question, reason):
+    """Units that are ambiguous or measure different things are not converted, nor sent to a search."""
+    response = ask(model, question)
+    assert (response.tool_calls, response.text) == ((), reason)
+
+
+def test_conversion_is_not_sent_to_a_web_search(model):
+    """Without a calculator, a quantity to convert is not sent to a web search."""
+    specs = tuple(spec for spec in SPECS if spec.name in ("web_search", "wikipedia"))
+    response = model.complete(Request([UserMessage("how many bytes are in 3 MB")], tools=specs))
+    assert response.tool_calls == ()
+
+
+@pytest.mark.for_each(
+    "question",
+    [
+        "how many eggs are in 3 dozen boxes",
+        "50 plus 8% tax and 15% tip",
+        "10% off 50 and 20%",
+        "echo chamber",
+        "remind me tomorrow",
+        "see you tomorrow",
+        "what's on next Friday",
+        "who won last Sunday",
+        "time in Tokyo, Paris and Narnia",
+    ],
+)
+def test_similar_questions_are_not_calculated(question):
+    """A question that only resembles a conversion, a day or a command is left to the engine or rejected."""
+    asked = Question(spelled_out(times_apart(question)), orders=True)
+    assert not asked.of(Shape.ORDER)
+    assert not [
+        span for span in asked.of(Shape.SUM) if " * " in span.text and len(asked.spans) == 1 and not asked.frame
+    ]
+    assert day_asked_for(question) is None
 
 
 @pytest.mark.for_each(
@@ -134,8 +283,8 @@ def test_several_requests_in_one_question(model, question, calls):
         "how to stop worrying",
     ],
 )
-def test_a_personal_question_is_not_searched_for(model, question):
-    """A personal question is never sent to a web search, nor is a search suggested."""
+def test_personal_question_is_not_searched_for(model, question):
+    """A personal question is not sent to a web search, and no search is suggested."""
     response = ask(model, question)
     assert response.tool_calls == ()
     assert "Did you mean" not in response.text
@@ -156,7 +305,7 @@ def test_a_personal_question_is_not_searched_for(model, question):
         ("ok", "All right."),
     ],
 )
-def test_small_talk_gets_one_line(model, text, start):
+def test_small_talk_is_answered_in_one_line(model, text, start):
     """A greeting, thanks and a farewell are answered in one line."""
     answer = ask(model, text).text
     assert answer.startswith(start)
@@ -165,7 +314,7 @@ def test_small_talk_gets_one_line(model, text, start):
 
 
 def report(model, question, call, result):
-    """The report of a result."""
+    """Return the report of a result."""
     messages = [
         UserMessage(question),
         AssistantMessage("", (call,)),
@@ -175,7 +324,7 @@ def report(model, question, call, result):
 
 
 def test_validity_is_reported_without_the_document(model):
-    """Whether JSON is valid is a yes or a reason."""
+    """The validity of JSON is reported as a yes or a reason."""
     call = ToolCall("1", "parse_json", '{"json_string": "[1, 2]"}')
     assert report(model, "is [1, 2] valid JSON?", call, {"success": True, "data": [1, 2]}) == "It is valid JSON."
     failed = {"success": False, "error": "Expecting ',' (line 1)"}
@@ -183,8 +332,8 @@ def test_validity_is_reported_without_the_document(model):
     assert report(model, "parse the JSON [1, 2]", call, {"success": True, "data": [1, 2]}) == "1, 2"
 
 
-def test_a_command_without_output_is_reported(model):
-    """A command that printed nothing is not reported by its own text; one that failed is reported with its code."""
+def test_command_without_output_is_reported(model):
+    """A command without output is reported with a sentence, and a failed one with its exit code."""
     call = ToolCall("1", "run_shell", '{"command": "touch x"}')
     result = {"command": "touch x", "output": "", "stdout": "", "stderr": "", "return_code": 0}
     assert report(model, "run touch x", call, result) == "run_shell printed nothing."
@@ -200,8 +349,8 @@ def test_a_command_without_output_is_reported(model):
         ("UTC", "UTC", "UTC"),
     ],
 )
-def test_a_time_names_its_place(model, zone, asked, place):
-    """The time of another place is reported with the place as the question names it."""
+def test_time_names_its_place(model, zone, asked, place):
+    """The time of another place is reported with the place as it is named in the question."""
     call = ToolCall("1", "get_current_datetime", json.dumps({"timezone": zone}))
     result = {"time": "10:54", "date": "2026-11-27", "timezone": zone}
     assert report(model, f"what time is it in {asked}?", call, result) == f"time: 10:54 in {place}"
@@ -217,8 +366,8 @@ def test_a_time_names_its_place(model, zone, asked, place):
         ({"max_tokens": 0}, "max_tokens= takes a whole number"),
     ],
 )
-def test_settings_with_wrong_values_are_refused(model, settings, words):
-    """A setting that has no effect is still refused if its value is wrong; a valid one is ignored."""
+def test_settings_with_invalid_values_are_rejected(model, settings, words):
+    """An ignored setting is rejected if its value is invalid."""
     with pytest.raises(ConfigError, match=words):
         model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=settings))
     valid = {"temperature": 0.2, "reasoning_effort": "high", "max_tokens": 100, "seed": 1}

@@ -1,4 +1,4 @@
-"""Which English words do the Vietnamese ones of a request stand for?"""
+"""Tests for the translation of Vietnamese requests to English words."""
 
 import unicodedata
 
@@ -27,8 +27,8 @@ def test_words_of_requests_are_translated_to_english(text, english):
     assert in_english(text) == english
 
 
-def test_words_that_belong_together_are_one():
-    """Syllables that mean something together are not parted, and marks stay at their words."""
+def test_syllables_of_a_word_are_translated_together():
+    """Syllables that form a word are translated together, and punctuation stays at its word."""
     assert [each.group() for each in stretches("Bây giờ, ở Huế?")] == ["Bây giờ,", "ở", "Huế?"]
 
 
@@ -46,7 +46,7 @@ def test_words_that_belong_together_are_one():
     ],
 )
 def test_sums_in_words(text, written):
-    """A sum whose operators are Vietnamese words is found as the calculator reads it."""
+    """A sum with Vietnamese operator words is converted to the calculator's notation."""
     assert [span.text for span in Question(text).spans] == [written]
     assert sum_in_english(written) == written
 
@@ -65,7 +65,7 @@ def test_sums_in_words(text, written):
     ],
 )
 def test_requests_find_their_tool(text, tool, arguments):
-    """A request in Vietnamese is held against tools that are described in English."""
+    """A request in Vietnamese is matched with tools that are described in English."""
     found: list[Offer] = offers(Question(text, orders=True), SPECS)
     assert [(offer.spec.name, offer.candidates) for offer in found] == [(tool, arguments)]
 
@@ -79,7 +79,7 @@ def test_requests_find_their_tool(text, tool, arguments):
         ("Chuỗi này có hợp lệ không?", False, False),
     ],
 )
-def test_what_asks_for_nothing(text, small, negated):
-    """Greetings and thanks ask for nothing, `đừng` forbids, and `không` at the end of a question only asks."""
+def test_greetings_negations_and_questions(text, small, negated):
+    """Greetings and thanks are no requests, `đừng` negates, and a final `không` marks a question."""
     question = Question(text)
     assert (question.small, question.negated) == (small, negated)

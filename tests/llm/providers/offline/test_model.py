@@ -1,4 +1,4 @@
-"""What does the offline model answer?"""
+"""Tests for the answers of the offline model."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ PATIENCE = 300
 
 
 def tool(name, description, **parameters):
-    """A tool as a model sees it."""
+    """Return a tool as a model receives it."""
     return ToolSpec(name, description, {"type": "object", "properties": parameters, "required": list(parameters)})
 
 
@@ -45,11 +45,11 @@ def model():
 
 
 def ask(text, tools=TOOLS, **more):
-    """A request with one user message."""
+    """Return a request with one user message."""
     return Request([UserMessage(text)], tools=tools, **more)
 
 
-def said(*results, question="do it"):
+def with_results(*results, question="do it"):
     """Return a conversation that ends in tool results, each a tool, its arguments and its content."""
     calls = tuple(ToolCall(f"c{place}", name, json.dumps(sent)) for place, (name, sent, _) in enumerate(results))
     contents = [each if isinstance(each, str) else json.dumps(each) for _, _, each in results]
@@ -68,8 +68,8 @@ def run(script):
 # --- tool calls
 
 
-def test_a_sum_goes_to_the_calculator(model):
-    """A question that a tool serves becomes a call of it, with JSON arguments."""
+def test_sum_is_sent_to_the_calculator(model):
+    """A question that matches a tool becomes a call of it, with JSON arguments."""
     response = model.complete(ask("How much is 1250 * 0.17?"))
     (call,) = response.tool_calls
     assert (call.name, json.loads(call.arguments)) == ("calculator", {"expression": "1250 * 0.17"})
@@ -85,8 +85,8 @@ def test_raw_response_contains_the_engine_envelope(model):
     assert {"confidence", "validation", "network"} <= raw.keys()
 
 
-def test_long_stretches_are_passed_on_whole(model):
-    """A quotation longer than the engine can read reaches the tool unabridged."""
+def test_long_quotations_are_passed_unabridged(model):
+    """A quotation longer than the engine can read is passed to the tool unabridged."""
     words = " ".join(f"word{number}" for number in range(500))
     (call,) = model.complete(ask(f"How many words are in '{words}'?")).tool_calls
     assert json.loads(call.arguments) == {"text": words}
@@ -94,7 +94,7 @@ def test_long_stretches_are_passed_on_whole(model):
 
 def test_several_calls_have_unique_ids(model):
     """Call ids are unique, including those from earlier in the conversation."""
-    earlier = [*said(("calculator", {}, "3")), UserMessage("what is 7*8, and what is 9*9?")]
+    earlier = [*with_results(("calculator", {}, "3")), UserMessage("what is 7*8, and what is 9*9?")]
     calls = model.complete(Request(earlier, tools=TOOLS)).tool_calls
     assert [json.loads(call.arguments)["expression"] for call in calls] == ["7*8", "9*9"]
     assert len({"c0", *(call.id for call in calls)}) == 3
@@ -117,23 +117,23 @@ def test_unsupported_tool_is_not_suggested(model):
     assert response.raw["doubts"]
 
 
-def test_of_many_tools_the_nearest_are_named(model):
-    """A refusal names the tools that the question speaks of most, and says how many others there are."""
+def test_best_matching_tools_are_named(model):
+    """An answer without a call names the best matching tools and the number of the others."""
     many = tuple(tool(f"tool_{place}", f"Number {place}.", value=TEXT) for place in range(20))
     text = model.complete(ask("don't water the plants", tools=(*many, tool("water_plants", "Water plants.")))).text
     assert "calls tools (water_plants, tool_0" in text
     assert "tool_3 and 16 others" in text
 
 
-def test_a_sum_goes_to_a_tool_for_its_operation(model):
-    """A tool of one's own that is named `add` reckons `3 plus 4`."""
+def test_sum_is_sent_to_a_tool_for_its_operation(model):
+    """A user's tool named `add` is called for `3 plus 4`."""
     whole = {"type": "integer"}
     (call,) = model.complete(ask("what's 3 plus 4?", tools=(tool("add", "Add.", a=whole, b=whole),))).tool_calls
     assert (call.name, json.loads(call.arguments)) == ("add", {"a": 3, "b": 4})
 
 
-def test_without_tools_it_says_so(model):
-    """A model that only passes requests on can do nothing without tools."""
+def test_request_without_tools_is_explained(model):
+    """A request without tools is answered with an explanation."""
     assert "none is offered here" in model.complete(ask("What is 2+2?", tools=())).text
 
 
@@ -143,8 +143,8 @@ def test_negated_request_is_not_carried_out(model):
     assert (response.tool_calls, response.text.startswith("I understood this as a request not to")) == ((), True)
 
 
-def test_a_question_without_its_object_is_asked_back(model):
-    """The text names the tool and the argument that is missing."""
+def test_missing_argument_is_requested(model):
+    """If an argument is missing, the text names the tool and the argument."""
     assert "I would use string_length, but I could not find its text." in model.complete(ask("How many words?")).text
 
 
@@ -169,18 +169,18 @@ def test_doubtful_call_is_suggested_and_confirmed(model):
         (UserMessage("hm"),),
     ],
 )
-def test_a_yes_to_nothing_does_nothing(model, before):
-    """A yes counts only as the answer to a suggestion of this model."""
+def test_yes_without_a_suggestion_is_ignored(model, before):
+    """A yes is only accepted as the answer to a suggestion of this model."""
     assert model.complete(Request([*before, UserMessage("yes")], tools=TOOLS)).tool_calls == ()
 
 
-def test_a_guess_that_leaves_words_unexplained_is_not_suggested(model):
-    """A tool without arguments is not suggested for a question that says more than it can answer."""
+def test_suggestion_must_explain_all_words(model):
+    """A tool without arguments is not suggested for a question that contains other words."""
     assert "Did you mean" not in model.complete(ask("What time is it in Tokyo?")).text
 
 
 @pytest.mark.slow
-def test_a_guess_that_drops_the_numbers_is_not_suggested(model):
+def test_suggestion_must_contain_the_numbers(model):
     """A call without the date of the question is not suggested."""
     response = model.complete(ask("what weekday is 2026-12-25", tools=tuple(each.spec for each in default_tools)))
     assert (response.tool_calls, response.text.startswith("None of the tools fits this request.")) == ((), True)
@@ -200,21 +200,21 @@ def test_a_guess_that_drops_the_numbers_is_not_suggested(model):
     ],
 )
 def test_tool_choice_limits_the_tools(model, choice, names):
-    """`none` forbids calls, a name leaves that tool only, unknown settings change nothing."""
+    """`none` forbids calls, a name leaves only that tool, and unknown values change nothing."""
     settings = {"tool_choice": choice, "temperature": 0.5}
     calls = model.complete(ask("What is 2+2?", settings=settings)).tool_calls
     assert [call.name for call in calls] == names
 
 
 def test_images_are_rejected(model):
-    """A model without eyes says so."""
+    """A message with an image is rejected with an explanation."""
     request = Request([UserMessage(("what is this?", Image("https://example.com/a.png")))], tools=TOOLS)
     with pytest.raises(Rejected, match="no images"):
         model.complete(request)
 
 
 def test_texts_in_parts_are_read_as_one(model):
-    """A message of several texts is read as a whole."""
+    """A message of several texts is read as one text."""
     (call,) = model.complete(Request([UserMessage(("What is", "2+2?"))], tools=TOOLS)).tool_calls
     assert call.name == "calculator"
 
@@ -278,21 +278,21 @@ SIZES = {"text": "a b", "characters": 3, "words": 2, "lines": 1}
         ("?", "deep", {}, "[" * 100_000, "[" * 100_000),
     ],
 )
-def test_results_are_reported_in_words(model, question, name, sent, content, report):
-    """The answer after a call is its result: the main text, the figures asked for, or all that it says."""
-    response = model.complete(Request(said((name, sent, content), question=question)))
+def test_results_are_reported_in_sentences(model, question, name, sent, content, report):
+    """The answer after a call reports its result: the main text, the requested numbers, or all of it."""
+    response = model.complete(Request(with_results((name, sent, content), question=question)))
     assert (response.text, response.tool_calls, response.finish_reason) == (report, (), "stop")
 
 
-def test_several_results_are_several_lines(model):
-    """Each call has its own line, or its own paragraph when one needs several."""
+def test_several_results_are_reported_separately(model):
+    """Each result is reported on a separate line, or in a separate paragraph."""
     first = ("calculator", {}, {"expression": "1+1", "result": 2})
-    assert model.complete(Request(said(first, ("weather", {}, "Sunny")))).text == "1+1 = 2\nSunny"
-    assert model.complete(Request(said(first, ("weather", {}, "Sunny\nWarm")))).text == "1+1 = 2\n\nSunny\nWarm"
+    assert model.complete(Request(with_results(first, ("weather", {}, "Sunny")))).text == "1+1 = 2\nSunny"
+    assert model.complete(Request(with_results(first, ("weather", {}, "Sunny\nWarm")))).text == "1+1 = 2\n\nSunny\nWarm"
 
 
-def test_a_result_without_its_call_is_reported_too(model):
-    """A result whose call is not in the conversation loses nothing."""
+def test_result_without_its_call_is_reported(model):
+    """A result without its call in the conversation is reported completely."""
     assert model.complete(Request([ToolMessage("?", "add", '{"sum": 3}')])).text == "sum: 3"
 
 
@@ -308,39 +308,39 @@ PERSON = OutputSchema(
 )
 
 
-def test_a_typed_answer_is_filled_from_the_text(model):
-    """With an output schema the answer is JSON of its shape; what may be null and is not there is null."""
+def test_typed_answer_is_filled_from_the_text(model):
+    """With an output schema, the answer is JSON of that schema; missing nullable fields are null."""
     response = model.complete(ask("Alice is 30 years old", tools=(), output_schema=PERSON))
     assert json.loads(response.text) == {"name": "Alice", "age": 30, "nickname": None}
 
 
-def test_a_typed_answer_may_be_a_list(model):
-    """A schema that is an array is filled in."""
+def test_typed_answer_may_be_a_list(model):
+    """An output schema may be an array."""
     schema = OutputSchema("shopping", {"type": "array", "items": TEXT})
     response = model.complete(ask("I bought milk, bread and cheese", tools=(), output_schema=schema))
     assert json.loads(response.text) == ["milk", "bread", "cheese"]
 
 
-def test_a_typed_answer_is_filled_from_results(model):
-    """After tool calls the schema is filled from what they gave."""
-    results = said(("look_up", {}, {"name": "Alice", "age": 30}), question="who is it?")
+def test_typed_answer_is_filled_from_results(model):
+    """After tool calls, the schema is filled from their results."""
+    results = with_results(("look_up", {}, {"name": "Alice", "age": 30}), question="who is it?")
     response = model.complete(Request(results, output_schema=PERSON))
     assert json.loads(response.text)["age"] == 30
 
 
-def test_tools_come_before_the_typed_answer(model):
-    """A question that a tool serves is passed on first."""
+def test_tools_are_called_before_the_typed_answer(model):
+    """A question that matches a tool is answered by a call first."""
     assert model.complete(ask("What is 2+2?", output_schema=PERSON)).tool_calls
 
 
 @pytest.mark.parametrize("text", ["What is the capital of France?", "Nothing to see here.", "Alice is old"])
-def test_a_typed_answer_is_never_invented(model, text):
-    """Fields that are not in the text are an error, not a guess."""
+def test_typed_answer_is_not_invented(model, text):
+    """Fields that are missing from the text raise an error."""
     with pytest.raises(BadResponse, match="person"):
         model.complete(ask(text, tools=(), output_schema=PERSON))
 
 
-def test_a_text_too_long_to_fill_a_schema_from_is_rejected(model):
+def test_text_too_long_for_extraction_is_rejected(model):
     """A long text is not read in part."""
     with pytest.raises(Rejected, match="characters"):
         model.complete(ask("Alice is 30. " * 100, tools=(), output_schema=PERSON))
@@ -349,8 +349,8 @@ def test_a_text_too_long_to_fill_a_schema_from_is_rejected(model):
 # --- streams, threads, processes
 
 
-def test_a_stream_is_the_answer_in_pieces(model):
-    """A text comes as one piece, each call as one, and the whole response last."""
+def test_stream_emits_the_answer_in_pieces(model):
+    """A stream emits text in one piece, each call in one, and the whole response last."""
     text, received = model.stream(ask("hi"))
     assert isinstance(text, TextDelta)
     assert received == ResponseReceived(received.response)
@@ -359,8 +359,8 @@ def test_a_stream_is_the_answer_in_pieces(model):
     assert call == ToolCallDelta(0, "calculator", '{"expression": "2+2"}')
 
 
-def test_an_async_stream_is_the_same(model):
-    """Awaiting gives the same events as blocking."""
+def test_async_stream_emits_the_same_events(model):
+    """An async stream emits the same events as a blocking one."""
 
     async def collect():
         return [event async for event in model.astream(ask("What is 2+2?"))]
@@ -371,8 +371,8 @@ def test_an_async_stream_is_the_same(model):
 NAMES = ("Alice", "Bob", "Carol")
 
 
-def test_awaiting_does_not_block_the_loop(model):
-    """While the engine computes, other tasks go on."""
+def test_async_request_does_not_block_the_event_loop(model):
+    """While the engine computes, other tasks continue."""
 
     async def tick(done):
         ticks = 0
@@ -395,8 +395,8 @@ def test_awaiting_does_not_block_the_loop(model):
     assert ticks > 3
 
 
-def test_models_share_one_engine_and_let_go_of_it():
-    """The engine's process is started with the first request, shared, and ended with its last user."""
+def test_models_share_one_engine():
+    """The engine process starts with the first request, is shared, and stops when its last model is released."""
     first, _, last = run(
         f"""
         import os
@@ -442,7 +442,7 @@ def test_forked_process_uses_its_own_engine():
 
 
 def test_importing_the_model_is_light():
-    """Neither the engine's package nor any other is imported before it is needed."""
+    """Importing the model does not import the engine's package or any other."""
     (loaded,) = run(
         """
         import sys
@@ -455,8 +455,8 @@ def test_importing_the_model_is_light():
     assert loaded == "[]"
 
 
-def test_without_the_extra_the_command_that_installs_it_is_named():
-    """A missing package is noticed with the first request that needs it."""
+def test_missing_package_error_has_the_install_command():
+    """A missing package raises an error at the first request that needs it."""
     absent, error = run(
         """
         import sys
@@ -476,13 +476,13 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
     assert install_command("offline") in error
 
 
-def test_the_extra_is_installed_here():
-    """`installed` looks for the package without loading it."""
+def test_installed_does_not_import_the_package():
+    """`installed` finds the package without importing it."""
     assert installed()
 
 
 def test_threads_may_share_a_model(model):
-    """Each thread gets the answer to its own question."""
+    """Concurrent threads each receive the answer to their own question."""
     answers = {}
 
     def work(number):

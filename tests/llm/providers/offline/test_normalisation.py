@@ -1,4 +1,4 @@
-"""What does a request say that is typed in haste?"""
+"""Tests for the normalisation of hastily typed requests."""
 
 import pytest
 
@@ -61,8 +61,8 @@ def test_sentences_are_unchanged(text):
         ("shwo a.txt", "show a.txt"),
     ],
 )
-def test_hasty_beginnings_are_written_out(text, better):
-    """The words before the first that says something are written out, and that one if it is a verb with a slip."""
+def test_typing_errors_at_the_beginning_are_corrected(text, better):
+    """Abbreviations and typing errors are corrected up to the first content word."""
     assert spelled_out(text) == better
 
 

@@ -1,4 +1,4 @@
-"""How is a typed answer read from a text, and does all of it stand there?"""
+"""Tests for typed answers that are extracted from a text."""
 
 import json
 
@@ -64,13 +64,13 @@ def test_fields_must_be_in_the_text(fields, doubtful):
         ({"lines": [{"what": "milk"}]}, {"lines": [{"what": "milk", "price": None}], "note": None}),
     ],
 )
-def test_absent_fields_that_may_be_null_become_null(found, whole):
-    """A required field that was not found is null where the schema allows it, and stays absent elsewhere."""
+def test_missing_nullable_fields_become_null(found, whole):
+    """A missing required field is null if the schema allows it, and omitted otherwise."""
     assert completed(found, RECORD, RECORD) == whole
 
 
-def test_the_engine_is_not_asked_for_what_may_be_null():
-    """Fields that may be null are not demanded, at any depth; properties named `required` are left alone."""
+def test_nullable_fields_are_not_required_of_the_engine():
+    """Nullable fields are not required by the engine's schema at any depth; properties named `required` stay."""
     schema = {"type": "object", "properties": {"required": {"type": ["string", "null"]}}, "required": ["required"]}
     assert relaxed(RECORD)["required"] == ["name"]
     assert relaxed(RECORD)["$defs"]["Line"]["required"] == ["what"]
@@ -108,7 +108,7 @@ def test_schema_keywords_are_reordered_for_the_engine():
     ],
 )
 def test_dates_must_be_in_the_text(date, text, is_there):
-    """A date must be named unambiguously in the text, and a time by its digits."""
+    """A date must be stated unambiguously in the text, and a time by its digits."""
     schema = {"properties": {"days": {"type": "array", "items": {"type": "string", "format": "date-time"}}}}
     assert (doubtful_fields({"days": [date]}, schema, text) == []) is is_there
 
@@ -165,8 +165,8 @@ def test_unreliable_answer_raises_bad_response(said, why):
             form.settled(read, said, "I sold a lamp for 30")
 
 
-def test_a_form_is_offered_twice():
-    """The engine is asked for all fields, then for any; a form that demands none is offered once."""
+def test_schema_is_tried_twice():
+    """The engine is asked for all fields, then for any; a schema without required fields is tried once."""
     first, second = ExtractionForm(SALE).tools
     assert (first["parameters"]["required"], second["parameters"]["required"]) == (["what", "price"], [])
     assert len(ExtractionForm(OutputSchema("any", {"type": "object"})).tools) == 1
@@ -182,13 +182,13 @@ def test_non_object_schema_is_wrapped_in_a_field():
 
 
 @pytest.mark.parametrize("said", [{}, {"function_calls": [], "suppressed_calls": []}, {"function_calls": [{}]}])
-def test_a_form_may_stay_empty(said):
-    """An engine that says nothing has read nothing."""
+def test_empty_answer_is_none(said):
+    """An empty answer of the engine is read as None."""
     assert ExtractionForm(SALE).read(said) is None
 
 
-def test_suppressed_call_is_read():
-    """A call that the engine suppressed is read like any other."""
+def test_suppressed_call_is_parsed():
+    """A call that the engine suppressed is parsed like any other."""
     assert ExtractionForm(SALE).read({"suppressed_calls": [{"arguments": {"what": "lamp"}}]}) == {"what": "lamp"}
 
 

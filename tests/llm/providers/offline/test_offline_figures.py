@@ -1,4 +1,4 @@
-"""Which number does a question give a parameter?"""
+"""Tests for the numbers in a question and the parameters they belong to."""
 
 import pytest
 
@@ -8,7 +8,7 @@ NUMBER, WHOLE = {"type": "number"}, {"type": "integer"}
 
 
 def about(description, kind="number"):
-    """The schema of a number with a description."""
+    """Return the schema of a number with a description."""
     return {"type": kind, "description": description}
 
 
@@ -29,13 +29,13 @@ def about(description, kind="number"):
         (3, WHOLE, "3 dozen eggs", 36),
     ],
 )
-def test_a_measure_is_counted_as_the_parameter_counts(value, schema, text, expected):
-    """5 % is 0.05 where nothing speaks of percent, and 2 million are written out where nothing speaks of millions."""
+def test_number_is_converted_to_the_unit_of_the_parameter(value, schema, text, expected):
+    """5 % is 0.05 unless the parameter is in percent, and 2 million are written out unless it is in millions."""
     assert as_counted(value, "rate", schema, text) == expected
 
 
-def test_a_parameter_that_is_named_for_percent_counts_it():
-    """The name says as much as the description."""
+def test_name_of_a_parameter_may_state_percent():
+    """A parameter may be in percent by its name or its description."""
     assert as_counted(0.2, "discount_percent", NUMBER, "with 20% off") == 20
 
 
@@ -60,7 +60,7 @@ def test_number_that_also_occurs_without_a_unit():
     ],
 )
 def test_listed_numbers_go_to_numbered_parameters(names, text, expected):
-    """The one enumeration with as many numbers as there are parameters fills them in turn."""
+    """An enumeration with as many numbers as there are parameters fills them in order."""
     assert in_turn(names, text) == expected
 
 
@@ -81,8 +81,8 @@ def test_operation_and_numbers_of_a_sum(text, word, numbers):
 
 
 @pytest.mark.parametrize("text", ["3 + 4 - 5", "sqrt(3) + 4", "5% of 20", "2 ** 3", "7"])
-def test_other_sums_say_nothing(text):
-    """A sum of several kinds, or with anything else in it, is for a calculator."""
+def test_other_sums_are_ignored(text):
+    """A sum with several operations or other text is left to a calculator."""
     assert operation_in(text) == (frozenset(), [])
 
 

@@ -1,4 +1,4 @@
-"""What does the offline model see in a question before the engine is asked?"""
+"""Tests for the spans that the offline model finds in a question: sums, dates, quotations, paths and commands."""
 
 import time
 
@@ -8,7 +8,7 @@ from agentkit.llm.providers.offline.question_parser import Question, Shape
 
 
 def found(text, *shapes, orders=False):
-    """The texts of the spans of these shapes."""
+    """Return the texts of the spans of these kinds."""
     return [span.text for span in Question(text, orders=orders).of(*shapes)]
 
 
@@ -77,8 +77,8 @@ def test_quotation_is_the_text_between_its_marks(text, quote):
     assert found(text, Shape.QUOTE) == [quote]
 
 
-def test_an_apostrophe_begins_no_quotation():
-    """`today's` and an unclosed mark quote nothing."""
+def test_apostrophe_does_not_start_a_quotation():
+    """`today's` and an unclosed quotation mark are not quotations."""
     assert found("what's today's date, 'tis", Shape.QUOTE) == []
 
 
@@ -98,8 +98,8 @@ def test_json_ends_at_its_closing_bracket(text, snippet):
     assert found(text, Shape.JSON) == [snippet]
 
 
-def test_json_that_never_ends_is_unsure():
-    """Where an unclosed JSON text ends cannot be known."""
+def test_unclosed_json_is_uncertain():
+    """The end of an unclosed JSON text is uncertain."""
     (span,) = Question('{"open": true is this json').spans
     assert (span.shape, span.sure) == (Shape.JSON, False)
 
@@ -109,8 +109,8 @@ def test_brackets_that_do_not_begin_json_are_ignored():
     assert found("[x*x for x in y] and [see above]", Shape.JSON) == []
 
 
-def test_endless_brackets_and_sums_are_read_in_no_time():
-    """Deep nesting neither overflows the stack nor takes long, nor do very many sums."""
+def test_deep_nesting_is_parsed_in_little_time():
+    """Deep nesting and very many sums take little time and do not overflow the stack."""
     begin = time.monotonic()
     Question("[" * 20_000)
     Question("{'a':" * 5_000)
@@ -147,8 +147,8 @@ def test_email_address_is_neither_url_nor_path():
         ("cat /etc/hostname", "/etc/hostname"),
     ],
 )
-def test_a_path_is_known_by_its_slash_or_its_ending(text, path):
-    """Files and folders are found without quotation marks."""
+def test_paths_are_found_by_slash_or_suffix(text, path):
+    """Paths are found by a slash or a file suffix, without quotation marks."""
     assert found(text, Shape.PATH) == [path]
 
 
@@ -158,8 +158,8 @@ def test_numbers_and_abbreviations_are_not_paths(text):
     assert found(text, Shape.PATH) == []
 
 
-def test_two_words_with_a_slash_are_an_unsure_path():
-    """`and/or` may be an alternative, `src/lib` a folder."""
+def test_two_words_with_a_slash_are_an_uncertain_path():
+    """`and/or` may be an alternative, and `src/lib` a folder."""
     (span,) = Question("this and/or that").spans
     assert not span.sure
 
@@ -181,14 +181,14 @@ def test_command_is_everything_after_run(text, order):
 
 
 @pytest.mark.parametrize("text", ["run the tests", "the run took 5 hours", "print 'run x'", "run "])
-def test_not_every_run_is_an_order(text):
-    """A described thing, a noun, a quotation or nothing at all gives no order."""
+def test_other_uses_of_run_are_not_commands(text):
+    """`run` in a description, as a noun, in a quotation or without an object is not a command."""
     assert found(text, Shape.ORDER, orders=True) == []
 
 
 @pytest.mark.parametrize("text", ["don't calculate 2+2", "never do it", "don\u2019t", "do not read a.txt"])
-def test_a_wish_not_to_do_something_is_seen(text):
-    """A negation in the frame is a negated question."""
+def test_negation_is_detected(text):
+    """A negation outside of quotations negates the question."""
     assert Question(text).negated
 
 
@@ -198,19 +198,19 @@ def test_negation_inside_a_quotation_is_ignored():
 
 
 @pytest.mark.parametrize("text", ["hi there", "thanks a lot", "How are you today?", "good day", "", "?!", "your name?"])
-def test_small_talk_asks_for_nothing(text):
-    """Greetings, thanks and silence are small talk."""
+def test_small_talk_is_detected(text):
+    """Greetings, thanks and blank texts are small talk."""
     assert Question(text).small
 
 
 @pytest.mark.parametrize("text", ["hi, what is 2+2?", "hello world.txt", "weather", "what day is it?", "today"])
-def test_a_question_with_content_is_not_small(text):
-    """A greeting before a question does not hide it."""
+def test_question_with_a_greeting_is_not_small_talk(text):
+    """A question with a greeting before it is not small talk."""
     assert not Question(text).small
 
 
 @pytest.mark.parametrize("text", ["Who wrote War and Peace?", "why is the sky blue", "How tall is the Eiffel Tower?"])
-def test_a_question_about_the_world_asks_for_knowledge(text):
+def test_question_about_the_world_asks_for_knowledge(text):
     """An interrogative at the beginning asks for knowledge."""
     assert Question(text).asks_for_knowledge
 

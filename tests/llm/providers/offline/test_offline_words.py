@@ -1,4 +1,4 @@
-"""What does a word mean to the offline model?"""
+"""Tests for words of the offline model: stems, synonyms, numbers and places."""
 
 import pytest
 
@@ -18,49 +18,49 @@ from agentkit.llm.providers.offline.lexicon import (
 
 @pytest.mark.parametrize("word", ["parse", "parses", "parsed", "parsing"])
 def test_forms_of_a_word_have_one_stem(word):
-    """The endings of a word do not matter when it is compared."""
+    """Words with different endings have the same stem."""
     assert stem(word) == stem("parse")
 
 
 def test_short_words_keep_their_endings():
-    """A word of which too little would be left is its own stem."""
+    """A word whose stem would be too short is its own stem."""
     assert stem("is") == "is"
 
 
 @pytest.mark.parametrize(("word", "other"), [("directory", "folders"), ("letters", "characters"), ("today", "date")])
-def test_words_of_one_family_are_one_idea(word, other):
+def test_synonyms_are_one_idea(word, other):
     """Synonyms count as the same idea."""
     assert idea(word) == idea(other)
 
 
-def test_a_word_without_a_family_is_its_own_idea():
-    """A word that no family lists is known by its stem."""
+def test_word_without_synonyms_is_its_own_idea():
+    """A word without synonyms is identified by its stem."""
     assert idea("photosynthesis") == stem("photosynthesis")
 
 
-def test_ideas_leave_out_function_words_and_numbers():
-    """Only content words carry ideas."""
+def test_function_words_and_numbers_have_no_ideas():
+    """Only content words have ideas."""
     assert ideas(words("What is the weather in Paris in 10 days")) == {stem("weather"), stem("paris"), "time"}
 
 
 def test_words_keep_apostrophes_and_lose_case():
-    """A text is split at everything that is neither letter, digit nor inner apostrophe."""
+    """A text is split at all characters except letters, digits and inner apostrophes."""
     assert words("Don't STOP, naïve_user!") == ["don't", "stop", "naïve", "user"]
 
 
-def test_possessives_and_curly_apostrophes_are_made_plain():
-    """`today's` is `today`, however its apostrophe is written."""
+def test_possessives_and_curly_apostrophes_are_normalised():
+    """`today's` becomes `today`, with a straight or a curly apostrophe."""
     assert plain(["today\u2019s", "don\u2019t"]) == ["today", "don't"]
 
 
 @pytest.mark.parametrize(("text", "numbers"), [("3 of 1,250.5", (3.0, 1250.5)), ("none", ()), ("1, 2", (1.0, 2.0))])
 def test_numbers_in_digits(text, numbers):
-    """Numbers are read with thousands separators and decimals."""
+    """Numbers are parsed with thousands separators and decimals."""
     assert numbers_in(text) == numbers
 
 
 def test_numbers_in_words():
-    """Number words up to ninety are numbers too."""
+    """Number words up to ninety are parsed."""
     assert spoken_numbers_in("Five timers for half an hour and ninety seconds") == (5.0, 0.5, 1.0, 90.0)
 
 
@@ -73,8 +73,8 @@ def test_numbers_in_words():
         ("(-3), A-7, 8 - 2", (-3.0, 7.0, 8.0, 2.0)),
     ],
 )
-def test_numbers_may_be_below_zero(text, numbers):
-    """A minus before a number counts, a hyphen between two things does not."""
+def test_negative_numbers(text, numbers):
+    """A minus sign makes a number negative, and a hyphen between two words does not."""
     assert signed_numbers_in(text) == numbers
 
 
@@ -94,11 +94,11 @@ def test_numbers_may_be_below_zero(text, numbers):
     ],
 )
 def test_places_are_read_as_time_zones(text, zones):
-    """A place is found after `in` or before `time`, and a time zone's own name anywhere."""
+    """A place is found after `in` or before `time`, and the name of a time zone anywhere."""
     assert list(zones_in(text)) == zones
 
 
 def test_places_in_a_time_zone():
-    """The names that a question may use for a time zone are returned, without other places."""
+    """The names of places in a time zone are returned."""
     assert {"asia/tokyo", "tokyo", "osaka", "japan"} - {*places_in("Asia/Tokyo")} == {"japan"}
     assert list(places_in("a text / another")) == []

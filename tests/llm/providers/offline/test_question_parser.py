@@ -1,4 +1,4 @@
-"""Parsing of questions for the offline model."""
+"""Tests for the parsing of questions for the offline model."""
 
 import pytest
 
@@ -14,6 +14,6 @@ from agentkit.llm.providers.offline.question_parser import Question
         ("Hi there", ""),
     ],
 )
-def test_the_lead_is_the_first_content_word(text, lead):
+def test_lead_is_the_first_content_word(text, lead):
     """Greetings, politeness and question words are skipped; a question without content words has no lead."""
     assert Question(text).lead == lead

@@ -1,4 +1,4 @@
-"""When does a proposed tool call follow from the question?"""
+"""Tests for the validation of calls that the engine of the offline model proposes."""
 
 import pytest
 
@@ -11,7 +11,7 @@ TEXT = {"type": "string"}
 
 
 def tool(name, description="", *, optional=(), **parameters):
-    """A tool as a model sees it."""
+    """Return a tool as a model receives it."""
     required = [each for each in parameters if each not in optional]
     return ToolSpec(name, description, {"type": "object", "properties": parameters, "required": required})
 
@@ -39,7 +39,7 @@ HOME = (
 
 
 def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=False):
-    """The judgment over calls, each a tool's name and its arguments, that the engine proposes."""
+    """Return the judgement on proposed calls, each a tool's name and its arguments."""
     question = Question(text, orders=True)
     proposed = [{"name": name, "arguments": arguments} for name, arguments in calls]
     envelope = {"confidence": confidence, "validation": {"ungrounded": list(ungrounded)}}
@@ -107,13 +107,13 @@ def test_text_of_several_lines_is_not_a_search():
 
 
 def test_equal_calls_are_made_once():
-    """Two pieces of one sum are the same call."""
+    """Two proposals of the same call are made once."""
     judgment = judged("2**16 - 1", ("calculator", {"expression": "2**16"}), ("calculator", {"expression": "1"}))
     assert judgment.calls == (ProposedCall("calculator", {"expression": "2**16 - 1"}),)
 
 
-def test_each_part_of_a_question_gets_its_call():
-    """Several calls are made when each follows from the question."""
+def test_each_part_of_a_question_has_a_call():
+    """Several calls are made if each follows from the question."""
     text = "what time is it, what is 7*8, and what is 9*9?"
     calls = [("get_current_datetime", {}), ("calculator", {"expression": "7*8"}), ("calculator", {"expression": "9*9"})]
     assert judged(text, *calls).doubts == ()
@@ -147,14 +147,14 @@ def test_suppressed_call_is_accepted_for_a_clear_question():
         ("read a.txt and b.txt", [("read_file", {"path": "a.txt b.txt"})], "not used: "),
     ],
 )
-def test_what_does_not_follow_is_doubted(text, calls, doubt):
-    """Whatever of the question no call accounts for, or of a call no question, is a doubt."""
+def test_unsupported_parts_are_doubtful(text, calls, doubt):
+    """Parts of the question without a call, and parts of a call without a question, are doubtful."""
     judgment = judged(text, *calls)
     assert not judgment.doubts if not doubt else any(each.startswith(doubt.strip()) for each in judgment.doubts)
 
 
-def test_two_texts_for_one_parameter_need_the_engine_to_choose():
-    """With two candidates and an argument like neither, nothing is guessed."""
+def test_ambiguous_candidates_need_a_matching_proposal():
+    """With two candidates and an argument that matches neither, no call is made."""
     judgment = judged("count the words in 'a b' and 'c d'", ("string_length", {"text": "xyz"}))
     assert "string_length: text" in judgment.doubts
     assert not judgment.complete
@@ -172,7 +172,7 @@ def test_two_texts_for_one_parameter_need_the_engine_to_choose():
         ("pay Bob saying thanks again", ("pay", {"to": "Bob", "message": "thanks again"})),
     ],
 )
-def test_other_peoples_tools_are_called_when_their_arguments_are_in_the_question(text, call):
+def test_custom_tools_accept_arguments_in_the_question(text, call):
     """Names, numbers, lists and choices that the question contains are accepted."""
     judgment = judged(text, call, tools=HOME)
     assert (judgment.calls, judgment.doubts) == ((ProposedCall(*call),), ())
@@ -195,13 +195,13 @@ def test_other_peoples_tools_are_called_when_their_arguments_are_in_the_question
         ("pay Bob", ("pay", {"to": "Bob", "message": ["Bob"]}), "pay: message"),
     ],
 )
-def test_values_that_the_question_does_not_contain_are_doubted(text, call, doubt):
-    """Numbers, names and choices from elsewhere are not acted upon."""
+def test_values_missing_from_the_question_are_doubtful(text, call, doubt):
+    """Numbers, names and choices that the question does not contain are doubtful."""
     assert doubt in judged(text, call, tools=HOME).doubts
 
 
-def test_one_thing_is_not_meant_for_two_tools():
-    """Two tools that would take the same file are a doubt: one of them was meant for something else."""
+def test_same_argument_for_two_tools_is_doubtful():
+    """Two calls with the same file are doubtful."""
     judgment = judged("list and read a.txt", ("list_directory", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}))
     assert "meant twice: a.txt" in judgment.doubts
 
@@ -212,21 +212,21 @@ def test_longer_of_two_search_queries_is_used():
     assert call.arguments == {"query": "how to tie a tie"}
 
 
-def test_the_engines_own_doubt_counts():
+def test_invented_value_is_not_used():
     """A value that the engine reports as invented is not used."""
     judgment = judged("pay Bob 'hi'", ("pay", {"to": "Bob", "message": "hi"}), tools=HOME, ungrounded=["pay.to", "x.y"])
     assert "pay: to" in judgment.doubts
 
 
-def test_low_confidence_is_a_doubt():
-    """Where little speaks for a call, the engine must be sure."""
+def test_low_confidence_is_doubtful():
+    """A call with little support in the question needs a high confidence of the engine."""
     call = ("set_timer", {"minutes": 5})
     assert judged("prepare 5 eggs", call, tools=HOME, confidence=0.45).doubts
     assert not judged("prepare 5 eggs", call, tools=HOME, confidence=0.9).doubts
 
 
-def test_another_tool_that_the_words_suggest_is_a_doubt():
-    """The engine may choose against the words only where it is sure, and among telling parameters not at all."""
+def test_other_matching_tool_is_doubtful():
+    """A proposal against the matching words needs high confidence, and is rejected for specific parameters."""
     call = ("rename", {"title": "song"})
     assert judged("pause the song", call, tools=HOME, confidence=0.7).doubts
     assert not judged("pause the song", call, tools=HOME, confidence=0.8).doubts
@@ -234,8 +234,8 @@ def test_another_tool_that_the_words_suggest_is_a_doubt():
 
 
 @pytest.mark.parametrize(("text", "confidence"), [("run away", 0.4), ("count sheep: a b", 0.4), ("shred a.txt", 0.7)])
-def test_what_may_be_no_argument_needs_a_sure_engine(text, confidence):
-    """Bare words to be run, a bare text with more around it, and an unknown order are acted upon only if sure."""
+def test_uncertain_arguments_need_a_confident_engine(text, confidence):
+    """Bare commands, partial texts and unknown orders need a high confidence of the engine."""
     proposed = {"run away": ("run_shell", {"command": "away"}), "count sheep: a b": ("string_length", {"text": "a b"})}
     call = proposed.get(text, ("read_file", {"path": "a.txt"}))
     tools = (*TOOLS, tool("run_shell", "Run a shell command.", command=TEXT))
@@ -247,15 +247,15 @@ def test_what_may_be_no_argument_needs_a_sure_engine(text, confidence):
 @pytest.mark.parametrize(
     ("content", "accepted"), [("thanks again", True), ("a poem about spring", False), ("gratitude", False)]
 )
-def test_a_text_to_be_written_must_be_spelled_out(content, accepted):
-    """What only describes a text is not the text."""
+def test_text_to_be_written_must_be_quoted(content, accepted):
+    """A description of a text is not used as the text."""
     text = "write thanks again or a poem about spring to a.txt"
     judgment = judged(text, ("write_file", {"path": "a.txt", "content": content}))
     assert ("write_file: content" not in judgment.doubts) is accepted
 
 
-def test_a_complete_call_can_be_suggested():
-    """A call that lacks nothing but certainty is complete."""
+def test_complete_call_can_be_suggested():
+    """A doubtful call that lacks no argument can be suggested."""
     assert judged("ponder a.txt", ("read_file", {"path": "a.txt"})).complete
 
 
@@ -276,8 +276,8 @@ def test_unambiguous_question_needs_no_proposal(text, calls):
     assert (judgment.doubts == ()) == bool(calls)
 
 
-def test_tools_of_equal_standing_are_left_to_the_engine():
-    """Where two tools have as much to say for them and the engine proposes neither, nothing is called."""
+def test_equally_matching_tools_need_a_proposal():
+    """If two tools match equally and the engine proposes neither, no call is made."""
     twins = (tool("keep_note", "Write a note.", content=TEXT), tool("keep_memo", "Write a memo.", content=TEXT))
     assert judged("write 'hi'", tools=twins).calls == ()
 
@@ -286,8 +286,8 @@ def test_tools_of_equal_standing_are_left_to_the_engine():
     ("text", "query"),
     [("what does CPU stand for?", "CPU stand"), ("thủ đô của Nhật Bản là gì?", "thủ đô của Nhật Bản")],
 )
-def test_a_question_about_the_world_is_searched_for(text, query):
-    """Where nothing but a search could answer and the engine proposes nothing, the question's topic is searched for."""
+def test_question_about_the_world_is_searched_for(text, query):
+    """A question that only a search can answer is searched for, even without a proposal."""
     judgment = judged(text)
     assert judgment.calls == (ProposedCall("web_search", {"query": query}),)
     assert judgment.doubts == ()
@@ -383,7 +383,7 @@ OTHERS = (
     ],
 )
 def test_values_in_other_words_are_accepted(text, name, proposed, settled):
-    """Codes, days, percentages, lists and units are matched with the text and written in the tool's form."""
+    """Codes, days, percentages, lists and units are matched with the text and converted to the tool's format."""
     made_up = [f"{name}.{parameter}" for parameter in ("source", "target", "day")]
     judgment = judged(text, (name, proposed), tools=OTHERS, ungrounded=made_up)
     assert judgment.calls == (ProposedCall(name, settled),)
@@ -416,8 +416,8 @@ def test_unclear_parameters_are_reported():
     assert (judgment.complete, judgment.unclear) == (False, (("convert", "source"), ("convert", "target")))
 
 
-def test_every_word_accounted_for_asks_for_less_certainty():
-    """Where tool and arguments leave no word of the question over, the engine may be less sure."""
+def test_fully_explained_question_needs_less_confidence():
+    """If tool and arguments account for all words of the question, less confidence is needed."""
     for text, doubts in (("pay 'rent' to Ann", 0), ("pay 'rent' to Ann tonight by bus", 1)):
         assert (
             len(judged(text, ("pay", {"to": "Ann", "message": "rent"}), tools=HOME, confidence=0.28).doubts) == doubts
@@ -448,7 +448,7 @@ def test_sum_is_passed_to_the_tool_named_after_it(text, call):
     assert reckoned(question, offers(question, tools)) == (ProposedCall(*call) if call else None)
 
 
-def test_a_calculator_comes_before_a_tool_for_one_operation():
-    """Where a tool takes sums as they are, no other is chosen by the sum alone."""
+def test_calculator_is_preferred_to_a_tool_for_one_operation():
+    """A tool that accepts sums is preferred to a tool for one operation."""
     question = Question("3 plus 4")
     assert reckoned(question, offers(question, (*TOOLS, tool("add", "Add.", a=WHOLE, b=WHOLE)))) is None

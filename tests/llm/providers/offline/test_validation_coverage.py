@@ -1,4 +1,4 @@
-"""Is everything in an answer that the text plainly lists?"""
+"""Tests for the completeness of extracted lists."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from agentkit.llm.providers.offline.validation import leaves, left_out, listed, 
 
 
 def shape(**properties):
-    """The schema of an object with these properties."""
+    """Return the schema of an object with these properties."""
     return {"type": "object", "properties": properties}
 
 
 def lists(kind, **more):
-    """The schema of a list of a type."""
+    """Return the schema of a list of a type."""
     return {"type": "array", "items": {"type": kind}, **more}
 
 
@@ -39,8 +39,8 @@ def test_enumeration_is_completed(text, kind, found, whole):
     assert listed({"value": found}, schema, schema, text) == {"value": whole}
 
 
-def test_only_lists_of_numbers_without_bounds_are_completed():
-    """Texts, lists of texts and lists that may be only so long stay as they are; those inside others are completed."""
+def test_only_unbounded_lists_of_numbers_are_completed():
+    """Strings, lists of strings and bounded lists are unchanged; nested lists of numbers are completed."""
     schema = shape(name={"type": "string"}, most=lists("integer", maxItems=1), inner=shape(all=lists("integer")))
     value = {"name": "1", "most": [1], "inner": {"all": [1]}, "more": ["a"]}
     done = listed(value, schema, schema, "1, 2 and 3")
@@ -71,13 +71,13 @@ def test_values_missing_from_a_list_are_reported(text, schema, found, lost):
     assert left_out({"value": found}, whole, text) == lost
 
 
-def test_without_lists_nothing_is_lost():
-    """A text may hold more than was asked for, as long as no list was."""
+def test_nothing_is_missing_without_lists():
+    """Without a list in the schema, other values of the text are not reported."""
     assert left_out({"age": 30}, shape(age={"type": "integer"}), "Alice is 30, has 2 cats and 1 dog.") == []
 
 
 def test_leaves_come_with_their_schemas():
-    """Every text, number and choice is given out with what its schema says, through lists and references."""
+    """Every string, number and choice is returned with its schema, through lists and references."""
     root = {**shape(items=ITEMS), "$defs": {"item": ITEM}}
     found = list(leaves({"items": [{"name": "lamp", "price": 30}], "more": 1}, root, root))
     assert found == [("lamp", {"type": "string"}), (30, {"type": "number"}), (1, {})]

@@ -1,4 +1,4 @@
-"""Which day does a text name, and how is it written for a parameter?"""
+"""Tests for dates in a text and their format in a parameter."""
 
 import pytest
 
@@ -52,6 +52,6 @@ def test_date_is_written_in_the_pattern_of_the_description(description, expected
         ("tomorrow", None),
     ],
 )
-def test_a_day_may_be_written_in_words(value, day):
-    """A day with its month's name and its year is one day only."""
+def test_date_may_be_written_in_words(value, day):
+    """A date with the name of the month and a year is unambiguous."""
     assert day_of(value) == day

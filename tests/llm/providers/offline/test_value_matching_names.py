@@ -1,4 +1,4 @@
-"""Does a text say what a short or a given name stands for?"""
+"""Tests for abbreviations and quoted names in a text."""
 
 import pytest
 
@@ -46,6 +46,6 @@ def test_quoted_name_matches_a_word_with_the_same_stem(name, text, expected):
         ("Paris", "One of 'Rome', 'Paris'.", False),
     ],
 )
-def test_a_text_may_lack_a_part_that_is_shown(text, description, expected):
-    """A quoted example of two parts asks for two."""
+def test_text_that_lacks_a_part_of_the_example(text, description, expected):
+    """A text lacks a part if a quoted example in the description has more parts."""
     assert lacks_part(text, {"description": description}) is expected

@@ -1,4 +1,4 @@
-"""Does the engine's process answer, stay apart from its host, and end when it should?"""
+"""Tests for the engine's process: answers, isolation from the host, and termination."""
 
 import gc
 import json
@@ -28,7 +28,7 @@ PATIENCE = 300
 
 @pytest.fixture(scope="module")
 def worker():
-    """One engine for the tests that only ask."""
+    """One engine for the tests that only ask questions."""
     return EngineProcess()
 
 
@@ -56,7 +56,7 @@ def run(script, **environment):
 
 
 def alive(process):
-    """Whether a process exists and has not become a zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -72,16 +72,16 @@ def wait_until_dead(process):
     assert not alive(process)
 
 
-def test_the_engine_answers_with_an_envelope(worker):
-    """An answer carries the engine's calls, its confidence, and what its process can reach."""
+def test_engine_returns_an_envelope(worker):
+    """An answer contains the engine's calls, its confidence, and the access of its process."""
     reply = worker.ask(QUESTION, PATIENCE)
     assert reply["envelope"]["function_calls"] == [{"name": "get_time", "arguments": {}}]
     assert 0 < reply["envelope"]["confidence"] <= 1
     assert reply["network"] in ("none", "open")
 
 
-def test_every_question_is_answered_from_a_clean_state(worker):
-    """The same question has the same answer, whatever was asked between."""
+def test_every_question_starts_from_a_clean_state(worker):
+    """The same question has the same answer, whatever was asked in between."""
     first = worker.ask(QUESTION, PATIENCE)["envelope"]
     worker.ask({**QUESTION, "text": "good night"}, PATIENCE)
     again = worker.ask(QUESTION, PATIENCE)["envelope"]
@@ -95,8 +95,8 @@ def test_engine_error_raises_bad_response(worker):
     assert worker.ask(QUESTION, PATIENCE)["envelope"]["function_calls"]
 
 
-def test_a_killed_process_is_replaced(worker):
-    """The next question starts a new process when the old one is gone."""
+def test_killed_process_is_replaced(worker):
+    """A killed process is replaced for the next question."""
     worker.ask(QUESTION, PATIENCE)
     process = worker._engine.process.pid
     os.kill(process, signal.SIGKILL)
@@ -145,8 +145,8 @@ def test_unreferenced_worker_leaves_no_process():
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
-def test_a_host_that_ends_takes_the_process_along():
-    """At the end of the interpreter the process is ended, without a warning."""
+def test_process_ends_with_its_host():
+    """At the exit of the interpreter the process ends without a warning."""
     (process,) = run(
         f"""
         from agentkit.llm.providers.offline.worker import EngineProcess
@@ -158,8 +158,8 @@ def test_a_host_that_ends_takes_the_process_along():
     assert not alive(process)
 
 
-def test_a_host_that_is_killed_takes_the_process_along():
-    """Not even `kill -9` of the host leaves the process behind."""
+def test_process_ends_when_its_host_is_killed():
+    """`kill -9` of the host also ends the process."""
     (process,) = subprocess.run(
         [
             sys.executable,
@@ -205,8 +205,8 @@ def test_timeout_kills_the_process(program):
     assert own._engine.process.poll() is not None
 
 
-def test_a_process_that_dies_is_tried_twice(program, tmp_path):
-    """A process that ends instead of answering is started once more, then given up."""
+def test_process_that_exits_is_restarted_once(program, tmp_path):
+    """A process that exits instead of answering is restarted once."""
     own = EngineProcess(program(f"echo started >> {tmp_path}/starts; read line"))
     with pytest.raises(Unreachable, match="died twice"):
         own.ask(QUESTION, PATIENCE)
@@ -219,8 +219,8 @@ def test_process_that_exits_early_raises_unreachable(program):
         EngineProcess(program("exit 3")).ask({**QUESTION, "text": "x" * 1_000_000}, PATIENCE)
 
 
-def test_a_python_that_is_not_there_is_unreachable():
-    """A process that cannot be started is reported with the system's reason."""
+def test_missing_interpreter_raises_unreachable():
+    """A process that cannot be started raises Unreachable with the system's reason."""
     with pytest.raises(Unreachable, match="cannot be started"):
         EngineProcess("/no/such/python").ask(QUESTION, PATIENCE)
 
@@ -238,8 +238,8 @@ def test_wait_for_a_busy_engine_times_out(program):
     assert replied == [{}]
 
 
-def test_an_interrupted_question_leaves_no_answer_for_the_next_one(program):
-    """Control-C ends the process too, so that a late answer meets no other question."""
+def test_interrupted_question_ends_the_process(program):
+    """Ctrl-C ends the process, so that the next question cannot receive a late answer."""
     own = EngineProcess(program("exec sleep 600"))
 
     def interrupt(*_):

@@ -1,4 +1,4 @@
-"""How does a conversation begin, go on and end at a real terminal?"""
+"""Tests for complete conversations at a pseudo-terminal."""
 
 import stat
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 SUM = call("calculator", expression="1250 * 0.17")
 
 
-def test_a_conversation_at_a_terminal(at_terminal):
-    """Prompts are answered one by one, tool calls shown with decision and time; leaving says how to go on."""
+def test_conversation_at_a_terminal(at_terminal):
+    """Prompts are answered in turn, calls are shown with decision and time, and leaving shows how to continue."""
     with FakeServer(SUM, "It is **212.5**.", "Two hundred and twelve and a half.") as server:
         chat = at_terminal(server=server)
         chat.say("How much is 1250 * 0.17?")
@@ -124,7 +124,7 @@ def test_commands_are_completed(at_terminal):
         chat.type("/saf")
         chat.until("what runs without approval")
         chat.type("\t sys")
-        chat.until("approval too")  # only what changes is drawn: of the line above, not every letter
+        chat.until("approval too")  # only changes are drawn, so not every letter of the line above
         chat.type("\t\r")
         chat.until("SYSTEM: changes to this machine run without approval too")
         chat.say("/quit")
@@ -167,7 +167,7 @@ def test_dumb_terminal_shows_the_last_answer(at_terminal, command, tmp_path, mon
         assert chat.ends()[0] == 0
 
 
-def test_the_screen_is_cleared(at_terminal):
+def test_screen_is_cleared(at_terminal):
     """/clear empties the screen and starts a new conversation."""
     with FakeServer("ok", "ok") as server:
         chat = at_terminal(server=server)
@@ -208,8 +208,8 @@ def test_continue_shows_the_last_messages(at_terminal, command, tmp_path, monkey
     assert len(server.requests[-1].json["messages"]) == 4
 
 
-def test_a_recorded_chat_is_replayed(at_terminal, command, tmp_path, monkeypatch):
-    """--record keeps all runs of a chat in one cassette."""
+def test_recorded_chat_is_replayed(at_terminal, command, tmp_path, monkeypatch):
+    """--record writes all runs of a chat to one cassette."""
     with FakeServer("One.", "Two.") as server:
         chat = at_terminal("--record", "chat.cassette", server=server)
         chat.say("first")
@@ -235,7 +235,7 @@ def test_yes_approves_every_call(at_terminal, tmp_path):
     assert (tmp_path / "a.txt").read_text() == "hello"
 
 
-def test_the_offline_model_at_a_terminal(at_terminal):
+def test_offline_model_at_a_terminal(at_terminal):
     """--offline starts with a note about the limitations of the offline model."""
     chat = at_terminal("--offline")
     chat.until("It does not chat")
@@ -275,8 +275,8 @@ def test_exit_and_quit_end_the_chat(at_terminal, line):
     assert len(server.requests) == 1
 
 
-def test_changes_of_the_folder_are_approved_until_revoked(at_terminal, tmp_path):
-    """After w no change is asked about and the status line shows it; /safety shows and revokes it; l postpones."""
+def test_changes_of_the_folder_can_be_approved_until_revoked(at_terminal, tmp_path):
+    """Typing w approves all changes of the folder, /safety shows and revokes this, and l postpones the call."""
     other = call("write_file", path="other.txt", content="x")
     third = call("write_file", path="third.txt", content="x")
     with FakeServer(call("write_file", path="note.txt", content="hello"), other, "Done.", third) as server:

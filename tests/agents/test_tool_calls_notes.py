@@ -1,4 +1,4 @@
-"""What is a model told of a tool's result, beyond the result itself?"""
+"""Tests for notes that are added to tool results: repeats, changed arguments, and labels."""
 
 from agentkit.agents.tool_calls import Repeats, ResultNotes
 from agentkit.decisions import Label
@@ -10,12 +10,12 @@ AGAIN = "[Note: this call with these arguments has already returned this result;
 
 
 def result(content="Closed.", status="ok", whole=None):
-    """A result of the tool."""
+    """Return a result of the tool."""
     return ToolResult("look", status, content, whole=whole)
 
 
 def used(content="Closed.", arguments=CALL.arguments, name="look", **options):
-    """A call that has its result."""
+    """Return a call with its result."""
     return ToolCallFinished(ToolCall("id0", name, arguments), result(content, **options))
 
 
@@ -89,16 +89,16 @@ def test_limit_is_reached_at_twice_its_number():
     repeats = Repeats(calls)
     for time in range(1, 7):
         calls.append(used())
-        assert (repeats.broken(3) is None) == (time < 6)
-        assert (repeats.broken(1) is None) == (time < 3)
-    assert repeats.broken(3) == (6, "look")
-    assert repeats.broken(None) is None
+        assert (repeats.exceeded(3) is None) == (time < 6)
+        assert (repeats.exceeded(1) is None) == (time < 3)
+    assert repeats.exceeded(3) == (6, "look")
+    assert repeats.exceeded(None) is None
 
 
 def test_earlier_calls_count_for_the_note_only():
     """Calls before resuming count for the note, but not for the limit."""
     calls = [used() for _ in range(6)]
     repeats = Repeats(calls)
-    assert (repeats.of(CALL), repeats.broken(3)) == ({"Closed.": 6}, None)
+    assert (repeats.of(CALL), repeats.exceeded(3)) == ({"Closed.": 6}, None)
     calls += [used() for _ in range(6)]
-    assert repeats.broken(3) == (6, "look")
+    assert repeats.exceeded(3) == (6, "look")

@@ -1,4 +1,4 @@
-"""What may be set on an agent, and does it count?"""
+"""Tests for the attributes of Agent: history, tools, and other values that can be set after creation."""
 
 import json
 from pathlib import Path

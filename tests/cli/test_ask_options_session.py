@@ -1,4 +1,4 @@
-"""The session of a question: brief, continued, named, not kept."""
+"""Tests for the session of a question: temporary, continued, named, or not stored."""
 
 import os
 from pathlib import Path
@@ -111,7 +111,7 @@ def test_session_name_contains_no_secret(typed_line):
         (["--no-session"], "is missing.\nExample: agentkit "),
     ],
 )
-def test_without_a_question_there_must_be_a_run_that_waits(words, said, typed_line):
+def test_empty_question_resumes_a_run(words, said, typed_line):
     """An empty question resumes an unfinished run; without one, the error asks for a question."""
     with FakeServer("ok") as server:
         typed_line("hi", server=server)

@@ -1,4 +1,4 @@
-"""Does a judge that wants to know of the run know of it, wherever a call comes from?"""
+"""Tests for judges that receive the run context, for calls from any caller."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from agentkit.testing import ScriptedLLM, call
 
 @dataclass
 class Account:
-    """Whose run it is, and how much may leave at once."""
+    """The context of a run: an account and its limit."""
 
     owner: str
     most: int
@@ -28,7 +28,7 @@ seen: list[RunContext[Account]] = []
 
 
 def within_means(arguments: Mapping[str, Any], run: RunContext[Account]) -> Decision:
-    """No more than the account may give."""
+    """Deny amounts above the limit of the account."""
     seen.append(run)
     if arguments["euros"] > run.value.most:
         return Decision(Verdict.DENY, "too-much", f"{run.value.owner} may send {run.value.most} at most.")
@@ -36,15 +36,15 @@ def within_means(arguments: Mapping[str, Any], run: RunContext[Account]) -> Deci
 
 
 class Judge:
-    """The same as an object."""
+    """A judge that is a callable object."""
 
     def __call__(self, arguments: Mapping[str, Any], *, run: RunContext[Account]) -> Decision:
-        """The decision."""
+        """Return the decision."""
         return within_means(arguments, run)
 
 
 def wrapped(*arguments: Any, **others: Any) -> Decision:
-    """The same behind a decorator."""
+    """A judge with a decorator."""
     return within_means(*arguments, **others)
 
 
@@ -52,7 +52,7 @@ wrapped.__wrapped__ = within_means
 
 
 def turned(_more: str, run: RunContext[Account], arguments: Mapping[str, Any]) -> Decision:
-    """The same with its parameters the other way round, behind another one."""
+    """A decorated judge with its parameters in the other order."""
     return within_means(arguments, run)
 
 
@@ -72,13 +72,13 @@ def send(euros: int) -> str:
 
 
 def clerk(*lines: Any, judge: Any = within_means, **options: Any) -> Agent:
-    """An agent that sends money."""
+    """Return an agent that sends money."""
     return Agent("clerk", tools=[Tool(send, judge=judge)], llm=ScriptedLLM(*lines), **options)
 
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_judge_receives_the_context_of_the_run(judge: Any) -> None:
-    """The same call is allowed or denied by the context of its run, blocking and awaited."""
+    """The decision on a call depends on the context of its run, sync and async."""
     agent = clerk(*[call("send", euros=20), "Done."] * 2, judge=judge, remember=False)
     (first,) = agent.run("Send 20.", context=AN).decisions
     (other,) = asyncio.run(agent.arun("Send 20.", context=BO)).decisions
@@ -140,7 +140,7 @@ def test_explicit_context_is_passed_to_the_judge() -> None:
         pay(euros=20, run=RunContext(BO))
 
 
-def test_a_tool_that_calls_another_has_it_judged_in_its_run() -> None:
+def test_nested_tool_call_is_judged_in_its_run() -> None:
     """A call that the function of a tool makes is judged as one of that run."""
     paying = Tool(send, judge=within_means)
 

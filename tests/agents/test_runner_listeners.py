@@ -1,4 +1,4 @@
-"""Does a listener know which run it hears, stand around its work, and hear its end, however that comes?"""
+"""Tests for listeners: origins of events, contexts around requests and calls, and RunLeft."""
 
 import asyncio
 from concurrent.futures import ProcessPoolExecutor
@@ -32,18 +32,18 @@ WORK = ContextVar("WORK", default=None)
 
 
 class Listener:
-    """Hears events with their origins, and stands around work."""
+    """A listener that records events with their origins, and wraps requests and tool calls."""
 
     def __init__(self):
         self.heard, self.works, self.raised = [], [], []
 
     def __call__(self, event):
-        """Keep an event."""
+        """Record an event."""
         self.heard.append((event, origin()))
 
     @contextmanager
     def around(self, work):
-        """Keep the work, and let it know of itself."""
+        """Record the work, and set the context variable within it."""
         token = WORK.set(work)
         try:
             yield
@@ -55,25 +55,25 @@ class Listener:
             WORK.reset(token)
 
     def origins(self, kind):
-        """The origins of the events of one kind."""
+        """Return the origins of the events of one type."""
         return [source for event, source in self.heard if isinstance(event, kind)]
 
 
 @tool
 def look() -> str:
-    """Look at the work that is going on."""
+    """Return the value of the context variable."""
     return WORK.get().call.id
 
 
 @tool
 async def alook() -> str:
-    """Look at the work that is going on, awaiting."""
+    """Return the value of the context variable."""
     await asyncio.sleep(0)
     return WORK.get().call.id
 
 
 def agent_of(*lines, name="helper", tools=(look, alook), **options):
-    """An agent that says these lines, and its listener."""
+    """Return an agent with a scripted model, and its listener."""
     listener = Listener()
     return Agent(name, tools, llm=ScriptedLLM(*lines), listeners=[listener], **options), listener
 
@@ -228,7 +228,7 @@ def test_interrupt_emits_run_left():
 
     @tool
     def stop() -> str:
-        """Stop it all."""
+        """Raise KeyboardInterrupt."""
         raise KeyboardInterrupt
 
     agent, listener = agent_of(call("stop"), tools=[stop])
@@ -246,7 +246,7 @@ def test_cancelled_task_emits_run_left(way):
 
         @tool
         async def wait() -> str:
-            """Wait for good."""
+            """Wait forever."""
             reached.set()
             await asyncio.Event().wait()
 

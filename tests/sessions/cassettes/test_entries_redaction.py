@@ -1,4 +1,4 @@
-"""Does nothing secret get into a cassette?"""
+"""Tests for the redaction of secrets in cassettes."""
 
 import json
 
@@ -12,7 +12,7 @@ KEY = "sk-" + "a1b2" * 8
 
 @pytest.fixture
 def hiding():
-    """What redacts, knowing the environment."""
+    """A redactor that knows the environment."""
     found = EntryRedactor()
     found.refresh()
     return found
@@ -32,7 +32,7 @@ def hiding():
 def test_secrets_are_redacted_at_any_depth(hiding, data):
     """A key is redacted in any string of an entry, at any depth."""
     shown = hiding.line(data)
-    assert json.loads(shown) == hiding.hidden(data)
+    assert json.loads(shown) == hiding.redact(data)
     assert KEY not in shown
     assert "Zx9Zx9" not in shown
     assert "[redacted: " in shown
@@ -41,7 +41,7 @@ def test_secrets_are_redacted_at_any_depth(hiding, data):
 def test_arguments_stay_json(hiding):
     """The arguments of a call are redacted value by value, so that they stay JSON."""
     key = "-----BEGIN PRIVATE KEY-----\nMIIabc123"
-    redacted = hiding.hidden({"arguments": json.dumps({"pem": key, "path": "a.txt", "mode": 5})})
+    redacted = hiding.redact({"arguments": json.dumps({"pem": key, "path": "a.txt", "mode": 5})})
     assert json.loads(redacted["arguments"]) == {"pem": "[redacted: private key]", "path": "a.txt", "mode": 5}
 
 
@@ -49,26 +49,26 @@ def test_entry_without_secret_is_unchanged(hiding):
     """An entry without a secret is unchanged, including the formatting of its arguments."""
     data = {"arguments": '{"b":1,  "a":2}', "text": "long " * 100, "image": "data:image/png;base64,AKIA", "n": 1}
     assert hiding.line(data) == to_line(data)
-    assert hiding.hidden(data) == data
-    other = hiding.hidden({**data, "key": KEY})
+    assert hiding.redact(data) == data
+    other = hiding.redact({**data, "key": KEY})
     assert other["arguments"] == data["arguments"]
 
 
 def test_secrets_of_the_environment_are_redacted(hiding, monkeypatch):
-    """The value of a secret variable is redacted from the next look at the environment on, in known texts too."""
+    """The value of a secret variable is redacted after the environment was read again, also in known texts."""
     text = "correct-horse-battery-staple-9 and so on " * 10
-    assert hiding.hidden({"text": text}) == {"text": text}
+    assert hiding.redact({"text": text}) == {"text": text}
     monkeypatch.setenv("VAULT_PASSWORD", "correct-horse-battery-staple-9")
     hiding.refresh()
     hiding.refresh()
-    assert "horse" not in hiding.hidden({"text": text})["text"]
+    assert "horse" not in hiding.redact({"text": text})["text"]
 
 
-def test_known_texts_are_forgotten_in_time(hiding):
+def test_cache_of_known_texts_is_bounded(hiding):
     """Secrets are redacted even after many long strings have been cached."""
     for number in range(1_002):
-        hiding.hidden({"text": f"{number} " * 100})
-    assert hiding.hidden({"text": KEY}) == {"text": "[redacted: API key]"}
+        hiding.redact({"text": f"{number} " * 100})
+    assert hiding.redact({"text": KEY}) == {"text": "[redacted: API key]"}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_known_texts_are_forgotten_in_time(hiding):
 )
 def test_secrets_in_names_and_escapes_are_redacted(hiding, data):
     """A key is redacted in field names, in escaped strings and in text that only starts like an image."""
-    hidden = hiding.hidden(data)
+    hidden = hiding.redact(data)
     shown = json.dumps(hidden) + str(json.loads(hidden.get("arguments", "0")))
     assert KEY not in shown
     assert "x9Zx9Z" not in shown
@@ -99,14 +99,14 @@ def test_base64_data_is_not_redacted(hiding):
         {"part": "file", "url": f"data:application/pdf;base64,{data}", "name": "a.pdf"},
         {"part": "file", "url": f"data:audio/mpeg;base64,{data}"},
     ):
-        assert hiding.hidden({"content": [shown]}) == {"content": [shown]}
-        assert hiding.hidden({"content": [shown, KEY]}) == {"content": [shown, "[redacted: API key]"]}
+        assert hiding.redact({"content": [shown]}) == {"content": [shown]}
+        assert hiding.redact({"content": [shown, KEY]}) == {"content": [shown, "[redacted: API key]"]}
 
 
 def test_text_urls_are_redacted(hiding):
     """A text data URL or a web address that contains a key is redacted like any other string."""
     for url in (f"data:text/plain,{KEY}", f"https://example.com/a.pdf?key={KEY}"):
-        assert KEY not in json.dumps(hiding.hidden({"part": "file", "url": url, "name": "a"}))
+        assert KEY not in json.dumps(hiding.redact({"part": "file", "url": url, "name": "a"}))
 
 
 NAMED = [
@@ -125,7 +125,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("data", "secret"), NAMED)
-def test_what_its_name_calls_secret_is_redacted(hiding, data, secret):
+def test_value_of_a_secret_name_is_redacted(hiding, data, secret):
     """The value of an argument, key or header with a secret name is redacted, however short it is."""
     line = hiding.line(data)
     assert secret not in line

@@ -1,4 +1,4 @@
-"""Is a person logged in at a server, once, and by nothing that another could read or use?"""
+"""Tests for logins of a person: storing, renewing, sharing, and logging out."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ def files():
     return sorted((settings.state_folder() / "mcp" / "logins").glob("*.json"))
 
 
-def kept_file(change):
+def change_login(change):
     """Change the stored login."""
     [path] = files()
     document = json.loads(path.read_text())
@@ -47,19 +47,19 @@ def test_person_logs_in_once(protected, protecting):
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_function_that_awaits(protected, protecting):
+def test_async_login_function(protected, protecting):
     """The login function may be asynchronous."""
 
     async def ask(address):
-        protecting.led_to(address)  # opened, and not gone on to where it leads
-        return protecting.led_to(address)
+        protecting.redirect_of(address)  # opened without following the redirect
+        return protecting.redirect_of(address)
 
     with MCPServer(protected[0], "far", login=ask) as server:
         assert len(server.definitions) == 2
 
 
-def test_a_function_that_does_not_wait(protected, protecting):
-    """The function may return before the person has done anything: the answer is waited for."""
+def test_login_function_may_return_immediately(protected, protecting):
+    """The login function may return immediately: the answer is waited for."""
     waiting = []
 
     def ask(address):
@@ -73,7 +73,7 @@ def test_a_function_that_does_not_wait(protected, protecting):
     assert len(files()) == 1
 
 
-def test_nobody_to_ask(protected):
+def test_missing_login_function(protected):
     """Without a login function, the error names the command that logs in."""
     url, came = protected
     with MCPServer(url, "far") as server:
@@ -114,13 +114,13 @@ def test_tokens_are_never_shown(protected, protecting, authority, caplog):
     assert [secret for secret in secrets for text in shown if secret in text] == []
 
 
-def test_a_token_that_has_ended_is_renewed(protected, protecting, authority):
+def test_expired_token_is_renewed(protected, protecting, authority):
     """A login with an expired token is renewed without a person, whether its expiry was known or not."""
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
         authority.tokens.clear()
         assert server.call("add", first=1, second=2) == "3"
-    kept_file(lambda document: document.update(expires_at=1.0))
+    change_login(lambda document: document.update(expires_at=1.0))
     with MCPServer(protected[0], "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"
     assert authority.refreshed == 2
@@ -166,7 +166,7 @@ def test_expired_login(protected, protecting, authority):
         assert server.call("add", first=1, second=2) == "3"
 
 
-def test_logging_out(protected, protecting):
+def test_logout_removes_the_login(protected, protecting):
     """A logout removes the stored login, and the next call raises an error."""
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
@@ -177,7 +177,7 @@ def test_logging_out(protected, protecting):
             server.call("add", first=1, second=2)
 
 
-def test_logging_out_elsewhere(protected, protecting):
+def test_logout_applies_to_other_programs(protected, protecting):
     """A logout in one program ends the login in others, and a new login applies to them as well."""
     with (
         MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server,
@@ -204,7 +204,7 @@ def test_tokens_are_renewed_at_their_issuer(apart, protecting, authority):
     assert {line.split()[1] for line in came} == {"/mcp", "/.well-known/oauth-protected-resource/mcp"}
 
 
-def test_a_login_holds_for_one_address(protected, protecting):
+def test_login_applies_to_one_address(protected, protecting):
     """A stored login is not used for another address, not even on the same host."""
     url, _ = protected
     with MCPServer(url, "far", login=protecting.browse) as server:
@@ -215,7 +215,7 @@ def test_a_login_holds_for_one_address(protected, protecting):
         _ = server.tools
 
 
-def test_login_is_refused(protected, authority, protecting):
+def test_refused_login_raises_an_error(protected, authority, protecting):
     """A refused login raises an error with the server's reason and stores nothing."""
     authority.refuses = True
     server = MCPServer(protected[0], "far", login=protecting.browse)
@@ -255,7 +255,7 @@ def test_invalid_pasted_address(protected, said):
 
 def test_custom_redirect_uri(protected, protecting):
     """A program may use its own redirect page and return the address that was called."""
-    terms = Login(protecting.led_to, redirect_uri="https://app.example.com/back")
+    terms = Login(protecting.redirect_of, redirect_uri="https://app.example.com/back")
     with MCPServer(protected[0], "far", login=terms) as server:
         assert len(server.definitions) == 2
 
@@ -270,15 +270,15 @@ def test_failing_login_function(protected):
         server.login()
 
 
-def test_rights_of_ones_choice(protected, protecting, authority):
-    """A person may be asked for other rights than the server names."""
+def test_custom_scopes(protected, protecting, authority):
+    """The requested scopes can be set, instead of those named by the server."""
     with MCPServer(protected[0], "far", login=Login(protecting.browse, scope="read write")) as server:
         server.login()
     assert {tuple(token.scopes) for token in authority.tokens.values()} == {("read", "write")}
 
 
-def test_a_client_that_is_known(apart, protecting, authority):
-    """A client that the authorization server knows does not register, and shows its secret there alone."""
+def test_preregistered_client(apart, protecting, authority):
+    """A preregistered client does not register, and its secret is sent only to its authorization server."""
     url, _, asked = apart
     with MCPServer(url, "far", login=protecting.browse) as server:
         server.login()
@@ -308,8 +308,8 @@ def test_redirect_port_in_use(protected, protecting):
         server.login()
 
 
-def test_a_server_that_is_away():
-    """A server that does not answer cannot be logged in at."""
+def test_unreachable_server():
+    """Logging in at an unreachable server raises an error."""
     with (
         MCPServer("http://127.0.0.1:9/mcp", "far", login=print) as server,
         pytest.raises(ConfigError, match="cannot be reached"),
@@ -321,7 +321,7 @@ def test_damaged_login_file(protected, protecting):
     """A damaged login file raises an error that does not quote it."""
     with MCPServer(protected[0], "far", login=protecting.browse) as server:
         server.login()
-    kept_file(lambda document: document.update(tokens=["tulip"]))
+    change_login(lambda document: document.update(tokens=["tulip"]))
     with MCPServer(protected[0], "far") as server, pytest.raises(ConfigError, match="cannot be read") as caught:
         _ = server.tools
     assert "tulip" not in str(caught.value)

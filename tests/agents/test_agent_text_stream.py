@@ -1,4 +1,4 @@
-"""Is the text of a run told once, as it is written, and in paragraphs?"""
+"""Tests for `stream_text`: paragraphs, checked answers, errors, and closing the stream."""
 
 import asyncio
 
@@ -18,17 +18,17 @@ def look(place: str) -> str:
 
 
 def polite(output):
-    """Amends an answer."""
+    """Change the answer."""
     return f"{output} Kind regards."
 
 
 async def all_of(pieces):
-    """The pieces of an awaiting stream."""
+    """Return the strings of an asynchronous stream."""
     return [piece async for piece in pieces]
 
 
 def streams(made):
-    """The pieces of a blocking and of an awaiting run of agents that are made alike."""
+    """Return the strings of a blocking and of an asynchronous stream of equal agents."""
     return list(made().stream_text("Hi")), asyncio.run(all_of(made().astream_text("Hi")))
 
 

@@ -1,4 +1,4 @@
-"""What does a model see of the pictures that tools return?"""
+"""Tests for images in tool results: formats, rejections, sessions, replays and MCP."""
 
 import asyncio
 import base64
@@ -36,30 +36,30 @@ class Page:
 
 
 class Sheet(BaseModel):
-    """A page of a document, checked."""
+    """A page of a document, as a pydantic model."""
 
     number: int
     picture: Image
 
 
 class Book(BaseModel):
-    """Pages in a row."""
+    """A list of pages."""
 
     sheets: list[Sheet]
 
 
 class Album(RootModel[list[Image]]):
-    """Nothing but pictures."""
+    """A list of images."""
 
 
 class Shot(NamedTuple):
-    """A picture and where it is of."""
+    """An image with its location."""
 
     place: str
     picture: Image
 
 
-# what a tool returns, what the model is told, how many pictures it sees
+# the value of a tool, its text for the model, the number of images
 RETURNED: dict[str, tuple[Any, str, int]] = {
     "a picture": (PICTURE, WORDS, 1),
     "a text and a picture": (["The screen:", PICTURE], f'["The screen:", "{WORDS}"]', 1),
@@ -80,12 +80,12 @@ RETURNED: dict[str, tuple[Any, str, int]] = {
 
 
 def looker(*tools, llm, **options):
-    """An agent that looks at what these tools return."""
+    """Return an agent that calls these tools and reads their results."""
     return Agent("looker", tools=tools, llm=llm, **options)
 
 
 def returning(value, name="screenshot"):
-    """A tool that returns a value."""
+    """Return a tool that returns the given value."""
 
     def look() -> Any:
         return value
@@ -94,7 +94,7 @@ def returning(value, name="screenshot"):
 
 
 def urls(parts):
-    """The addresses of the pictures among the parts of a message, in either protocol."""
+    """Return the URLs of the images in the parts of a message, in either protocol."""
     found = [part["image_url"] for part in parts if "image_url" in part]
     return [each["url"] if isinstance(each, dict) else each for each in found]
 
@@ -137,7 +137,7 @@ def test_images_follow_all_results():
     assert [entry["role"] for entry in third[len(second) :]] == ["assistant", "tool", "user"]
 
 
-# what a server says to a body with a picture of a tool, with which status
+# the status and error of a server that rejects the images of a tool
 BLIND = {
     "OpenAI": (400, "Invalid content type. image_url is only supported by certain models."),
     "DeepSeek": (400, "messages[3]: unknown variant `image_url`, expected `text` at line 1 column 9"),
@@ -211,7 +211,7 @@ def test_images_with_text_based_tool_calling():
 FLAWED = {
     "too long": (Image.read(PNG + bytes(3_750_000)), "[image/png, 3.8 MB: not shown, it has more than 3.75 MB"),
     "another type": (Image("data:image/svg+xml;base64,PHN2Zy8+"), "models read PNG, JPEG, GIF and WebP"),
-    "no base64": (Image("data:image/png;base64,iVBOR*"), "its data is not valid base64"),
+    "not base64": (Image("data:image/png;base64,iVBOR*"), "its data is not valid base64"),
     "plain data": (Image("data:image/svg+xml,<svg/>"), "must begin with https:, or be a data: URL in base64"),
     "a file": (Image("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
     "too many": ([PICTURE] * 21, "[image/png, 72 bytes: not shown, more than 20 were returned]"),

@@ -1,4 +1,4 @@
-"""Is everything that a server may say understood, and what nobody could use refused?"""
+"""Tests for everything that an MCP server may send, and for unusable tools."""
 
 import asyncio
 import json
@@ -15,11 +15,11 @@ from agentkit.errors import ConfigError, ToolError
 from agentkit.installation import install_command
 from agentkit.mcp import MCPServer
 from agentkit.mcp.connection_target import Target, target_of
-from agentkit.mcp.sdk.session import MCPConnection, ToolOutput, _State, connected
+from agentkit.mcp.sdk.session import MCPConnection, ToolOutput, _State, open_connection
 
 
 def offering(*blocks, structured=None, failed=False, pages=1):
-    """A server whose one tool says this, which it offers page by page."""
+    """Return a server with one tool, offered in pages."""
 
     async def on_list_tools(context, parameters):
         page = int(parameters.cursor or 0) if parameters else 0
@@ -32,11 +32,11 @@ def offering(*blocks, structured=None, failed=False, pages=1):
     return Server("says", on_list_tools=on_list_tools, on_call_tool=on_call_tool)
 
 
-def said_by(server):
+def answer_of(server):
     """Return the server's answer to a call."""
 
     async def ask():
-        async with connected(target_of(server)) as connection:
+        async with open_connection(target_of(server)) as connection:
             return await connection.call("say0", {})
 
     return asyncio.run(ask())
@@ -65,16 +65,16 @@ BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b
 )
 def test_content_blocks(blocks, value):
     """Text is returned unchanged, images are returned as images, and other content is named."""
-    assert said_by(offering(*blocks)) == ToolOutput(value, failed=False)
+    assert answer_of(offering(*blocks)) == ToolOutput(value, failed=False)
 
 
 def test_structured_content():
     """Structured content is returned as JSON if there is no text content."""
-    assert said_by(offering(structured={"city": "Huế"})).value == '{"city": "Huế"}'
-    assert said_by(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).value == "Huế"
+    assert answer_of(offering(structured={"city": "Huế"})).value == '{"city": "Huế"}'
+    assert answer_of(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).value == "Huế"
 
 
-def test_a_failure_without_words():
+def test_failure_without_a_message():
     """A failed call without a message raises an error."""
     with MCPServer(offering(failed=True)) as server, pytest.raises(ToolError, match="without a reason"):
         server.call("say0")
@@ -88,7 +88,7 @@ def test_failure_with_an_image():
 
 
 def test_tools_in_pages():
-    """A list of tools may come in pages; a tool without a description is described by its title."""
+    """A list of tools may have several pages; a tool without a description is described by its title."""
     with MCPServer(offering(pages=3)) as server:
         assert [each.name for each in server.definitions] == ["say0", "say1", "say2"]
         assert server.tools[0].description == "Says."
@@ -115,7 +115,7 @@ def test_too_many_tools_on_one_page():
 
 
 def holding(pages=1, **others):
-    """A server whose only resource on each page is a note."""
+    """Return a server whose only resource on each page is a note."""
 
     async def on_list_resources(context, parameters):
         page = int(parameters.cursor or 0) if parameters else 0
@@ -164,8 +164,8 @@ def test_prompt_with_model_messages():
         assert server.prompt("add", sum="2 + 2") == "User: 1 + 1?\n\nAssistant: 2.\n\nUser: 2 + 2?"
 
 
-def test_a_tool_without_a_schema():
-    """A server none of whose tools has a schema cannot be used, and one is named."""
+def test_tools_without_a_schema():
+    """A server without any usable tool schema raises an error that names a tool."""
 
     async def on_list_tools(context, parameters):
         return types.ListToolsResult(
@@ -176,7 +176,7 @@ def test_a_tool_without_a_schema():
         _ = server.tools
 
 
-def test_a_call_that_is_refused():
+def test_rejected_call_quotes_the_server():
     """The error of a refused call quotes the server, and the connection stays open."""
     with MCPServer(Server("silent", on_list_tools=offering().get_request_handler("tools/list").handler)) as server:
         assert len(server) == 1
@@ -200,11 +200,11 @@ def test_result_that_violates_the_output_schema():
             server.call("say0")
 
 
-def test_what_is_no_server():
+def test_object_that_is_not_a_server_is_rejected():
     """An object that is not a server raises a ConfigError with its type."""
 
     async def reach():
-        async with connected(Target("a", "a", program=3)):
+        async with open_connection(Target("a", "a", program=3)):
             raise AssertionError
 
     with pytest.raises(ConfigError, match="got a int"):
@@ -213,7 +213,7 @@ def test_what_is_no_server():
 
 def test_package_logs_are_not_printed():
     """The log messages of the MCP package are not printed by default."""
-    said_by(offering())
+    answer_of(offering())
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("mcp").handlers)
 
 
@@ -271,8 +271,8 @@ for use in (lambda: MCPServer("true").tools, lambda: serve(core_tools)):
 """
 
 
-def test_without_the_package():
-    """Without the extra, the first use raises an error that says how to install it."""
+def test_missing_package_is_reported():
+    """Without the extra, the first use raises an error that explains how to install it."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.count(install_command("mcp")) == 2
 

@@ -1,10 +1,10 @@
-"""Which documents are at a place, and what is in them?"""
+"""Tests for finding and reading the files of a folder."""
 
 from pathlib import Path
 
 import pytest
 
-from agentkit.knowledge.knowledge import MAX_FILE_BYTES, files_below, found_in_file, spelled
+from agentkit.knowledge.knowledge import MAX_FILE_BYTES, files_below, normalise_place, read_document_file
 
 
 def test_files_are_sorted(tmp_path):
@@ -16,15 +16,15 @@ def test_files_are_sorted(tmp_path):
     assert list(files_below(f"{tmp_path}")) == [f"{tmp_path}/b.md", f"{tmp_path}/a/c.md"]
 
 
-def test_a_huge_file_is_not_read(tmp_path):
+def test_huge_file_is_not_read(tmp_path):
     """A file that is too large is reported."""
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
-    assert "larger" in found_in_file(f"{tmp_path}/huge").fault
+    assert "larger" in read_document_file(f"{tmp_path}/huge").problem
 
 
 @pytest.mark.parametrize("place", ["~/x", Path("x"), "a/../x"])
 def test_paths_are_stored_as_absolute(place):
     """A path is stored as an absolute path."""
-    assert Path(spelled(place)).is_absolute()
-    assert Path(spelled(place)).name == "x"
+    assert Path(normalise_place(place)).is_absolute()
+    assert Path(normalise_place(place)).name == "x"

@@ -1,4 +1,4 @@
-"""What should an agent know of its user for longer than a conversation?"""
+"""Tests for Memory: notes about users, and its tools."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def memory(place):
         yield memory
 
 
-def test_a_memory_adds_its_tools(memory):
+def test_memory_adds_its_tools(memory):
     """A memory in `tools` adds three tools, and a note that is not a string raises a ConfigError."""
     assert Agent("helper", tools=[memory]).tools.names == ("remember", "recall", "forget")
     with pytest.raises(ConfigError, match=r"remember\(\) takes a string. Got 3"):
@@ -50,7 +50,7 @@ def test_users_have_separate_notes(memory, place):
         assert len(memory.recall("tea")) == 1
 
 
-def test_a_note_is_not_stored_twice(memory):
+def test_note_is_not_stored_twice(memory):
     """Storing the same note again only makes it the most recent."""
     first = memory.remember("Ann drinks green tea.")
     memory.remember("Her dog is called Rex.")
@@ -58,7 +58,7 @@ def test_a_note_is_not_stored_twice(memory):
     assert [note.text for note in memory.recall()] == ["Ann drinks green tea.", "Her dog is called Rex."]
 
 
-def test_a_forgotten_note_is_removed(database):
+def test_forgotten_note_is_removed(database):
     """A forgotten note is removed from the search and from the file."""
     memory = Memory(database, "ann")
     note = memory.remember("The codeword is xylophone.")
@@ -79,7 +79,7 @@ def test_all_notes_of_a_user_can_be_forgotten(memory):
     assert memory.recall() == []
 
 
-def test_a_note_is_recalled_by_its_meaning(place, embed):
+def test_note_is_recalled_by_its_meaning(place, embed):
     """With vectors a note is recalled by its meaning."""
     with Memory(place, embed=embed) as memory:
         memory.remember("He drives an automobile.")
@@ -108,7 +108,7 @@ def test_invalid_users_are_rejected(user):
         Memory(":memory:", user)
 
 
-def test_an_agent_remembers(memory):
+def test_agent_remembers(memory):
     """An agent remembers in one run, recalls in another, and forgetting needs approval."""
     tools = memory.as_tools()
     assert [tool.level.name for tool in tools] == ["SAFE", "SAFE", "SYSTEM"]
@@ -129,7 +129,7 @@ def test_an_agent_remembers(memory):
     assert tools.find("recall").invoke({}).value == {"status": "empty", "notes": [], "untrusted": True}
 
 
-def test_the_repr_of_a_memory(memory):
+def test_repr_of_a_memory(memory):
     """The repr of a memory contains its place and user."""
     assert repr(memory).startswith("Memory(")
     assert repr(memory).endswith(", user='ann')")

@@ -1,4 +1,4 @@
-"""Is what a client wishes for understood, and what is not supported refused in words?"""
+"""Tests for the parsing of completion requests, and the rejection of unsupported parameters."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from agentkit.content import File, Image
 from agentkit.decisions import Label
 from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from agentkit.server.http_types import HTTPError
-from agentkit.server.openai_endpoint import wishes_of
+from agentkit.server.openai_endpoint import parse_request
 
 ASK = {"role": "user", "content": "6*7?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "calculator", "arguments": "{}"}}
@@ -14,15 +14,15 @@ CALLS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "42"}
 
 
-def wishes(*messages, **more):
+def parsed_request(*messages, **more):
     """Return the parsed request with these messages."""
-    return wishes_of({"model": "helper", "messages": list(messages) or [ASK], **more}, "helper")
+    return parse_request({"model": "helper", "messages": list(messages) or [ASK], **more}, "helper")
 
 
-def test_the_last_message_is_the_prompt():
+def test_last_message_is_the_prompt():
     """The last message is the prompt, and all messages before it are the history."""
     order, said = {"role": "developer", "content": "Be brief."}, {"role": "assistant", "content": "42"}
-    found = wishes(order, ASK, CALLS, RESULT, said, {"role": "user", "content": "And now?"})
+    found = parsed_request(order, ASK, CALLS, RESULT, said, {"role": "user", "content": "And now?"})
     assert found.prompt == "And now?"
     kinds = [SystemMessage, UserMessage, AssistantMessage, ToolMessage, AssistantMessage]
     assert [type(message) for message in found.history] == kinds
@@ -31,20 +31,20 @@ def test_the_last_message_is_the_prompt():
 def test_images_are_part_of_the_prompt():
     """A prompt may contain text and images."""
     parts = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "data:image/png;,"}}]
-    assert wishes({"role": "user", "content": parts}).prompt == ("What is it?", Image("data:image/png;,"))
+    assert parsed_request({"role": "user", "content": parts}).prompt == ("What is it?", Image("data:image/png;,"))
 
 
 def test_streaming_and_token_limits_are_parsed():
     """The streaming options and the smaller of the two token limits are taken from the request."""
-    found = wishes(stream=True, stream_options={"include_usage": True}, max_tokens=50, max_completion_tokens=20)
+    found = parsed_request(stream=True, stream_options={"include_usage": True}, max_tokens=50, max_completion_tokens=20)
     assert (found.stream, found.include_usage, found.max_tokens) == (True, True, 20)
-    plain = wishes(stream=None, stream_options=None, max_tokens=None)
+    plain = parsed_request(stream=None, stream_options=None, max_tokens=None)
     assert (plain.stream, plain.include_usage, plain.max_tokens) == (False, False, None)
 
 
 def test_tuning_parameters_are_ignored_and_reported():
     """Parameters that tune the model are ignored and reported."""
-    assert wishes(temperature=0.5, top_p=1, user="me", seed=None).ignored == ("temperature", "top_p", "user")
+    assert parsed_request(temperature=0.5, top_p=1, user="me", seed=None).ignored == ("temperature", "top_p", "user")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_tuning_parameters_are_ignored_and_reported():
 )
 def test_parameters_without_effect_are_accepted(more):
     """A parameter whose value does not change the answer is accepted."""
-    assert wishes(**more).prompt == "6*7?"
+    assert parsed_request(**more).prompt == "6*7?"
 
 
 @pytest.mark.for_each(
@@ -86,7 +86,7 @@ def test_parameters_without_effect_are_accepted(more):
 def test_unsupported_parameters_are_rejected(more, status, parameter, words):
     """An unsupported or unknown parameter is rejected with its name and the reason."""
     with pytest.raises(HTTPError, match=words) as refused:
-        wishes(**more)
+        parsed_request(**more)
     assert (refused.value.status, refused.value.parameter) == (status, parameter)
 
 
@@ -94,7 +94,7 @@ def test_images_are_embedded_or_web_urls():
     """An image is embedded in the request or is a web URL that the provider reads."""
     for url in ("data:image/png;base64,aGk=", "https://example.com/a.png"):
         content = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]
-        assert len(wishes(messages=[{"role": "user", "content": content}]).prompt) == 2
+        assert len(parsed_request(messages=[{"role": "user", "content": content}]).prompt) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_images_are_embedded_or_web_urls():
 )
 def test_files_are_embedded_or_urls(part):
     """A PDF or recording is embedded in the request or is a URL that the provider reads."""
-    assert isinstance(wishes(messages=[{"role": "user", "content": ["Read.", part]}]).prompt[1], File)
+    assert isinstance(parsed_request(messages=[{"role": "user", "content": ["Read.", part]}]).prompt[1], File)
 
 
 def test_tool_results_from_the_client_are_untrusted():
     """Tool results sent by the client are labelled untrusted."""
-    history = wishes(messages=[ASK, CALLS, RESULT, ASK]).history
+    history = parsed_request(messages=[ASK, CALLS, RESULT, ASK]).history
     assert [message.labels for message in history if isinstance(message, ToolMessage)] == [{Label.UNTRUSTED}]
 
 
@@ -154,5 +154,5 @@ def test_tool_results_from_the_client_are_untrusted():
 def test_invalid_conversations_are_rejected(messages):
     """Unknown roles and parts, a last message not from the user and unmatched calls are rejected."""
     with pytest.raises(HTTPError) as refused:
-        wishes_of({"model": "helper", "messages": messages}, "helper")
+        parse_request({"model": "helper", "messages": messages}, "helper")
     assert (refused.value.status, refused.value.parameter) == (400, "messages")

@@ -1,4 +1,4 @@
-"""The outcome of a run in its last event."""
+"""Tests for the outcome of a run in its last event."""
 
 from agentkit.events import RunStarted, ToolCallFinished
 from agentkit.messages import ToolCall, ToolResult

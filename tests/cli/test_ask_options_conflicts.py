@@ -1,4 +1,4 @@
-"""Which flags contradict each other?"""
+"""Tests for conflicting flags of `ask`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Does a tracer that fails keep silent, but for one warning?"""
+"""Tests for the logging of tracer failures."""
 
 import logging
 
@@ -6,7 +6,7 @@ from agentkit.tracing.listeners import FailureGuard
 
 
 def fail(text):
-    """Raise something."""
+    """Raise an error."""
     raise OSError(text)
 
 

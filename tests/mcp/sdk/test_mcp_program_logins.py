@@ -1,4 +1,4 @@
-"""Does a program log in by its own secret, and tell it to no one else?"""
+"""Tests for programs that log in with their own secret."""
 
 import base64
 
@@ -19,7 +19,7 @@ SECRET = "tulip-secret-4711"
 
 @pytest.fixture
 def granting(protecting, authority):
-    """A server, the one that gives its tokens to programs, and what that was shown."""
+    """Return a server, its issuer of tokens for programs, and the received secrets."""
     shown = []
 
     async def token(request):
@@ -83,16 +83,16 @@ def test_program_logs_in(granting, stack, authority, methods):
     assert not (settings.state_folder() / "mcp" / "logins").exists()
 
 
-def test_rights_of_the_programs_choice(granting, stack, authority):
-    """A program may ask for other rights than the server names."""
+def test_program_may_request_other_scopes(granting, stack, authority):
+    """A program may request other scopes than the server names."""
     url, issuer, _ = granting(stack)
     with MCPServer(url, "far", login=ClientCredentials("us", SECRET, issuer, scope="read write")) as server:
         assert len(server.definitions) == 2
     assert [token.scopes for token in authority.tokens.values()] == [["read", "write"]]
 
 
-def test_a_secret_goes_to_its_issuer_only(granting, stack):
-    """A server that logs in elsewhere is not given the secret, nor is where it leads."""
+def test_secret_is_sent_to_its_issuer_only(granting, stack):
+    """A secret is not sent to a server that uses another issuer."""
     url, _, shown = granting(stack)
     terms = ClientCredentials("us", SECRET, "https://login.example.com")
     with (
@@ -103,8 +103,8 @@ def test_a_secret_goes_to_its_issuer_only(granting, stack):
     assert shown == []
 
 
-def test_a_secret_that_is_wrong(granting, stack):
-    """A secret that is refused ends the connection, and no error shows it."""
+def test_rejected_secret_ends_the_connection(granting, stack):
+    """A rejected secret ends the connection, and no error contains it."""
     url, issuer, shown = granting(stack)
     wrong = ClientCredentials("us", "rose-secret-4711", issuer)
     with MCPServer(url, "far", login=wrong) as server, pytest.raises(ConfigError, match="invalid_client") as caught:
@@ -133,8 +133,8 @@ def test_program_has_no_interactive_login(granting, stack):
 
 
 @pytest.mark.parametrize("is_at_the_server", [False, True])
-def test_metadata_that_names_another_issuer(protecting, stack, is_at_the_server):
-    """A server without metadata about itself gets a secret for an issuer at its own host, and for no other."""
+def test_metadata_with_another_issuer(protecting, stack, is_at_the_server):
+    """A server without metadata receives a secret only if the issuer is on its host."""
     ours, origin = stack.enter_context(protecting.listening())
     issuer = f"{origin}/oauth" if is_at_the_server else "https://login.example.com"
     shown = []
@@ -198,8 +198,8 @@ def exchanging(protecting, authority, stack):
     return login
 
 
-def test_a_private_key_signs_for_the_issuer(exchanging):
-    """A program with a private key proves itself by a JWT for its issuer, and sends no secret."""
+def test_private_key_signs_for_the_issuer(exchanging):
+    """A program with a private key authenticates with a JWT for its issuer, and sends no secret."""
     private, public = keys()
 
     def check(form, issuer, _resource):

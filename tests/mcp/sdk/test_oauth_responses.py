@@ -1,4 +1,4 @@
-"""Is an answer of an authorization server refused that cannot be used, and is nothing told of what it was sent?"""
+"""Tests for the validation of OAuth responses, whose errors quote no secrets."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
 from agentkit.errors import ToolError
-from agentkit.mcp.sdk.oauth import check_answer, check_metadata, page_of, told_of
+from agentkit.mcp.sdk.oauth import authorization_page, check_answer, check_metadata, error_text
 
 REQUEST = httpx2.Request("POST", "https://login.example/token", data={"code": "tulip-code", "client_id": "us"})
 
@@ -65,10 +65,10 @@ def metadata(methods):
 def test_pkce_is_required(said, is_named, is_meant, told):
     """An authorization server must support PKCE, unless the developer names it and it states no methods."""
     if not told:
-        check_metadata("mcp.example", said, is_named=is_named, is_meant=is_meant)
+        check_metadata("mcp.example", said, is_named=is_named, is_configured=is_meant)
         return
     with pytest.raises(ToolError, match=told):
-        check_metadata("mcp.example", said, is_named=is_named, is_meant=is_meant)
+        check_metadata("mcp.example", said, is_named=is_named, is_configured=is_meant)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_pkce_is_required(said, is_named, is_meant, told):
 def test_login_page_with_a_query(page, opened):
     """The login page keeps its own query parameters, but may not set or repeat the client's."""
     if opened is not None:
-        assert page_of(page) == opened
+        assert authorization_page(page) == opened
         return
     with pytest.raises(ToolError, match="parameters that were not requested"):
-        page_of(page)
+        authorization_page(page)
 
 
 def basic(user, secret):
-    """A request that shows a name and a secret in its header."""
+    """Return a request with a name and a secret in its header."""
     shown = base64.b64encode(f"{user}:{secret}".encode()).decode()
     return httpx2.Request(
         "POST", "https://login.example/token", data={"code": "tulip-code"}, headers={"Authorization": f"Basic {shown}"}
@@ -113,7 +113,7 @@ def basic(user, secret):
 )
 def test_error_does_not_echo_secrets(request_, said):
     """Secrets of the request are removed from the quoted error, even if they are encoded or truncated."""
-    told = told_of(request_, httpx2.Response(400, json={"error": "bad", "error_description": said}))
+    told = error_text(request_, httpx2.Response(400, json={"error": "bad", "error_description": said}))
     assert "tulip" not in told
     assert "dHVsaXA" not in told
     assert told.startswith("bad: ")
@@ -132,4 +132,4 @@ def test_error_does_not_echo_secrets(request_, said):
 )
 def test_error_response_without_a_reason(body):
     """An error response that is not an object gives no reason."""
-    assert told_of(REQUEST, httpx2.Response(400, content=body)) == "no reason was given"
+    assert error_text(REQUEST, httpx2.Response(400, content=body)) == "no reason was given"

@@ -1,4 +1,4 @@
-"""How much may a server on the web answer?"""
+"""Tests for the limits of responses from MCP servers on the web."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""How does a run reach a file, a pipe, a cassette?"""
+"""Tests for the output of a run: files, pipes, cassettes, and colours."""
 
 import fcntl
 import json
@@ -35,7 +35,7 @@ def test_call_line_is_wrapped_between_words(spawn):
 
 
 def test_jsonl_is_an_export_of_the_session(typed_line, tmp_path):
-    """--jsonl prints a line for each milestone, in the format of an exported session, so that it can be imported."""
+    """--jsonl prints a line for each stored event in the format of an exported session, which can be imported."""
     with FakeServer(SUM, "It is 4.\u202e") as server:
         out, err, code = typed_line("--jsonl", "2+2?", server=server)
     lines = [json.loads(line) for line in out.splitlines()]
@@ -71,8 +71,8 @@ def test_record_writes_a_cassette(typed_line, tmp_path):
     assert (tmp_path / "a.cassette").exists()
 
 
-def test_the_answer_is_written_into_a_file(typed_line, tmp_path):
-    """-o writes the answer, cleaned, and nothing to stdout; the file that was there is replaced."""
+def test_answer_is_written_to_a_file(typed_line, tmp_path):
+    """-o replaces the file with the cleaned answer, and stdout is empty."""
     (tmp_path / "out.txt").write_text("old")
     with FakeServer(say("Let me see.", SUM), "\x1b[31mIt is 4.", SUM, "4") as server:
         out, err, code = typed_line("-o", "out.txt", "2+2?", server=server)
@@ -101,7 +101,7 @@ def test_invalid_output_path_is_an_error_before_the_request(path, said, typed_li
         assert (code, said in err, server.requests) == (2, True, [])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="nobody makes files in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="no file can be created in /proc")
 def test_unwritable_output_file_is_an_error(process):
     """An output file that cannot be created is an error (exit code 1)."""
     with FakeServer("ok") as server:
@@ -110,7 +110,7 @@ def test_unwritable_output_file_is_an_error(process):
 
 
 def test_no_stream_shows_the_whole_answer(typed_line):
-    """--no-stream asks for the answer in one piece and prints it when it is there, with the tool calls before."""
+    """--no-stream prints the answer in one piece after the tool calls."""
     with FakeServer(SUM, "It is 4.", "") as server:
         out, err, _ = typed_line("--no-stream", "2+2?", server=server)
         assert typed_line("--no-stream", "hi", server=server)[0] == ""
@@ -123,7 +123,7 @@ def test_no_stream_shows_the_whole_answer(typed_line):
     [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
 )
 def test_colours_are_for_terminals(variables, is_coloured, command, monkeypatch):
-    """Tool lines have colour on a terminal, or with FORCE_COLOR, and never with NO_COLOR; answers never have."""
+    """Tool lines are coloured on a terminal or with FORCE_COLOR, never with NO_COLOR; answers are never coloured."""
     for name in ("FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -1,4 +1,4 @@
-"""Is it remembered what an answer was made of?"""
+"""Tests for the labels of earlier answers, which apply when a client sends them back."""
 
 import pytest
 
@@ -10,26 +10,26 @@ from agentkit.server.openai_endpoint import AnswerLabels, StreamedAnswer
 def test_labels_of_an_answer_are_found():
     """Labels of an answer are found when the client sends it back, ignoring surrounding whitespace."""
     answers = AnswerLabels()
-    answers.note("It is\nsecret. ", [Label.PRIVATE])
-    answers.note("It is\nsecret.", [Label.UNTRUSTED])
+    answers.add("It is\nsecret. ", [Label.PRIVATE])
+    answers.add("It is\nsecret.", [Label.UNTRUSTED])
     assert answers.labels([AssistantMessage(" It is\nsecret.")]) == {Label.PRIVATE, Label.UNTRUSTED}
     assert answers.labels([AssistantMessage("Another."), UserMessage("It is\nsecret.")]) == frozenset()
 
 
 def test_answers_without_labels_are_not_stored():
     """Answers that are empty or have no labels are not stored."""
-    answers = AnswerLabels(most=1)
-    answers.note("kept", [Label.PRIVATE])
-    answers.note("free", [])
-    answers.note("  ", [Label.PRIVATE])
+    answers = AnswerLabels(maximum=1)
+    answers.add("kept", [Label.PRIVATE])
+    answers.add("free", [])
+    answers.add("  ", [Label.PRIVATE])
     assert answers.labels([AssistantMessage("kept")]) == {Label.PRIVATE}
 
 
-def test_the_oldest_are_forgotten():
+def test_oldest_are_forgotten():
     """The number of stored answers is limited, and an answer given again counts as new."""
-    answers = AnswerLabels(most=2)
+    answers = AnswerLabels(maximum=2)
     for text in "1213":
-        answers.note(text, [Label.PRIVATE])
+        answers.add(text, [Label.PRIVATE])
     assert [text for text in "123" if answers.labels([AssistantMessage(text)])] == ["1", "3"]
 
 
@@ -50,12 +50,12 @@ LONG = "The diary says that the tulips are under the oak, where nobody looks; wa
 def test_parts_of_an_answer_are_recognised(sent, is_known):
     """A truncated or extended answer is recognised by its first half."""
     answers = AnswerLabels()
-    answers.note(LONG, [Label.PRIVATE])
+    answers.add(LONG, [Label.PRIVATE])
     assert answers.labels([AssistantMessage(sent)]) == ({Label.PRIVATE} if is_known else frozenset())
 
 
 @pytest.mark.parametrize("before", ["", "\n ", "I look. ", LONG])
-def test_a_partial_stream_has_its_labels(before):
+def test_partial_stream_has_its_labels(before):
     """A stream cut off anywhere after a labelled read carries the label."""
     answers, read = AnswerLabels(), set()
     telling = StreamedAnswer(answers, read)

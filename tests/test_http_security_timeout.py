@@ -1,19 +1,19 @@
-"""Is a door shut to who says nothing?"""
+"""Tests for the timeout of idle connections."""
 
 import socket
 import threading
 
-from agentkit.http_security import server_of
+from agentkit.http_security import create_server
 
 
-def test_an_idle_connection_is_closed():
+def test_idle_connection_is_closed():
     """A connection without a complete request is closed after a timeout."""
 
     async def answer(_scope, _receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    server = server_of(answer, 0.3)
+    server = create_server(answer, 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""Are figures and milestones said as a person says them?"""
+"""Tests for the words of transcripts: results, titles, usage and answers."""
 
 from agentkit.events import Approved
 from agentkit.messages import ToolCall, ToolResult
@@ -25,7 +25,7 @@ def test_results():
 
 
 def test_titles():
-    """A run is called by its agent, and says when it was part of a tool call."""
+    """The title of a run has the name of its agent, and states if it was part of a tool call."""
     assert [
         title(RunStory("r", "helper")),
         title(RunStory("r", "helper", inside=3)),

@@ -1,10 +1,10 @@
-"""Which JSON values stand in what a model wrote?"""
+"""Tests for finding JSON values in an answer."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.output_types import JSONCandidates, read
+from agentkit.tooling.output_types import JSONCandidates, find_json
 
 
 @pytest.mark.for_each(
@@ -31,14 +31,14 @@ from agentkit.tooling.output_types import JSONCandidates, read
     ],
 )
 def test_values_are_found(text, values):
-    """Values are found in a fence, behind a byte order mark and among words, but not inside one another."""
-    found = read(text)
+    """Values are found in a fence, after a byte order mark and in text, but not inside each other."""
+    found = find_json(text)
     assert (list(found.values), found.fault) == (values, None)
 
 
 def test_only_the_last_values_are_read():
     """Only the last ten JSON values of a text are returned."""
-    assert [value["a"] for value in read("".join(f'{{"a": {number}}} ' for number in range(30))).values] == [
+    assert [value["a"] for value in find_json("".join(f'{{"a": {number}}} ' for number in range(30))).values] == [
         *range(20, 30)
     ]
 
@@ -59,14 +59,14 @@ def test_only_the_last_values_are_read():
 )
 def test_invalid_json_is_reported(text, fault):
     """Invalid JSON is reported with its position, and no values inside it are returned."""
-    found = read(text)
+    found = find_json(text)
     assert found.values == ()
     assert found.fault.startswith(fault)
 
 
 def test_text_without_json_is_returned():
     """A text without JSON is returned without its code fence."""
-    assert read("```\n yes \n```") == JSONCandidates("yes")
+    assert find_json("```\n yes \n```") == JSONCandidates("yes")
 
 
 LONG = 100_000
@@ -91,11 +91,11 @@ LONG = 100_000
     ],
     ids=lambda _: "",
 )
-def test_a_hostile_text_is_read_in_one_go(text, values):
-    """A megabyte of quotes, brackets, fences and errors takes no longer for each character than a line of them."""
-    assert list(read(text).values) == values
+def test_hostile_text_is_parsed_in_linear_time(text, values):
+    """A megabyte of quotes, brackets, fences and errors is parsed in linear time."""
+    assert list(find_json(text).values) == values
 
 
 def test_error_position_in_the_whole_answer():
     """The position of an error is counted from the beginning of the answer."""
-    assert "at character 10, near" in read("See {a}: {'a': 1}").fault
+    assert "at character 10, near" in find_json("See {a}: {'a': 1}").fault
