@@ -338,8 +338,8 @@ def _created_notes(outcome: ProcessOutcome) -> list[str]:
     notes = []
     if created.removed:
         notes.append(
-            f"It created {_join_names(created.removed)}, which other programs run or obey later. These files were removed. "
-            "Use write_file, which asks the user, if it is wanted."
+            f"It created {_join_names(created.removed)}, which other programs run or obey later. These files were "
+            "removed. Use write_file, which asks the user, if it is wanted."
         )
     if created.left:
         notes.append(f"It created {_join_names(created.left)}, which other programs run or obey later.")
