@@ -22,7 +22,7 @@ from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.kernel import landlock_is_complete
 from agentkit.sandbox.launcher import start_isolated
-from agentkit.sandbox.mounts import python_view
+from agentkit.sandbox.mounts import python_mounts
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonSession, WorkerPool, WorkerSpec, python_boundary, run_python
 from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits, run_cancellable
 
@@ -363,7 +363,7 @@ def test_forked_process_has_its_own_workers():
     """A forked process uses its own workers and leaves the parent's waiting worker alone."""
     pool = WorkerPool()
     spec = WorkerSpec(guard=False)
-    pool.achievable(spec)
+    pool.achievable_mechanisms(spec)
     child = os.fork()
     if child == 0:
         status = 1
@@ -387,7 +387,7 @@ def test_waiting_worker_is_used_once_and_expires():
     specs = [WorkerSpec(guard=False), WorkerSpec(PYTHON_LIMITS, MECHANISMS - {"uts"}, guard=False)]
     for spec in (*specs, specs[1]):
         pool.refill(spec)
-        assert pool.achievable(spec) >= {"seccomp"}
+        assert pool.achievable_mechanisms(spec) >= {"seccomp"}
     assert len(psutil.Process().children()) <= before + 1
     deadline = time.monotonic() + 20
     while len(psutil.Process().children()) > before and time.monotonic() < deadline:
@@ -477,7 +477,7 @@ def test_only_the_standard_library_is_accessible():
     names = "ssl, sqlite3, zlib, bz2, lzma, decimal, uuid, ctypes, hashlib, zoneinfo, xml.parsers.expat"
     outcome = plain(f"import os, {names}\nprint(zoneinfo.ZoneInfo('Europe/Paris'))")
     assert outcome.output == "Europe/Paris\n"
-    view = python_view([], scratch_bytes=1_000_000)
+    view = python_mounts([], scratch_bytes=1_000_000)
     shown = [path for kind, path, _ in view.mounts if kind == "ro"]
     assert not {"/lib", "/usr/lib", "/usr/local/lib", "/usr/lib64"} & {*shown}
     library = str(Path(os.__file__).resolve().parent)
