@@ -19,7 +19,7 @@ from agentkit.agents.result import Resumption, RunFinished, RunResult, to_agentk
 from agentkit.agents.run_config import LINEAGE, find_agent
 from agentkit.agents.runner import ResumingAgent, Runner
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
-from agentkit.events import Event, LimitReached, RequestFailed, RunEnded, RunStarted, StoredEvent
+from agentkit.events import Event, LimitReached, RequestFailed, RunEnded, RunStarted, StoredEvent, ToolCallStarted
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.recording import TAPE, ScopedRecording, clock
@@ -234,7 +234,11 @@ def rebuild_result(
             raise SessionError(
                 f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
             ) from fault
-    record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).begun_record
+    has_calls = any(isinstance(event, ToolCallStarted) for event in progress.events)
+    workspace = agent.workspace.for_run(
+        progress.record or None, label=agent.name, dry_run=agent.dry_run, is_new=not has_calls
+    )
+    record = workspace.begun_record
     known = {"last_agent": ResumingAgent(agent, session), "record": record, "rules": rules}
     return RunResult.of(progress, run, (), error or _error_of(progress), value=value, **known)
 

