@@ -105,7 +105,7 @@ def set_value(*, key: str, value: str) -> None:
     print_note(f"Written: {key} in {path}")
 
 
-@config.command("unset")
+@config.command("unset", short_help="Remove a value from your user file.")
 @click.argument("key")
 def unset_value(*, key: str) -> None:
     """Remove KEY from your own file, so that its default applies again."""

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
-from agentkit.cli.options import CODE
+from agentkit.cli.options import CODE, checked_options
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.settings import environment, settings_file, state_folder
-from agentkit.suggestions import closest
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole
 
@@ -32,22 +31,6 @@ if TYPE_CHECKING:
     from agentkit.tracing.listeners import Listener
 
 
-_NUMBERS = """
-    temperature top_p top_k min_p top_a typical_p seed n max_tokens min_tokens max_completion_tokens max_output_tokens
-    max_new_tokens presence_penalty frequency_penalty repetition_penalty length_penalty repeat_penalty repeat_last_n
-    top_logprobs best_of num_ctx num_predict num_beams thinking_budget
-"""
-_OTHERS = """
-    stop stop_sequences reasoning reasoning_effort reasoning_summary thinking verbosity logit_bias logprobs user
-    metadata store service_tier parallel_tool_calls tool_choice response_format prediction modalities safety_settings
-    timeout safety_identifier prompt_cache_key prompt_cache_retention keep_alive truncation include extra_body stream
-    provider models transforms route ignore_eos skip_special_tokens guided_json use_beam_search
-"""
-_NUMERIC = frozenset(_NUMBERS.split())
-_OF_MODELS = _NUMERIC | frozenset(_OTHERS.split())
-"""Options of models that providers and local servers document."""
-
-_NEAR = 0.8
 LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
@@ -107,19 +90,6 @@ def _options(value: object) -> dict[str, Any]:
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise ConfigError(f"takes a table, such as {{ temperature = 0.2 }}. Got {value!r:.200}.")
     return checked_options(given)
-
-
-def checked_options(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of a model, of which names that are not known are sent to it unchanged.
-
-    Raises ConfigError for a name that is nearly that of a known option, and for a text in the place of a number.
-    """
-    for name, value in given.items():
-        if name not in _OF_MODELS and (near := closest(name.lower(), _OF_MODELS, _NEAR)):
-            raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {near!r}?")
-        if name in _NUMERIC and (not isinstance(value, int | float | None) or isinstance(value, bool)):
-            raise ConfigError(f"The option {name} takes a number. Got {value!r:.80}.")
-    return given
 
 
 def _pairs(text: str) -> dict[str, Any]:
@@ -652,7 +622,7 @@ def _check_model(model: str, base_url: str | None) -> None:
 
     name, has_server = model.removesuffix(":"), bool(base_url or environment().get("OPENAI_BASE_URL"))
     if (model in PROVIDERS and model != "offline" and not has_server) or name in installed("providers"):
-        raise ConfigError(f"The model name {model!r} lacks the model: {name} is a provider. Write {name}:MODEL.")
+        raise ConfigError(f"{model!r} is a provider, not a model. Use -m {name}:MODEL")
 
 
 def _plugin_client(model: str) -> LLM | None:
@@ -692,7 +662,7 @@ def load_settings(
     settings += [_merge_tables(key, layers) for key in _MERGED_KEYS]
     settings += [_first(key, layers) for key in KEYS if key not in (*_ENDPOINT_KEYS, *_MERGED_KEYS, "limits")]
     values = {each.key: each for each in settings}
-    if CODE in values["tools"].value and "made" not in more:
+    if CODE in values["tools"].value and "program_agent" not in more:
         more["project"], unread = _coding_project(values)
         notes += unread
     return Settings(values, (*notes, *_offline_warnings(values, agent_file)), **more)
@@ -731,13 +701,13 @@ def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
 
     if is_program(path):
         made = agent_from_program(str(path))
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
     parsed_file = read_manifesto(path)
     if parsed_file.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
     data: dict[str, Any] = {"instruction": parsed_file.instruction, "tools": parsed_file.tools.names}
     data |= {key: getattr(parsed_file, key) for key in ("model", "safety") if getattr(parsed_file, key) is not None}
     data["limits"] = _changed_limits(parsed_file.limits or Limits())
