@@ -1,8 +1,8 @@
 """Mutation testing: changes one thing in each of a sample of functions, and prints the mutants that no test kills.
 
 Each mutant runs in a copy of the tree with the tests of its mirror folder, starting with the tests named after the
-module. `make mutation MUTATION="--functions 100 --seed 7"` samples 100 functions. With `--record FILE` each
-outcome is written to a file, and a run that was stopped continues where it was.
+module. `make mutation MUTATION="--functions 100 --seed 7"` samples 100 functions. With `--record FILE` each outcome is
+written to a file, and an interrupted run continues.
 """
 
 import argparse
@@ -205,7 +205,7 @@ def copied_tree(folder: Path) -> Path:
 
 
 def outcome(mutant: Mutant, tree: Path, seconds: int, *, is_quick: bool) -> str:
-    """How the tests of the mirror folder notice the changed module, or SURVIVED."""
+    """The outcome of a mutant with the tests of its mirror folder: killed, or SURVIVED."""
     target = tree / mutant.path
     original = target.read_text("utf-8")
     target.write_text(mutant.source, "utf-8")
@@ -217,10 +217,10 @@ def outcome(mutant: Mutant, tree: Path, seconds: int, *, is_quick: bool) -> str:
 
 
 def test_runs(path: Path, tree: Path, seconds: int) -> Iterator[list[str]]:
-    """The arguments of the test runs that may notice a change.
+    """The arguments of the test runs for a module.
 
-    They are those of the module's own tests, of the tests in its folder that import it, of the rest of the folder, and
-    of the slow tests.
+    In this order: the module's own tests, the tests in its folder that import it, the rest of the folder, and the slow
+    tests.
     """
     *folders, name = path.with_suffix("").parts[1:]
     folder = tree.joinpath("tests", *folders)
@@ -240,7 +240,7 @@ def test_runs(path: Path, tree: Path, seconds: int) -> Iterator[list[str]]:
 
 
 def notice(arguments: list[str], tree: Path) -> str:
-    """How tests in the copied tree notice a change: killed, with the first test that fails; empty if they pass."""
+    """Run tests in the copied tree: returns "killed" with the first failing test, or an empty text if they pass."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     with tempfile.TemporaryFile() as output:  # a pipe would be kept open by processes that a failed test leaves behind

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import NoProvider
-from agentkit.llm.client import LLM, parted
-from agentkit.llm.detection import PROVIDERS, detect, wishes_for, wishes_there
-from agentkit.llm.endpoint import Endpoint, LLMArguments, shown_url
+from agentkit.llm.client import LLM, split_model
+from agentkit.llm.detection import PROVIDERS, arguments_for_model, detect, same_endpoint_arguments
+from agentkit.llm.endpoint import Endpoint, LLMArguments, display_url
 from agentkit.llm.providers.openai import SERVICES, provider_of
 from agentkit.manifest.schema import ALWAYS_YES, ENVIRONMENT, HERE, IN_MEMORY, ON_THIS_MACHINE, THEN
 from agentkit.redaction import is_secret_name, redact, stored_text_redactor
@@ -362,7 +362,7 @@ def _format_word(word: str, home: Path) -> str:
 
 def format_url(url: str) -> str:
     """A URL without secrets."""
-    return stored_text_redactor()(shown_url(url))
+    return stored_text_redactor()(display_url(url))
 
 
 def session_kind(session: Session | str | None) -> str:
@@ -393,10 +393,10 @@ def _model_arguments(known: LLM | str | None) -> Iterator[tuple[LLMArguments, LL
     if isinstance(known, LLM):
         yield from ((each.wishes, each) for each in known.with_fallbacks(explicit=True))
         return
-    named, behind = parted(known)
+    named, behind = split_model(known)
     first = LLMArguments(model=named)
     yield first, None
-    yield from ((wishes_for(name) or wishes_there(name, first), None) for name in behind)
+    yield from ((arguments_for_model(name) or same_endpoint_arguments(name, first), None) for name in behind)
 
 
 def _model_facts(arguments: LLMArguments, llm: LLM | None) -> Iterator[tuple[str, str | None]]:

@@ -149,9 +149,15 @@ class PythonSession:
     wait for each other. `close` ends the worker, after the current call if there is one.
     """
 
-    def __init__(self, sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> None:
-        available = frozenset[str]() if sandbox == "off" else MECHANISMS
-        self._sandbox, self._spec = sandbox, WorkerSpec(limits, available, calls=True, stateful=True)
+    def __init__(
+        self,
+        sandbox: str = "auto",
+        limits: ProcessLimits = PYTHON_LIMITS,
+        *,
+        available: frozenset[str] = MECHANISMS,
+    ) -> None:
+        wanted = frozenset[str]() if sandbox == "off" else available
+        self._sandbox, self._spec = sandbox, WorkerSpec(limits, wanted, calls=True, stateful=True)
         self._lock = threading.Lock()
         self._worker: WorkerHandle | None = None
         self._boundary = Boundary(frozenset(), PYTHON_NEEDS)

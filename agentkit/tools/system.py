@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 NOT_RUN = "none: it was not run"
 """The boundary reported for a command that was not run."""
 _EVIDENCE_CHARS = 200
-_MAX_NAMED = 10
 _MAX_LISTED = 10
 _FILE_CHANGES = ("shell.writes", "shell.undoable")
 """The rules of commands that change nothing but files of the workspace."""
@@ -338,13 +337,12 @@ def _created_notes(outcome: ProcessOutcome) -> list[str]:
     created = outcome.created
     notes = []
     if created.removed:
-        names = ", ".join(created.removed[:_MAX_NAMED]) + (" and more" if len(created.removed) > _MAX_NAMED else "")
         notes.append(
-            f"It created {names}, which other programs run or obey later. These files were removed. "
-            "Use write_file, which asks the user, if it is wanted."
+            f"It created {_join_names(created.removed)}, which other programs run or obey later. "
+            "These files were removed. Use write_file, which asks the user, if they are wanted."
         )
     if created.left:
-        notes.append(f"It created {', '.join(created.left[:_MAX_NAMED])}, which other programs run or obey later.")
+        notes.append(f"It created {_join_names(created.left)}, which other programs run or obey later.")
     if outcome.appeared:
         names = _join_names(outcome.appeared)
         notes.append(f"Files with secrets appeared while it ran: {names}. The output is without the values in them.")

@@ -103,7 +103,7 @@ def pages(rounds: int) -> Iterator[str]:
 def right(result: Mapping[str, Any], wanted: str) -> None:
     """Raise RuntimeError if a tool did not return the expected result."""
     if wanted not in str(result):
-        raise RuntimeError(f"The tool did not do its work: {str(result)[:500]}")
+        raise RuntimeError(f"The tool returned an unexpected result: {str(result)[:500]}")
 
 
 def in_turns(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[list[float], list[float]]:

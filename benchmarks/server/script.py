@@ -59,7 +59,7 @@ def turn_of(script: Script, body: bytes) -> int:
     turn = int(body[begin : begin + 4]) // script.width
     missing = [text for text in results_of(script, turn) if text not in body]
     if missing or turn >= script.turns:
-        raise WrongResultError(f"Turn {turn}: there are no results {missing[:3]}")
+        raise WrongResultError(f"Turn {turn} lacks the results {missing[:3]}")
     return turn + 1
 
 

@@ -98,7 +98,7 @@ class Bench:
         found = getattr(self.adapter, name, None)
         if found is None:
             reasons = getattr(self.adapter, "MISSING", {})
-            raise MissingError(reasons.get(name, "the library has no such thing"))
+            raise MissingError(reasons.get(name, "the library does not support it"))
         return found
 
     def ask(self, url: str, tools: str = "", history: int = 0) -> Work:

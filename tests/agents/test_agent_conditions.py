@@ -18,7 +18,7 @@ def delete(name: str) -> str:
 
 
 def is_admin(run):
-    """Whether the run is an administrator's."""
+    """Return whether the run is an administrator's."""
     return run.value == "admin"
 
 

@@ -22,7 +22,7 @@ class Clock:
         self.numbers = count(1)
 
     def order(self):
-        """Keeps the time."""
+        """Return the instruction."""
         return f"It is {next(self.numbers)} o'clock."
 
 
@@ -114,7 +114,7 @@ def result_of(agent, way, prompt="Is it noon?", **given):
 
 
 async def looked_up(run: RunContext[str]) -> str:
-    """Keeps the time."""
+    """Return the instruction."""
     await asyncio.sleep(0)
     return f"It is {run.value} for {run.agent}."
 

@@ -56,7 +56,7 @@ def test_error_caused_by_a_file_gets_advice(capsys):
     assert "Check that the file" in capsys.readouterr().err
 
 
-def test_tell_error_appends_advice(capsys):
+def test_print_error_appends_advice(capsys):
     """print_error() appends the given advice to the message."""
     print_error(ConfigError("No. Do this."), "Or that.")
     assert capsys.readouterr().err == "Error: No.\nDo this.\nOr that.\n"

@@ -76,13 +76,13 @@ def test_providers_and_commands_of_a_plugin_are_used_by_name(installed, process)
     [
         (("-t", "tied", "x"), "No tool is named 'tied'. Did you mean 'tide'?"),
         (("tidee", "now"), "'tidee' is not a command. Did you mean 'tide'?"),
-        (("-m", "parrot", "x"), "The model name 'parrot' lacks the model: parrot is a provider. Write parrot:MODEL."),
-        (("-m", "parrot:", "x"), "The model name 'parrot:' lacks the model: parrot is a provider."),
+        (("-m", "parrot", "x"), "'parrot' is a provider, not a model. Use -m parrot:MODEL"),
+        (("-m", "parrot:", "x"), "'parrot:' is a provider, not a model. Use -m parrot:MODEL"),
         (("config", "set", "plugins.tied", "network"), "No plugin is named 'tied'. Did you mean 'tide'?"),
     ],
 )
-def test_misspelt_names_of_plugins_are_refused(installed, process, words, message):
-    """A name that is nearly that of a plugin is refused with the right one, in flags, commands and settings."""
+def test_misspelt_names_of_plugins_are_rejected(installed, process, words, message):
+    """A name that resembles that of a plugin raises an error that suggests it, in flags, commands and settings."""
     _, err, code = process(*words)
     assert (code, message in " ".join(err.split())) == (2, True), err
 

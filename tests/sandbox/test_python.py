@@ -1,6 +1,7 @@
 """Tests for the isolation of untrusted Python code, and the integrity of its result."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -22,7 +23,7 @@ from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.kernel import landlock_is_complete
 from agentkit.sandbox.launcher import start_isolated
 from agentkit.sandbox.mounts import python_mounts
-from agentkit.sandbox.python import PYTHON_LIMITS, WorkerPool, WorkerSpec, python_boundary, run_python
+from agentkit.sandbox.python import PYTHON_LIMITS, PythonSession, WorkerPool, WorkerSpec, python_boundary, run_python
 from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits, run_cancellable
 
 HERE = Path(__file__).parent
@@ -284,6 +285,26 @@ def test_missing_mechanism_is_reported_or_refused(missing):
     assert not outcome.boundary.is_strong
     with pytest.raises(SandboxError, match="is not available on this machine"):
         plain("print(1)", available=available, sandbox="required")
+
+
+def test_session_does_not_run_code_without_a_required_mechanism():
+    """A session that requires all mechanisms refuses each call where one is missing, and keeps no worker."""
+    session = PythonSession("required", available=MECHANISMS - {"seccomp"})
+    before = set(psutil.Process().children(recursive=True))
+    for _ in range(2):
+        with pytest.raises(SandboxError, match="is not available on this machine"):
+            session.run("print(1)")
+    assert not session.has_variables
+    assert not [child for child in set(psutil.Process().children(recursive=True)) - before if child.is_running()]
+
+
+def test_session_has_the_variables_of_earlier_calls():
+    """A session keeps variables until a call is ended by a limit, and reports whether they are there."""
+    with contextlib.closing(PythonSession(limits=SHORT)) as session:
+        assert [session.run(code).output for code in ("x = 6", "print(x * 7)")] == ["", "42\n"]
+        ended = session.run("while True: pass")
+        assert (ended.kind, ended.variables, session.has_variables) == ("limit", "lost", False)
+        assert "NameError" in session.run("print(x)").error
 
 
 def test_landlock_alone_blocks_reading_files(outside):

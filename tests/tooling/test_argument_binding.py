@@ -41,14 +41,14 @@ def anything(*args, **kwargs) -> str:
 
 
 class Wish(TypedDict, total=False):
-    """What may be wished."""
+    """Optional keyword arguments."""
 
     unit: str
     days: int
 
 
 class Need(TypedDict):
-    """What must be said."""
+    """A required keyword argument."""
 
     unit: str
 
@@ -64,7 +64,7 @@ def needs(city: str, **need: Unpack[Need]) -> str:
 
 
 class Counter:
-    """Something with a method."""
+    """A class with a method."""
 
     def add(self, /, *numbers: Annotated[int, "What to add."]) -> int:
         """Add the numbers."""

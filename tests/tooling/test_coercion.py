@@ -32,14 +32,14 @@ class Color(enum.Enum):
 
 
 class Level(enum.IntEnum):
-    """How urgent it is."""
+    """The urgency."""
 
     LOW = 1
     HIGH = 2
 
 
 class Access(enum.Flag):
-    """What may be done."""
+    """The permissions."""
 
     READ = 1
     WRITE = 2
@@ -61,7 +61,7 @@ class Twins(enum.Enum):
 
 @dataclass
 class Guest:
-    """Somebody who comes."""
+    """A guest."""
 
     name: str
     arrives: date | None = None

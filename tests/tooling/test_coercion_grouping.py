@@ -14,7 +14,7 @@ from agentkit.tooling.schema import FunctionParameters, GivenParameters
 
 @dataclass
 class Search:
-    """What is looked for."""
+    """A search."""
 
     query: str
     limit: int = 10

@@ -23,14 +23,14 @@ from agentkit.tooling.output_types import OutputType
 
 
 class Item(BaseModel):
-    """What can be bought."""
+    """An item."""
 
     name: str
     price: float
 
 
 class Invoice(BaseModel):
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     items: list[Item]
@@ -46,7 +46,7 @@ class Invoice(BaseModel):
 
 @dataclasses.dataclass
 class Person:
-    """Somebody."""
+    """A person."""
 
     name: str
     age: int = 18

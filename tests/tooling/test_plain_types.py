@@ -22,7 +22,7 @@ def spelt(hint: str) -> Any:
 
 
 class Urgency(Enum):
-    """How soon something must be done.
+    """The urgency of a task.
 
     It may be given by its text.
     """

@@ -19,7 +19,7 @@ from agentkit.tooling.strict_schema import strict
 
 
 class Level(enum.IntEnum):
-    """How urgent it is."""
+    """The urgency."""
 
     LOW = 1
     HIGH = 2
@@ -33,14 +33,14 @@ Renamed = enum.Enum("Renamed", {"RED": "red", "CRIMSON": "red"})
 
 
 class Access(enum.Flag):
-    """What may be done."""
+    """The permissions."""
 
     READ = 1
     WRITE = 2
 
 
 class Nothing(enum.Enum):
-    """No values at all."""
+    """An enum without values."""
 
 
 class Point(NamedTuple):
@@ -52,7 +52,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Counted:
-    """Something with a number that is given by nobody."""
+    """A class with a field that is not an argument."""
 
     name: str
     count: int = field(init=False, default=0)
@@ -77,7 +77,7 @@ POINT = {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}}
 @pytest.mark.parametrize(
     ("hint", "schema"),
     [
-        (Level, {"type": "integer", "enum": [1, 2], "description": "How urgent it is. 1 = LOW, 2 = HIGH"}),
+        (Level, {"type": "integer", "enum": [1, 2], "description": "The urgency. 1 = LOW, 2 = HIGH"}),
         (Renamed, {"type": "string", "enum": ["red"]}),
         (Literal["a", 1], {"enum": ["a", 1]}),
         (Literal[1, True], {"enum": [1, True]}),
@@ -118,16 +118,16 @@ def test_output_types_have_the_same_schema() -> None:
 
 def test_flags_are_numbers() -> None:
     """Flags are one number in the schema, with the names of their bits in the description."""
-    told = "What may be done. 1 = READ, 2 = WRITE; or a sum of these"
+    told = "The permissions. 1 = READ, 2 = WRITE; or a sum of these"
     assert schema_of(Access) == {"type": "integer", "minimum": 0, "description": told}
 
 
 @dataclass
 class Described:
-    """Somebody.
+    """A person.
 
     Args:
-        name: What to call them.
+        name: The name.
         age: In years.
     """
 
@@ -136,10 +136,10 @@ class Described:
 
 
 class Listed(NamedTuple):
-    """Somebody.
+    """A person.
 
     Attributes:
-        name: What to call them.
+        name: The name.
         age: In years.
     """
 
@@ -148,24 +148,24 @@ class Listed(NamedTuple):
 
 
 class Beside(TypedDict):
-    """Somebody."""
+    """A person."""
 
-    name: Annotated[str, "What to call them."]
+    name: Annotated[str, "The name."]
     age: Annotated[int, "In years."]
 
 
 class Modelled(BaseModel):
-    """Somebody.
+    """A person.
 
     Parameters
     ----------
     name : str
-        What is not told.
+        An ignored description.
     years : int
         In years.
     """
 
-    name: str = Field(description="What to call them.")
+    name: str = Field(description="The name.")
     years: int = Field(alias="age")
 
 
@@ -174,20 +174,20 @@ def test_field_descriptions(kind: Any) -> None:
     """Fields are described by their annotations or by the docstring of their class."""
     schema = schema_of(kind)
     texts = {name: inner["description"] for name, inner in schema["properties"].items()}
-    assert texts == {"name": "What to call them.", "age": "In years."}
-    assert schema.get("description", "Somebody.") == "Somebody."
+    assert texts == {"name": "The name.", "age": "In years."}
+    assert schema.get("description", "A person.") == "A person."
 
 
 def test_fields_with_unresolvable_annotations() -> None:
     """A class whose annotations cannot be resolved still has a schema with all its properties."""
 
     class Inner(BaseModel):
-        """What is inside."""
+        """An inner class."""
 
         count: int
 
     class Outer(BaseModel):
-        """What is outside."""
+        """An outer class."""
 
         inner: Inner
         name: Annotated[str, "A name."] = ""

@@ -507,7 +507,7 @@ async def amixed(a: int, b: str) -> tuple[int, str]:
 
 
 class Doubler:
-    """Something that can be called."""
+    """A callable object."""
 
     def __call__(self, a: int) -> int:
         """Call it."""

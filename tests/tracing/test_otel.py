@@ -43,7 +43,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture

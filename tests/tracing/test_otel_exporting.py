@@ -27,7 +27,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_):
-        """Say nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture

@@ -239,7 +239,7 @@ def use_models() -> None:
 
 @dataclass
 class Invoice:
-    """What is to be paid."""
+    """An invoice."""
 
     number: str
     total: float

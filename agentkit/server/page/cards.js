@@ -87,7 +87,7 @@ export function question(event, send, remove) {
   const run = button("Allow once with these arguments", "main", () => finish({ answer: "once", arguments: edit.value }));
   const all = [...buttons, deny, run];
   guard(all);
-  const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `“For this run” and “Always” apply to ${event.like}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
+  const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `${event.like === event.always ? "“For this run” and “Always” apply" : `“For this run” applies to ${event.like}, “Always”`} to ${event.always}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
   const node = make("section", { class: "question", "aria-labelledby": `${id}-title` },
     make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), event.within ? [" within ", make("code", {}, event.within)] : "", "?"),
     event.arguments.length ? fields(event.arguments) : null,

@@ -27,7 +27,7 @@ def locks(request, tmp_path):
 
 
 def another(locks):
-    """The same locks for another part of the program."""
+    """Return the same locks for another part of the program."""
     return type(locks)(locks._path if isinstance(locks, RangeLocks) else locks._folder)
 
 

@@ -60,6 +60,7 @@ from agentkit.llm.providers.offline.validation import (
 )
 from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import (
+    REASONING_EFFORTS,
     AssistantMessage,
     Message,
     OutputSchema,
@@ -243,18 +244,19 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for a setting with a value that no model takes; valid ones have no effect here."""
     for name, (is_valid, values) in _SETTINGS.items():
         if (value := settings.get(name)) is not None and not is_valid(value):
-            slip = closest(value, EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
+            slip = (
+                closest(value, REASONING_EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
+            )
             hint = f" Did you mean {slip!r}?" if slip else ""
             raise ConfigError(f"{name}= takes {values}. Got {value!r:.200}.{hint}")
 
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "temperature": (lambda value: is_number(value) and value <= 2, "a number from 0 to 2"),
     "top_p": (lambda value: is_number(value) and value <= 1, "a number from 0 to 1"),
     "max_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
     "max_completion_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
-    "reasoning_effort": (lambda value: value in EFFORTS, f"one of {', '.join(EFFORTS)}"),
+    "reasoning_effort": (lambda value: value in REASONING_EFFORTS, f"one of {', '.join(REASONING_EFFORTS)}"),
 }
 """The settings that are validated, although this model has no use for them: a test and the values, in words."""
 
