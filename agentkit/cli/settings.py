@@ -506,13 +506,9 @@ class Settings:
 
         # The client reads the environment itself, in its documented order.
         chosen = {key: self.values[key] for key in _ENDPOINT_KEYS}
-        is_own = (
-            self.program_agent is not None
-            and self.program_agent.configured_llm is not None
-            and not any(map(self.is_flag, _ENDPOINT_KEYS))
-        )
-        if self.program_agent is not None and is_own and model is None:
-            return self._with_options(self.program_agent.llm)
+        agent, is_flagged = self.program_agent, any(map(self.is_flag, _ENDPOINT_KEYS))
+        if agent is not None and agent.configured_llm is not None and model is None and not is_flagged:
+            return self._with_options(agent.llm)
         aliases = self.of("aliases")
         arguments = {
             key: each.value

@@ -188,7 +188,7 @@ def test_missing_tool_of_a_server(server):
     """A tool that its server no longer offers is listed as accepted."""
     kept = server("Rings.")
     gone = Agent("bot", tools=list(kept))
-    kept._seen.clear()
+    kept._current.clear()
     assert fact_of(gone, "tools", "ring", "definition").startswith("sha256:")
 
 
