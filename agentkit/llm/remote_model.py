@@ -22,9 +22,9 @@ from agentkit.llm.pipeline import LEFT_USAGE, Effect, Stage, Steps, arun, map_ev
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
-from agentkit.llm.protocols.encoding import EncodingCache, written
-from agentkit.llm.protocols.error_mapping import ended, json_object
-from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
+from agentkit.llm.protocols.encoding import EncodingCache, serialise_body
+from agentkit.llm.protocols.error_mapping import as_sentence, json_object
+from agentkit.llm.protocols.reasoning import UnopenedReasoningHolder, split_unopened_reasoning
 from agentkit.llm.protocols.sse import EventStream
 from agentkit.messages import AssistantMessage, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported
@@ -62,13 +62,13 @@ class _Parts:
             return
         from agentkit.llm.protocols import anthropic
 
-        self.answer = anthropic.joined(self.answer, part) if self._pauses else part
+        self.answer = anthropic.join_answers(self.answer, part) if self._pauses else part
         self._pauses += 1
         if is_over or self._pauses > anthropic.MAX_PAUSES:
-            self.asked, self.answer = None, anthropic.ended(self.answer)
+            self.asked, self.answer = None, anthropic.without_pause(self.answer)
             return
         self.asked = replace(self._request, messages=[*self._request.messages, self.answer.message])
-        self.paragraphs = anthropic.paragraphs_behind(self.answer)
+        self.paragraphs = anthropic.paragraphs_after(self.answer)
 
     def joined(self, event: Event) -> Iterable[Event]:
         """The event of a further part; a paragraph that was interrupted is joined to its beginning."""
@@ -199,7 +199,7 @@ class RemoteModel(Stage):
 
     def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> Steps[Response]:
         """Send one body and return the response; a temporary error inside a response with status 200 is retried."""
-        path, content = self._wire.url(self._endpoint.model, streaming=streaming), written(body)
+        path, content = self._wire.url(self._endpoint.model, streaming=streaming), serialise_body(body)
         while True:
             reading = self._reading() if streaming else None
             try:
@@ -225,7 +225,7 @@ class RemoteModel(Stage):
             yield pause(seconds)
 
     def _reading(self) -> _StreamedAnswer:
-        holder = ThoughtsHolder() if self._closes_thoughts else None
+        holder = UnopenedReasoningHolder() if self._closes_thoughts else None
         return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, holder)
 
     def _encoded(
@@ -241,7 +241,7 @@ class RemoteModel(Stage):
             converter = Converter(receiver, self._origin, is_strict=self._endpoint.strict)
             found = self._converters.setdefault(receiver, (converter, EncodingCache(converter.message)))
         sent, names = found[0].request(request)
-        body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, before=found[1])
+        body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, cache=found[1])
         if streaming:
             body = {**self._wire.streaming, **body}
         model, wire = self._endpoint.model, self._wire.name
@@ -266,7 +266,7 @@ class RemoteModel(Stage):
         """The response with the origin of its message and the tariff of its usage set."""
         tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
         message = replace(response.message, origin=self._origin)
-        if (parts := closed_thoughts(message.text)) is not None:
+        if (parts := split_unopened_reasoning(message.text)) is not None:
             self._closes_thoughts = True
             message = replace(
                 message, reasoning="\n\n".join(filter(None, (message.reasoning, parts[0]))), text=parts[1]
@@ -277,7 +277,9 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (yield from self._transport.request(embeddings_path(self._wire.name), written(body), retries)).text
+            text = (
+                yield from self._transport.request(embeddings_path(self._wire.name), serialise_body(body), retries)
+            ).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered
@@ -290,7 +292,7 @@ class RemoteModel(Stage):
         except ModelError as error:
             retries.record(error)
             if self._endpoint.provider == "azure" and _NEEDS_VERSION.search(str(error)):
-                error.args = (f"{ended(str(error))} {_VERSION_ADVICE}",)
+                error.args = (f"{as_sentence(str(error))} {_VERSION_ADVICE}",)
             error.args = tuple(_cut_middle(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
@@ -316,7 +318,7 @@ class _StreamedAnswer:
         decode: Callable[[str], Response],
         own: Callable[[Response], Response],
         scrub: Callable[[str], str],
-        holder: ThoughtsHolder | None,
+        holder: UnopenedReasoningHolder | None,
     ) -> None:
         self.emitted: list[Event] = []
         self._decode, self._own, self._holder = decode, own, holder
