@@ -137,9 +137,8 @@ class ToolServer:
             raise ConfigError(f"The tool {conditional!r} has a condition on the run, and MCP clients have no run.")
         tool_policy = Policy(SafetyLevel.of(safety)) if policy is None else policy
         check_rules(tool_policy, self.tools)
-        servable = (
-            self.tools if not files or "read_file" in self.tools.names else self.tools + read_file_in(tool_workspace)
-        )
+        lacks_reader = files and "read_file" not in self.tools.names
+        servable = self.tools + read_file_in(tool_workspace) if lacks_reader else self.tools
         self._policy_context = ToolPolicyContext(servable, (tool_policy,), Grants(), tool_workspace)
         if isinstance(approve, str) and approve != CLIENT:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')

@@ -298,7 +298,7 @@ def test_server_collected_in_its_own_thread_is_stopped(words, process_of, is_ali
     server.call("echo", text="hello")
     process = process_of()
     thread = next(each for each in threading.enumerate() if each.name == "agentkit-mcp-lonely")
-    server._link._work.submit(collecting())
+    server._connection._work.submit(collecting())
     gc.disable()
     try:
         server.cycle = server  # only the garbage collector finds that it is unreferenced

@@ -194,3 +194,74 @@ def test_importing_does_nothing():
 def test_reading_of_global_changes(source):
     """Every form of a write to global state is detected."""
     assert global_calls(source) + global_assignments(source)
+
+
+NO_ATTRIBUTES = {"Protocol", "Generic", "ABC", "Exception", "object"}  # bases outside the package that set none
+
+
+def self_attributes(node, context):
+    """Return the names and lines of the attributes of `self` that are loaded or stored in a node."""
+    found = [each for each in ast.walk(node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, context)]
+    return {(each.attr, each.lineno) for each in found if isinstance(each.value, ast.Name) and each.value.id == "self"}
+
+
+@cache
+def declared_names(node):
+    """Return the names that a class declares in its body or constructor, or reads from `self`."""
+    names = {name for name, _ in self_attributes(node, ast.Load)}
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names |= {each.name}
+            names |= {name for name, _ in self_attributes(each, ast.Store)} if each.name == "__init__" else set()
+        elif isinstance(each, ast.Assign | ast.AnnAssign):
+            names |= {
+                part.id for part in ast.walk(each) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            }
+    return names
+
+
+def stray_attributes(sources):
+    """Return the attributes that a method assigns, and neither its class nor a base of it declares or reads.
+
+    Classes with a base from another package are left out, because that base can declare the attribute.
+    """
+    trees = [ast.parse(source) for source in sources]
+    classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+    def lineage(name):
+        bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in classes[name].bases]
+        return [
+            name,
+            *(each for base in bases for each in (lineage(base) if base in classes and base != name else [base])),
+        ]
+
+    found = []
+    for name, node in classes.items():
+        family = [each for each in lineage(name) if each not in NO_ATTRIBUTES]
+        if all(each in classes for each in family):
+            known = set().union(*(declared_names(classes[each]) for each in family))
+            found += [
+                (name, attribute, line)
+                for attribute, line in self_attributes(node, ast.Store)
+                if attribute not in known
+            ]
+    return found
+
+
+def test_assigned_attributes_are_declared():
+    """Every attribute that a method assigns is declared or read by its class or a base."""
+    assert stray_attributes([path.read_text("utf-8") for path in MODULES.values()]) == []
+
+
+@pytest.mark.for_each(
+    ("source", "found"),
+    [
+        ("class A:\n x = 0\nclass B(A):\n def f(self):\n  self.x = self.y = 1", [("B", "y", 5)]),
+        ("class A:\n def __init__(self):\n  self.x = 0\n def f(self):\n  self.x, self.z = 1, 2", [("A", "z", 5)]),
+        ("class A(Generic[T]):\n def f(self):\n  self.x = 1\n  return self.x", []),
+        ("class A(other.B):\n def f(self):\n  self.x = 1", []),
+    ],
+)
+def test_stray_attributes_are_found(source, found):
+    """An assignment is found if only the attribute's class could declare it, and it does not."""
+    assert stray_attributes([source]) == found
