@@ -14,6 +14,9 @@ from agentkit.errors import ToolError
 from agentkit.undo import Reversible, Undone
 from agentkit.usage import NO_USAGE, Tariff, Usage
 
+REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""The reasoning efforts that providers accept; each model accepts some of them."""
+
 FinishReason = Literal["stop", "tool_calls", "length"]
 Status = Literal[
     "ok",

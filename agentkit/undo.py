@@ -50,10 +50,10 @@ class Reversible(Protocol):
 @contextmanager
 def collect_records() -> Iterator[list[Reversible]]:
     """Collect the records written by the current call, including its threads and tasks."""
-    add_record: list[Reversible] = []
-    token = _WRITTEN.set(add_record)
+    records: list[Reversible] = []
+    token = _WRITTEN.set(records)
     try:
-        yield add_record
+        yield records
     finally:
         _WRITTEN.reset(token)
 

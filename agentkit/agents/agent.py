@@ -309,8 +309,8 @@ class ConversationMixin(Runner):
         if name in agent_options.SETTABLE:
             value = agent_options.SETTABLE[name](value)
             if name in ("policy", "tools"):
-                validate_messages: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
-                check_rules(**validate_messages)
+                given: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
+                check_rules(**given)
         elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
             text = f"'Agent' object has no attribute {name!r}; these can be set: {', '.join(_SETTABLE)}"
             raise AttributeError(text, name=name, obj=self)
@@ -523,11 +523,11 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         listeners: Iterable[Listener] = (),
         **unknown: object,
     ) -> None:
-        validate_messages = locals()  # each argument by its name
+        given = locals()  # each argument by its name
         with short_traceback:
             agent_options.refuse_unknown(unknown, _ARGUMENTS)
             own = vars(self)  # bypass __setattr__, as each value is validated already
-            own.update(agent_options.attributes_from(validate_messages))
+            own.update(agent_options.attributes_from(given))
             own["_room"] = ContextBudget(own.pop("_window"))
             own.update(_own_llm=None, _context_of=None, _grants=Grants(), _usage=NO_USAGE, _lock=threading.Lock())
 
@@ -552,15 +552,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[Any]: ...
     def run(
         self,
@@ -584,15 +584,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[Any]: ...
     async def arun(
         self,
@@ -609,15 +609,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> RunStream[T]: ...
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> RunStream[S]: ...
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
     ) -> RunStream[Any]: ...
     def stream(
         self,
@@ -638,15 +638,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[T]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[S]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[Any]: ...
     def astream(
         self,
@@ -705,8 +705,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
         def __class_getitem__(cls, types: Any) -> Any:
             """The second type, that of the context, is optional."""
-            validate_messages = types if isinstance(types, tuple) else (types,)
-            return super().__class_getitem__((*validate_messages, Any)[:2])
+            given = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*given, Any)[:2])
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

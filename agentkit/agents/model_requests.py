@@ -22,7 +22,7 @@ from agentkit.decisions import Decision, Label, SafetyLevel, Verdict, strictest
 from agentkit.documents.search_terms import index_terms, search_terms
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
-from agentkit.llm.fallback import missed_text, requests_lost
+from agentkit.llm.fallback import format_failed_model, requests_lost
 from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
 from agentkit.messages import (
@@ -44,7 +44,7 @@ from agentkit.safety.data_flow import FLOW
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import Summary
 from agentkit.tooling.results import denial, failure
-from agentkit.tooling.run_context import ToolCondition, taken_of
+from agentkit.tooling.run_context import ToolCondition, context_arguments
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.output_store import read_more_tool
@@ -228,7 +228,7 @@ def met_conditions(
     met: set[ToolCondition] = set()
     context = plan.context.called("", read)
     for condition, tool in plan.conditions.items():
-        question = CallFunction(condition.function, taken_of(condition.function, context), seconds_left)
+        question = CallFunction(condition.function, context_arguments(condition.function, context), seconds_left)
         yield question
         answer = question.answer
         if isinstance(answer, Exception):
@@ -384,7 +384,9 @@ class ModelRequester:
         plan = self.plan
         if isinstance(plan.instruction, str):
             return
-        question = CallFunction(plan.instruction, taken_of(plan.instruction, plan.context), self.budget.seconds_left)
+        question = CallFunction(
+            plan.instruction, context_arguments(plan.instruction, plan.context), self.budget.seconds_left
+        )
         yield question
         if self.budget.out_of_time() is None:  # after that no request is sent
             self.plan = replace(plan, written=_text_in(question.answer))
@@ -485,7 +487,7 @@ class ModelRequester:
         if isinstance(answer, Exception):
             return (yield from self._record_failure(answer, reservation))
         for missed in answer.missed:
-            yield from tell(self.run, RequestFailed(missed_text(missed), missed.kind))
+            yield from tell(self.run, RequestFailed(format_failed_model(missed), missed.kind))
         if answer.hosted:  # the count of tokens includes the results of the tools, once per internal request
             answer = self.hosting.with_labels(answer)
         else:

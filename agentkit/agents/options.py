@@ -37,7 +37,7 @@ from agentkit.safety.rules import Rule, plain
 from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
 from agentkit.suggestions import closest
-from agentkit.tooling.json_schema import closed
+from agentkit.tooling.json_schema import close_schema
 from agentkit.tooling.run_context import ContextType, is_told_of_run
 from agentkit.tooling.tool import Tool, names_in_use
 from agentkit.tooling.toolset import AnyTool, Toolset
@@ -499,7 +499,10 @@ _ALL_TYPES = frozenset({"null", "boolean", "number", "integer", "string", "array
 
 def _is_open(tool: AnyTool) -> bool:
     """Whether a tool accepts arguments that its schema does not list."""
-    return tool.spec.hosted is not None or closed(dict(tool.spec.parameters)).get("additionalProperties") is not False
+    return (
+        tool.spec.hosted is not None
+        or close_schema(dict(tool.spec.parameters)).get("additionalProperties") is not False
+    )
 
 
 def _shipped_tools() -> dict[str, AnyTool]:

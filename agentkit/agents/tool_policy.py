@@ -25,7 +25,7 @@ from agentkit.event_rendering import escape_invisible
 from agentkit.events import StoredEvent
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
-from agentkit.safety.data_flow import judge_flow, labels_of, said_in
+from agentkit.safety.data_flow import judge_flow, labels_of, user_written_arguments
 from agentkit.safety.paths import HOME, NO_FACTS, CallFacts, Located, Place
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
@@ -413,7 +413,7 @@ def _judge_by_all(
 def _personal_arguments(tool: Tool[..., Any], arguments: Mapping[str, Any], read: Sequence[Message]) -> frozenset[str]:
     """The names of the arguments that the person wrote, and of those with default values, which add no content."""
     model_arguments = _model_arguments(tool, arguments)
-    return said_in(read, model_arguments) | (arguments.keys() - model_arguments.keys())
+    return user_written_arguments(read, model_arguments) | (arguments.keys() - model_arguments.keys())
 
 
 def _model_arguments(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:

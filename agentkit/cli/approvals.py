@@ -266,10 +266,10 @@ def approvals(context: click.Context) -> None:
         context.invoke(list_approvals, as_json=False)
 
 
-@approvals.command("list")
+@approvals.command("list", short_help="List the stored approvals, oldest first.")
 @JSON
 def list_approvals(*, as_json: bool) -> None:
-    """List the stored approvals, oldest first: id, time, calls and folder."""
+    """List the stored approvals, oldest first, with id, time and folder."""
     stored = StoredApprovals().load()
     if as_json:
         click.echo(document_text(approvals=[asdict(each) for each in stored]))

@@ -24,6 +24,7 @@ from agentkit.cli.options import (
     FILE,
     PLACE,
     WholeNumber,
+    checked_options,
     limits_option,
     safety_levels,
     session_names,
@@ -31,12 +32,12 @@ from agentkit.cli.options import (
 )
 from agentkit.cli.settings import (
     Settings,
-    checked_options,
     load_settings,
     option_value,
     parse_limit,
     split_names,
 )
+from agentkit.cli.terminal import print_note
 from agentkit.content import File, Image, quoted_file, read_part
 from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
@@ -207,7 +208,7 @@ class AskOptions:
         """The settings given by flags; None for each flag that is not given. Raises ConfigError."""
         return {
             "provider": "offline" if self.offline else None,
-            "model": self.model,
+            "model": self.model if self.model is None else _model_name(self.model),
             "instruction": self.system,
             "tools": () if self.no_tools else split_names(self.tools) or None,
             "safety": None if self.safety is None else SafetyLevel.of(self.safety),
@@ -220,9 +221,9 @@ class AskOptions:
     @property
     def _options(self) -> dict[str, Any]:
         """The options of the model that flags give."""
-        given = checked_options({name: option_value(value) for name, value in self.options})
+        given = {name: option_value(value) for name, value in self.options}
         named = {"reasoning_effort": self.reasoning, "max_tokens": self.max_tokens}
-        return given | {name: value for name, value in named.items() if value is not None}
+        return checked_options(given | {name: value for name, value in named.items() if value is not None})
 
     def prompt(self, question: Content) -> Content:
         """The question in the prompt of the template, if one is chosen. Raises UsageError."""
@@ -235,11 +236,19 @@ class AskOptions:
         return (text, *(part for part in question if not isinstance(part, str)))
 
 
+def _model_name(text: str) -> str:
+    """The name of a model. Raises UsageError if it is blank."""
+    if not text.strip():
+        raise click.UsageError("--model takes a name. To see the model in use: agentkit models")
+    return text
+
+
 def _flag(name: str) -> str:
     return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
 _PIPED = "-"
+_FILE_ENDING = re.compile(r"[\w-]\.[A-Za-z]\w{0,4}$")
 _FILE_MENTION = re.compile(r"(?<!\S)@(?P<escape>@?)(?P<name>[^\s@]\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
 """A word that can name a file, without trailing punctuation."""
 
@@ -268,7 +277,8 @@ def read_question(words: tuple[str, ...]) -> Content:
 def with_files(prompt: str) -> Content:
     """Replace `@FILE` in a typed prompt by the content of the file, and `@@FILE` by `@FILE`.
 
-    A word that names no existing file stays as it is. Raises UsageError for a file that cannot be read by a model.
+    A word that names no existing file stays as it is, with a note if it looks like one. Raises UsageError for a file
+    that cannot be read by a model.
     """
     parts: list[str | Image | File] = []
     end = 0
@@ -279,6 +289,8 @@ def with_files(prompt: str) -> Content:
                 f"@{mention['name']}" if mention["escape"] else _read_file(mention["name"]),
             ]
             end = mention.end()
+        elif not mention["escape"] and _FILE_ENDING.search(mention["name"]):
+            print_note(f"No file {mention['name']!r} exists, so @{mention['name']} is sent as text.", "yellow")
     parts.append(prompt[end:])
     if all(isinstance(part, str) for part in parts):
         return "".join(map(str, parts))

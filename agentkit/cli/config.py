@@ -105,7 +105,7 @@ def set_value(*, key: str, value: str) -> None:
     print_note(f"Written: {key} in {path}")
 
 
-@config.command("unset")
+@config.command("unset", short_help="Remove a value from your user file.")
 @click.argument("key")
 def unset_value(*, key: str) -> None:
     """Remove KEY from your own file, so that its default applies again."""
@@ -182,13 +182,13 @@ def _trust_text(project: SettingsFile) -> str:
 def _display_value(key: str, value: Any) -> Any:
     """A value as JSON data, without secrets."""
     from agentkit.decisions import SafetyLevel
-    from agentkit.llm.endpoint import shown_url
+    from agentkit.llm.endpoint import display_url
     from agentkit.redaction import redact
 
     if isinstance(value, SafetyLevel):
         return value.name.lower()
     if key == "base_url" and value:
-        return shown_url(value)
+        return display_url(value)
     if isinstance(value, tuple):
         return list(value)
     return redact(value) if isinstance(value, str) else value

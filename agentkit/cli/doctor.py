@@ -38,7 +38,7 @@ class Finding:
 
     name: str
     state: Literal["ok", "missing", "failed"]
-    detail: str
+    found: str
     fix: str = ""
 
 
@@ -61,7 +61,7 @@ def doctor(*, as_json: bool) -> int:
     for group, some in groups.items():
         click.echo(f"{group}")
         for each in some:
-            rows = [f"  {_MARKS[each.state]} {each.name:<{width}}  {each.detail}"]
+            rows = [f"  {_MARKS[each.state]} {each.name:<{width}}  {each.found}"]
             rows += [f"    {'':<{width}}  → {each.fix}"] if each.fix else []
             click.echo("\n".join(wrap_lines(clean(row), sys.stdout, width + 8) for row in rows))
     click.echo(wrap_lines(clean(f"\nNext step: {step}"), sys.stdout))
@@ -73,7 +73,7 @@ def _next_step(groups: Mapping[str, Sequence[Finding]]) -> str:
     findings = [each for group in groups.values() for each in group]
     failed = next((each for each in findings if each.state == "failed"), None)
     if failed is not None:
-        return f"repair {failed.name}: {failed.fix or failed.detail}"
+        return f"repair {failed.name}: {failed.fix or failed.found}"
     if any(each.name == "provider" and each.state == "missing" for each in findings):
         return "store a key: agentkit keys set openai   (or ask the offline model: agentkit --offline ...)"
     weak = next((each for each in groups[_RUNNING] if each.state == "missing"), None)
@@ -95,7 +95,7 @@ def _installation() -> Iterator[Finding]:
         yield Finding("packages", "missing", "agentkit runs from its source folder", install_command())
         return
     wrong = [each for each in required if each.state != "ok"]
-    yield from wrong or [Finding("packages", "ok", ", ".join(f"{each.name} {each.detail}" for each in required))]
+    yield from wrong or [Finding("packages", "ok", ", ".join(f"{each.name} {each.found}" for each in required))]
 
 
 _EXTRAS = {
@@ -167,8 +167,8 @@ def _check_program(name: str, attempt: Callable[[], ProcessOutcome | PythonOutco
     if outcome.output.strip() == "42":
         unsearched = getattr(outcome, "unsearched", "")
         if unsearched:
-            detail = f"runs, but secrets of this folder may stay readable, because {unsearched}"
-            return Finding(name, "missing", detail, "use a smaller folder as workspace")
+            found = f"runs, but secrets of this folder may stay readable, because {unsearched}"
+            return Finding(name, "missing", found, "use a smaller folder as workspace")
         boundary = outcome.boundary
         if boundary.is_strong:
             return Finding(name, "ok", f"runs isolated: {boundary.describe()}")

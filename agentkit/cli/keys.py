@@ -113,8 +113,8 @@ def _keyring() -> Any:
 
 def with_stored_key(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of LLM, completed by a stored key if the environment has none for the provider. Raises ConfigError."""
-    from agentkit.llm.client import parted
-    from agentkit.llm.detection import wishes_for
+    from agentkit.llm.client import split_model
+    from agentkit.llm.detection import arguments_for_model
 
     store = KeyStore()
     if not store.path.exists():
@@ -124,8 +124,8 @@ def with_stored_key(arguments: Mapping[str, Any]) -> dict[str, Any]:
     is_configured = any(name in variables for name in selecting) or ":" in variables.get("AGENTKIT_MODEL", "")
     provider = arguments.get("provider")
     if provider is None and arguments.get("model"):
-        first = parted(arguments["model"])[0] or ""
-        provider = first.partition(":")[0].lower() if wishes_for(first) is not None else None
+        first = split_model(arguments["model"])[0] or ""
+        provider = first.partition(":")[0].lower() if arguments_for_model(first) is not None else None
     if provider is None and not arguments.get("base_url") and not is_configured:
         provider = next((name for name in known if name in store.load()), None)
     if not isinstance(provider, str) or provider not in known or known[provider] in variables:

@@ -282,7 +282,7 @@ def plugin_llm(model: str) -> LLM | None:
     if plugin is None:
         return None
     if not rest.strip():
-        raise ConfigError(f"The model name {model!r} lacks the model: {name}:MODEL")
+        raise ConfigError(f"{model!r} is a provider, not a model. Use -m {name}:MODEL")
     from agentkit.llm.client import LLM
 
     client = load(plugin)(rest)

@@ -213,7 +213,10 @@ def _print_usage_error(error: click.ClickException, arguments: Sequence[str]) ->
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
     text, command_path = error.format_message(), f"agentkit {command}" if context is None else context.command_path
     if isinstance(error, click.NoSuchOption):
-        alternatives = " or ".join(sorted(error.possibilities or ()))
+        from agentkit.suggestions import closest
+
+        near = sorted(error.possibilities or ())
+        alternatives = closest(error.option_name, near, 0.6) or " or ".join(near)
         text = f"{error.message.rstrip('.')}.{f' Did you mean {alternatives}?' if alternatives else ''}"
     group = None if context is None else context.command
     if context is not None and isinstance(group, click.Group) and re.fullmatch(r"No such command '.*'\.", text):

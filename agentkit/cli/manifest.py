@@ -30,8 +30,8 @@ Examples:
 
 @click.command(short_help="Show the permissions of an agent, and fail if there are more.", epilog=_EXAMPLES)
 @click.argument("program", metavar="PROGRAM[:NAME]")
-@click.option("--write", "written", type=FILE, metavar="FILE", help="Write the manifest to a file.")
-@click.option("--check", "kept", type=FILE, metavar="FILE", help="Compare it with the stored manifest.")
+@click.option("--write", "output", type=FILE, metavar="FILE", help="Write the manifest to a file.")
+@click.option("--check", "baseline", type=FILE, metavar="FILE", help="Compare it with the stored manifest.")
 @click.option("--strict", is_flag=True, help="With --check: fail on any difference.")
 def manifest(*, program: str, output: Path | None, baseline: Path | None, strict: bool) -> int:
     """Show the permissions of the agent in PROGRAM and of all agents that work with it.
@@ -133,6 +133,6 @@ class _ImportRecording(Recording):
 
 def _delegates(agent: Agent[Any]) -> list[Any]:
     """The agents that an agent can delegate to or hand off to."""
-    from agentkit.manifest.build import tools_of, worker_of
+    from agentkit.manifest.build import all_tools_of, tool_agent
 
-    return [*agent.handoffs, *(worker_of(tool) for _, tool in tools_of(agent))]
+    return [*agent.handoffs, *(tool_agent(tool) for _, tool in all_tools_of(agent))]

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from agentkit.errors import AgentKitError
+from agentkit.errors import AgentKitError, ConfigError
+from agentkit.messages import REASONING_EFFORTS
+from agentkit.suggestions import closest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -126,3 +128,38 @@ class Fraction(click.FloatRange):
                 param,
                 ctx,
             )
+
+
+def checked_options(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a model, of which names that are not known are sent to it unchanged.
+
+    Raises ConfigError for a name that is nearly that of a known option, for a text in the place of a number, and for a
+    misspelt reasoning effort.
+    """
+    effort = str(given.get("reasoning_effort") or REASONING_EFFORTS[0])
+    if effort not in REASONING_EFFORTS and (near := closest(effort.lower(), REASONING_EFFORTS, _NEAR_EFFORT)):
+        raise ConfigError(f"No reasoning effort is named {effort!r:.80}. Did you mean {near!r}?")
+    for name, value in given.items():
+        if name not in _OF_MODELS and (near := closest(name.lower(), _OF_MODELS, _NEAR)):
+            raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {near!r}?")
+        if name in _NUMERIC and (not isinstance(value, int | float | None) or isinstance(value, bool)):
+            raise ConfigError(f"The option {name} takes a number. Got {value!r:.80}.")
+    return given
+
+
+_NUMBERS = """
+    temperature top_p top_k min_p top_a typical_p seed n max_tokens min_tokens max_completion_tokens max_output_tokens
+    max_new_tokens presence_penalty frequency_penalty repetition_penalty length_penalty repeat_penalty repeat_last_n
+    top_logprobs best_of num_ctx num_predict num_beams thinking_budget
+"""
+_OTHERS = """
+    stop stop_sequences reasoning reasoning_effort reasoning_summary thinking verbosity logit_bias logprobs user
+    metadata store service_tier parallel_tool_calls tool_choice response_format prediction modalities safety_settings
+    timeout safety_identifier prompt_cache_key prompt_cache_retention keep_alive truncation include extra_body stream
+    provider models transforms route ignore_eos skip_special_tokens guided_json use_beam_search
+"""
+_NUMERIC = frozenset(_NUMBERS.split())
+_OF_MODELS = _NUMERIC | frozenset(_OTHERS.split())
+"""Options of models that providers and local servers document."""
+
+_NEAR, _NEAR_EFFORT = 0.8, 0.7

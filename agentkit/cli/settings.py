@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
-from agentkit.cli.options import CODE
+from agentkit.cli.options import CODE, checked_options
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.settings import environment, settings_file, state_folder
-from agentkit.suggestions import closest
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole
 
@@ -33,22 +32,6 @@ if TYPE_CHECKING:
     from agentkit.tracing.listeners import Listener
 
 
-_NUMBERS = """
-    temperature top_p top_k min_p top_a typical_p seed n max_tokens min_tokens max_completion_tokens max_output_tokens
-    max_new_tokens presence_penalty frequency_penalty repetition_penalty length_penalty repeat_penalty repeat_last_n
-    top_logprobs best_of num_ctx num_predict num_beams thinking_budget
-"""
-_OTHERS = """
-    stop stop_sequences reasoning reasoning_effort reasoning_summary thinking verbosity logit_bias logprobs user
-    metadata store service_tier parallel_tool_calls tool_choice response_format prediction modalities safety_settings
-    timeout safety_identifier prompt_cache_key prompt_cache_retention keep_alive truncation include extra_body stream
-    provider models transforms route ignore_eos skip_special_tokens guided_json use_beam_search
-"""
-_NUMERIC = frozenset(_NUMBERS.split())
-_OF_MODELS = _NUMERIC | frozenset(_OTHERS.split())
-"""Options of models that providers and local servers document."""
-
-_NEAR = 0.8
 LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
@@ -108,19 +91,6 @@ def _options(value: object) -> dict[str, Any]:
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise ConfigError(f"takes a table, such as {{ temperature = 0.2 }}. Got {value!r:.200}.")
     return checked_options(given)
-
-
-def checked_options(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of a model, of which names that are not known are sent to it unchanged.
-
-    Raises ConfigError for a name that is nearly that of a known option, and for a text in the place of a number.
-    """
-    for name, value in given.items():
-        if name not in _OF_MODELS and (near := closest(name.lower(), _OF_MODELS, _NEAR)):
-            raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {near!r}?")
-        if name in _NUMERIC and (not isinstance(value, int | float | None) or isinstance(value, bool)):
-            raise ConfigError(f"The option {name} takes a number. Got {value!r:.80}.")
-    return given
 
 
 def _pairs(text: str) -> dict[str, Any]:
@@ -531,13 +501,9 @@ class Settings:
 
         # The client reads the environment itself, in its documented order.
         chosen = {key: self.values[key] for key in _ENDPOINT_KEYS}
-        is_own = (
-            self.program_agent is not None
-            and self.program_agent.configured_llm is not None
-            and not any(map(self.is_flag, _ENDPOINT_KEYS))
-        )
-        if self.program_agent is not None and is_own and model is None:
-            return self._with_options(self.program_agent.llm)
+        agent, is_flagged = self.program_agent, any(map(self.is_flag, _ENDPOINT_KEYS))
+        if agent is not None and agent.configured_llm is not None and model is None and not is_flagged:
+            return self._with_options(agent.llm)
         aliases = self.of("aliases")
         arguments = {
             key: each.value
@@ -647,14 +613,14 @@ def _check_model(model: str, base_url: str | None) -> None:
 
     name, has_server = model.removesuffix(":"), bool(base_url or environment().get("OPENAI_BASE_URL"))
     if (model in PROVIDERS and model != "offline" and not has_server) or name in installed("providers"):
-        raise ConfigError(f"The model name {model!r} lacks the model: {name} is a provider. Write {name}:MODEL.")
+        raise ConfigError(f"{model!r} is a provider, not a model. Use -m {name}:MODEL")
 
 
 def _plugin_client(model: str) -> LLM | None:
     """The client of a plugin for `PLUGIN:MODEL`; None for the models of other providers. Raises ConfigError."""
-    from agentkit.llm.detection import wishes_for
+    from agentkit.llm.detection import arguments_for_model
 
-    if ":" not in model or "|" in model or wishes_for(model) is not None:
+    if ":" not in model or "|" in model or arguments_for_model(model) is not None:
         return None
     from agentkit.cli.loaders import plugin_llm
 
@@ -687,7 +653,7 @@ def load_settings(
     settings += [_merge_tables(key, layers) for key in _MERGED_KEYS]
     settings += [_first(key, layers) for key in KEYS if key not in (*_ENDPOINT_KEYS, *_MERGED_KEYS, "limits")]
     values = {each.key: each for each in settings}
-    if CODE in values["tools"].value and "made" not in more:
+    if CODE in values["tools"].value and "program_agent" not in more:
         more["project"], unread = _coding_project(values)
         notes += unread
     return Settings(values, (*notes, *_offline_warnings(values, agent_file)), **more)
@@ -726,13 +692,13 @@ def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
 
     if is_program(path):
         made = agent_from_program(str(path))
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
     parsed_file = read_manifesto(path)
     if parsed_file.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
     data: dict[str, Any] = {"instruction": parsed_file.instruction, "tools": parsed_file.tools.names}
     data |= {key: getattr(parsed_file, key) for key in ("model", "safety") if getattr(parsed_file, key) is not None}
     data["limits"] = _changed_limits(parsed_file.limits or Limits())
@@ -793,8 +759,8 @@ def _project_values(project: SettingsFile, below: list[Layer]) -> tuple[dict[str
 def check_project(project: SettingsFile) -> None:
     """Raise ConfigError for values that no project may set: where questions and keys go, programs, wider safety."""
     from agentkit.cli.loaders import is_user_defined
-    from agentkit.llm.client import parted
-    from agentkit.llm.detection import wishes_for
+    from agentkit.llm.client import split_model
+    from agentkit.llm.detection import arguments_for_model
 
     values = project.values
     for key in ("provider", "base_url"):
@@ -815,7 +781,9 @@ def check_project(project: SettingsFile) -> None:
             f"Pass it on the command line: -t {own}"
         )
     models = [values.get("model"), *values.get("aliases", {}).values()]
-    if any(_selects_endpoint({"model": each}) or any(map(wishes_for, parted(each)[1])) for each in models):
+    if any(
+        _selects_endpoint({"model": each}) or any(map(arguments_for_model, split_model(each)[1])) for each in models
+    ):
         raise ConfigError(
             f"{project.path}: a project file can set a model, but not a provider, because your questions would be sent "
             f"there. Leave out the part before the colon, or put the model into your user file, {settings_file()}."
@@ -850,10 +818,10 @@ def _narrow_tools(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str
 
 def _selects_endpoint(values: Mapping[str, Any]) -> bool:
     """Whether the values select a provider or endpoint, and not only a model name."""
-    from agentkit.llm.client import parted
-    from agentkit.llm.detection import wishes_for
+    from agentkit.llm.client import split_model
+    from agentkit.llm.detection import arguments_for_model
 
-    return wishes_for(parted(values.get("model"))[0] or "") is not None or any(
+    return arguments_for_model(split_model(values.get("model"))[0] or "") is not None or any(
         values.get(key) for key in ("provider", "base_url")
     )
 

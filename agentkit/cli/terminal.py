@@ -45,6 +45,7 @@ _CHAT_COMMANDS = (
     ("agentkit tools list", "/tools"),
 )
 _SHELL_WORDING = (
+    (r" To add text, use add_text\(\)\.", ""),
     # a pattern in the errors of the library, and its replacement at a shell
     (
         r"Set OPENAI.* without a key: (.*, then )?AGENTKIT_PROVIDER=offline\.",

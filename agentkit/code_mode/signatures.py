@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from agentkit.content import File, Image
 from agentkit.errors import ConfigError
-from agentkit.sandbox.rpc_guest import spelled
+from agentkit.sandbox.rpc_guest import python_name
 from agentkit.tooling.docstrings import returns_section
 from agentkit.tooling.signature import UNRESOLVABLE, innermost, names_around
 from agentkit.tooling.tool import Tool
@@ -25,7 +25,7 @@ Schema = dict[str, Any]
 
 _UNKNOWN: Schema = {}
 _TEXTS = (str, bytes, bytearray, PurePath, Image, File, datetime.date, datetime.time, datetime.timedelta, BaseException)
-_PLAIN: tuple[tuple[tuple[type, ...], str], ...] = (
+_JSON_TYPES: tuple[tuple[tuple[type, ...], str], ...] = (
     ((types.NoneType,), "null"),
     ((bool,), "boolean"),
     (_TEXTS, "string"),
@@ -34,7 +34,7 @@ _PLAIN: tuple[tuple[tuple[type, ...], str], ...] = (
 )
 
 
-def schema_returned(tool: Tool[..., Any]) -> Schema:
+def return_schema(tool: Tool[..., Any]) -> Schema:
     """The JSON schema of a call's value from the function's return annotation; empty if unknown."""
     function = innermost(tool.function)
     try:
@@ -55,50 +55,50 @@ def _hints(annotations: Mapping[str, Any], function: Callable[..., Any]) -> dict
         return {}
 
 
-def _schema(hint: Any, within: tuple[type, ...]) -> Schema:
-    """The schema of a value of this type after serialisation; `within` are the enclosing classes."""
+def _schema(hint: Any, enclosing: tuple[type, ...]) -> Schema:
+    """The schema of a value of this type after serialisation; `enclosing` are the enclosing classes."""
     hint = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))  # type alias, NewType
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema(each, within) for each in arguments]}
+        return {"anyOf": [_schema(each, enclosing) for each in arguments]}
     if origin is Literal:
         return {"enum": [_plain_value(each) for each in arguments]}
     kind = origin or hint
     if not isinstance(kind, type):
         return _UNKNOWN
-    return _of_generic(kind, arguments, within) if arguments else _of_class(kind, within)
+    return _generic_schema(kind, arguments, enclosing) if arguments else _class_schema(kind, enclosing)
 
 
-def _of_generic(kind: type, arguments: tuple[Any, ...], within: tuple[type, ...]) -> Schema:
+def _generic_schema(kind: type, arguments: tuple[Any, ...], enclosing: tuple[type, ...]) -> Schema:
     """The schema of a generic class with type arguments."""
     if issubclass(kind, Awaitable):
-        return _schema(arguments[-1], within)
+        return _schema(arguments[-1], enclosing)
     if issubclass(kind, Mapping):
-        return {"type": "object", "additionalProperties": _schema(arguments[-1], within)}
+        return {"type": "object", "additionalProperties": _schema(arguments[-1], enclosing)}
     if issubclass(kind, tuple) and Ellipsis not in arguments:
-        return {"type": "array", "prefixItems": [_schema(each, within) for each in arguments]}
+        return {"type": "array", "prefixItems": [_schema(each, enclosing) for each in arguments]}
     if issubclass(kind, Iterable | AsyncIterator):
-        return {"type": "array", "items": _schema(arguments[0], within)}
-    return _of_class(kind, within)
+        return {"type": "array", "items": _schema(arguments[0], enclosing)}
+    return _class_schema(kind, enclosing)
 
 
-def _of_class(kind: type, within: tuple[type, ...]) -> Schema:
+def _class_schema(kind: type, enclosing: tuple[type, ...]) -> Schema:
     if issubclass(kind, enum.Enum):
         return {"enum": [_plain_value(member) for member in kind]}
-    for classes, word in _PLAIN:
+    for classes, word in _JSON_TYPES:
         if issubclass(kind, classes):
             return {"type": word}
-    if kind in within:  # recursive type
+    if kind in enclosing:  # recursive type
         return {"type": "object"}
     fields = _fields(kind)
     if fields:
         required = list(getattr(kind, "__required_keys__", fields))
-        properties = {name: _schema(hint, (*within, kind)) for name, hint in fields.items()}
+        properties = {name: _schema(hint, (*enclosing, kind)) for name, hint in fields.items()}
         is_root = hasattr(kind, "model_fields") and "root" in fields  # only a RootModel has a field of this name
         return properties["root"] if is_root else {"type": "object", "properties": properties, "required": required}
     if issubclass(kind, Mapping):
         return {"type": "object"}
-    return {"type": "array"} if issubclass(kind, Sequence | Set | Iterator) else _as_text(kind)
+    return {"type": "array"} if issubclass(kind, Sequence | Set | Iterator) else _text_schema(kind)
 
 
 def _fields(kind: type) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _fields(kind: type) -> dict[str, Any]:
     return {name: hints.get(name, Any) for name in names}
 
 
-def _as_text(kind: type) -> Schema:
+def _text_schema(kind: type) -> Schema:
     """The schema of a class serialised as its text, such as Decimal and UUID; empty for any other class."""
     has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
     return {"type": "string"} if has_text and not inspect.isabstract(kind) else _UNKNOWN
@@ -133,52 +133,52 @@ _TYPES |= {"object": "dict", "array": "list"}
 _MAX_DEPTH, _MAX_PARTS = 4, 100
 
 
-def functions_of(tools: Toolset) -> dict[str, Tool[..., Any]]:
+def tool_functions(tools: Toolset) -> dict[str, Tool[..., Any]]:
     """The tools by their function name in a program. Raises ConfigError if two have the same name."""
-    named: dict[str, Tool[..., Any]] = {}
+    functions: dict[str, Tool[..., Any]] = {}
     for tool in tools:
-        name = spelled(tool.name)
-        if name in named:
+        name = python_name(tool.name)
+        if name in functions:
             raise ConfigError(
-                f"In a program {tool.name!r} and {named[name].name!r} would both be called {name}: rename one."
+                f"In a program {tool.name!r} and {functions[name].name!r} would both be called {name}: rename one."
             )
-        named[name] = tool
-    return named
+        functions[name] = tool
+    return functions
 
 
-def described(name: str, tool: Tool[..., Any]) -> str:
+def describe_function(name: str, tool: Tool[..., Any]) -> str:
     """A tool as a function: its signature, description and parameters."""
     schema = tool.parameters
     properties: Mapping[str, Any] = schema.get("properties", {})
     required = schema.get("required", ())
     order = sorted(properties, key=lambda each: each not in required)
-    types = _Types({**schema.get("definitions", {}), **schema.get("$defs", {})})
+    types = _AnnotationWriter({**schema.get("definitions", {}), **schema.get("$defs", {})})
     signature = ", ".join(_parameter(each, properties[each], types, is_required=each in required) for each in order)
-    told = (f"{spelled(each)}: {properties[each].get('description', '')}" for each in order)
+    lines_of_parameters = (f"{python_name(each)}: {properties[each].get('description', '')}" for each in order)
     returns = returns_section(inspect.getdoc(tool.function) or "")
-    lines = [tool.description, *(line for line in told if not line.endswith(": "))]
-    about = "\n".join([*lines, f"Returns: {returns}"] if returns else lines)
-    return f"{name}({signature}){_gives(tool)}\n{indent(about.strip(), '    ')}"
+    lines = [tool.description, *(line for line in lines_of_parameters if not line.endswith(": "))]
+    documentation = "\n".join([*lines, f"Returns: {returns}"] if returns else lines)
+    return f"{name}({signature}){_return_annotation(tool)}\n{indent(documentation.strip(), '    ')}"
 
 
-def _gives(tool: Tool[..., Any]) -> str:
+def _return_annotation(tool: Tool[..., Any]) -> str:
     """The return annotation, if it is known."""
-    text = _Types({}).of(schema_returned(tool))
+    text = _AnnotationWriter({}).of(return_schema(tool))
     return "" if text == "object" else f" -> {text}"
 
 
-def parameters_of(tool: Tool[..., Any]) -> list[str]:
+def parameter_names(tool: Tool[..., Any]) -> list[str]:
     """The names of the parameters, required ones first."""
     schema = tool.parameters
     return sorted(schema.get("properties", {}), key=lambda each: each not in schema.get("required", ()))
 
 
-def _parameter(name: str, schema: Mapping[str, Any], types: _Types, *, is_required: bool) -> str:
+def _parameter(name: str, schema: Mapping[str, Any], types: _AnnotationWriter, *, is_required: bool) -> str:
     default = f" = {schema['default']!r}" if "default" in schema else " = ..."
-    return f"{spelled(name)}: {types.of(schema)}{'' if is_required else default}"
+    return f"{python_name(name)}: {types.of(schema)}{'' if is_required else default}"
 
 
-class _Types:
+class _AnnotationWriter:
     """Converts JSON schemas to the closest annotations; cuts deep and very large schemas.
 
     An object with known keys is rendered as `{'name': str, 'count'?: int}`, with a mark at optional keys.
@@ -197,13 +197,13 @@ class _Types:
         if reference in self._open:  # recursive type
             return "dict"
         if not reference:
-            return self._of(schema, depth)
+            return self._annotation(schema, depth)
         self._open.add(reference)
         text = self.of(self._definitions.get(reference.rpartition("/")[2]), depth)
         self._open.discard(reference)
         return text
 
-    def _of(self, schema: Mapping[str, Any], depth: int) -> str:
+    def _annotation(self, schema: Mapping[str, Any], depth: int) -> str:
         self._parts_left -= 1
         choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if choices is not None:

@@ -218,14 +218,14 @@ class FunctionTrialRun(TrialRun):
         self._function = function
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
-    def _answered(self) -> Outcome:
+    def _run_prompt(self) -> Outcome:
         with self._set_up() as observed, _Raised() as raised:
             value = call(self._call_function, self._seconds(), is_async=self._is_async)
         return self._outcome(
             observed, self._wrap_value(value) if raised.error is None else self._wrap_error(raised.error)
         )
 
-    async def _aanswered(self) -> Outcome:
+    async def _arun_prompt(self) -> Outcome:
         with self._set_up() as observed, _Raised() as raised:
             value = await acall(self._call_function, self._seconds(), is_async=self._is_async)
         return self._outcome(

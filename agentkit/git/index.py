@@ -17,7 +17,7 @@ _SIGNATURE, _HEADER = b"DIRC", struct.Struct(">4sII")
 _STATUS = struct.Struct(">10I")
 _MTIME, _SIZE = 8, 36
 _FLAGS = struct.Struct(">H")
-_EXTENDED, _STAGE, _KEPT_FLAGS = 0x4000, 0x3000, 0xF000
+_EXTENDED, _STAGE, _FLAGS_MASK = 0x4000, 0x3000, 0xF000
 _MAX_BYTES, _MAX_HASHED_BYTES = 100_000_000, 20_000_000
 _MAX_WAIT_SECONDS = 1.1
 _OID_BYTES = (20, 32)
@@ -45,11 +45,11 @@ class Index:
     written: int
 
     def is_racy(self, entry: Entry) -> bool:
-        """Whether git would compare the file's content, because its time does not tell that it is unchanged."""
+        """Whether git would compare the file's content, because its time does not prove that it is unchanged."""
         return entry.size == 0 or entry.mtime >= self.written
 
 
-def parsed(data: bytes, oid_bytes: int = 20) -> list[Entry] | None:
+def parse_entries(data: bytes, oid_bytes: int = 20) -> list[Entry] | None:
     """The entries of an index in order; None for invalid data, or a split index, which needs a second file."""
     try:
         entries = list(_entries(data, oid_bytes))
@@ -58,10 +58,10 @@ def parsed(data: bytes, oid_bytes: int = 20) -> list[Entry] | None:
         return None
 
 
-def same_entries(one: bytes, other: bytes) -> bool:
-    """Whether two indexes list the same content, whatever they say of the files' times."""
+def has_same_entries(one: bytes, other: bytes) -> bool:
+    """Whether two indexes list the same content; the recorded times of files are ignored."""
     for oid_bytes in _OID_BYTES:
-        lists = [parsed(data, oid_bytes) for data in (one, other)]
+        lists = [parse_entries(data, oid_bytes) for data in (one, other)]
         if None not in lists:
             first, second = ([(e.path, e.mode, e.oid, e.flags) for e in found or ()] for found in lists)
             return first == second
@@ -69,22 +69,22 @@ def same_entries(one: bytes, other: bytes) -> bool:
 
 
 def load(path: str, wanted: Collection[bytes], oid_bytes: int = 20) -> Index | None:
-    """The index in a file, if it lists one of the wanted paths or something below; None otherwise."""
+    """The index in a file, if it lists one of the wanted paths or a path below one; None otherwise."""
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
         with os.fdopen(file, "rb") as stream:
             data, written = stream.read(_MAX_BYTES), int(os.fstat(file).st_mtime)
         is_compressed = data[4:8] == b"\0\0\0\4"
         if is_compressed or any(name in data for name in wanted):
-            entries = parsed(data, oid_bytes)
+            entries = parse_entries(data, oid_bytes)
             plain = {entry.path: entry for entry in entries or () if not entry.flags & _STAGE}
             return Index(data, plain, written) if entries is not None else None
     return None
 
 
 def _extensions(data: bytes, entries: Sequence[Entry], oid_bytes: int) -> list[bytes]:
-    """The signatures of what follows the entries."""
-    end = _end(data, entries[-1].offset, oid_bytes) if entries else _HEADER.size
+    """The signatures of the extensions after the entries."""
+    end = _entry_end(data, entries[-1].offset, oid_bytes) if entries else _HEADER.size
     found = []
     while end + 8 <= len(data) - oid_bytes:
         found.append(data[end : end + 4])
@@ -92,15 +92,15 @@ def _extensions(data: bytes, entries: Sequence[Entry], oid_bytes: int) -> list[b
     return found
 
 
-def _end(data: bytes, offset: int, oid_bytes: int) -> int:
+def _entry_end(data: bytes, offset: int, oid_bytes: int) -> int:
     """The end of the entry at an offset."""
     version = int.from_bytes(data[4:8], "big")
     flags = _FLAGS.unpack_from(data, offset + _STATUS.size + oid_bytes)[0]
-    at = offset + _STATUS.size + oid_bytes + (4 if flags & _EXTENDED and version > 2 else 2)
+    position = offset + _STATUS.size + oid_bytes + (4 if flags & _EXTENDED and version > 2 else 2)
     if version == 4:
-        at = _number(data, at)[1]
-        return data.index(b"\0", at) + 1
-    length = data.index(b"\0", at) - offset
+        position = _read_number(data, position)[1]
+        return data.index(b"\0", position) + 1
+    length = data.index(b"\0", position) - offset
     return offset + length + 8 - length % 8
 
 
@@ -109,49 +109,49 @@ def _entries(data: bytes, oid_bytes: int) -> Iterator[Entry]:
     signature, version, count = _HEADER.unpack_from(data)
     if signature != _SIGNATURE or version not in (2, 3, 4):
         raise ValueError("not an index")
-    at, path = _HEADER.size, b""
+    position, path = _HEADER.size, b""
     for _ in range(count):
-        _, _, mtime, mtime_ns, _, _, mode, _, _, size = _STATUS.unpack_from(data, at)
-        after = at + _STATUS.size + oid_bytes
+        _, _, mtime, mtime_ns, _, _, mode, _, _, size = _STATUS.unpack_from(data, position)
+        after = position + _STATUS.size + oid_bytes
         flags = _FLAGS.unpack_from(data, after)[0]
-        kept = flags & _KEPT_FLAGS
+        flags_kept = flags & _FLAGS_MASK
         if flags & _EXTENDED and version > 2:
-            kept |= _FLAGS.unpack_from(data, after + 2)[0] << 16
+            flags_kept |= _FLAGS.unpack_from(data, after + 2)[0] << 16
             after += 2
-        path, end = _path(data, at, after + 2, path if version == 4 else None)
-        oid = data[at + _STATUS.size : at + _STATUS.size + oid_bytes]
-        yield Entry(path, mode, oid, kept, size, mtime, mtime_ns, at)
-        at = end
+        path, end = _read_path(data, position, after + 2, path if version == 4 else None)
+        oid = data[position + _STATUS.size : position + _STATUS.size + oid_bytes]
+        yield Entry(path, mode, oid, flags_kept, size, mtime, mtime_ns, position)
+        position = end
 
 
-def _path(data: bytes, start: int, at: int, previous: bytes | None) -> tuple[bytes, int]:
-    """The path of an entry, and where the next entry begins; version 4 leaves out what the previous path began with."""
+def _read_path(data: bytes, start: int, position: int, previous: bytes | None) -> tuple[bytes, int]:
+    """The path of an entry, and the start of the next entry; version 4 omits the prefix of the previous path."""
     if previous is None:
-        end = data.index(b"\0", at)
+        end = data.index(b"\0", position)
         length = end - start
-        return data[at:end], start + length + 8 - length % 8
-    dropped, at = _number(data, at)
-    end = data.index(b"\0", at)
+        return data[position:end], start + length + 8 - length % 8
+    dropped, position = _read_number(data, position)
+    end = data.index(b"\0", position)
     if dropped > len(previous):
         raise ValueError("not an index")
-    return previous[: len(previous) - dropped] + data[at:end], end + 1
+    return previous[: len(previous) - dropped] + data[position:end], end + 1
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends."""
-    value = data[at] & 127
-    while data[at] & 128:
-        at += 1
-        value = ((value + 1) << 7) | (data[at] & 127)
-    return value, at + 1
+def _read_number(data: bytes, position: int) -> tuple[int, int]:
+    """A number of variable length, and its end."""
+    value = data[position] & 127
+    while data[position] & 128:
+        position += 1
+        value = ((value + 1) << 7) | (data[position] & 127)
+    return value, position + 1
 
 
-def refreshed(path: str, index: Index, files: dict[bytes, str], oid_bytes: int = 20) -> bool:
+def refresh(path: str, index: Index, files: dict[bytes, str], oid_bytes: int = 20) -> bool:
     """Record in the index that these tracked files are unchanged, so that git need not read them.
 
     Git reads a file whose recorded time is not older than the index. Each of `files` (real paths, by tracked path)
-    whose content is the recorded one gets its present size and time; other files that git would read stay marked to
-    be read. Nothing else changes, and nothing at all when another git holds the lock or the index changed meanwhile.
+    whose content is the recorded one gets its current size and time; other files that git would read remain marked.
+    Nothing else changes. If another process holds the lock, or has changed the index, nothing is written.
     """
     racy = {name: index.entries[name] for name in files if index.is_racy(index.entries[name])}
     data = bytearray(index.data)
@@ -171,24 +171,24 @@ def refreshed(path: str, index: Index, files: dict[bytes, str], oid_bytes: int =
         if index.is_racy(entry) and entry.path not in racy:
             struct.pack_into(">I", data, entry.offset + _SIZE, 0)
     time.sleep(max(0.0, newest + 1.01 - time.time()))
-    return _replaced(path, index.data, bytes(data), oid_bytes)
+    return _replace(path, index.data, bytes(data), oid_bytes)
 
 
 def _is_recorded(path: str, entry: Entry, oid_bytes: int) -> bool:
     """Whether a file has the content that the index records."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         content = file.read(_MAX_HASHED_BYTES)
-        hashed = hashlib.sha1 if oid_bytes == _OID_BYTES[0] else hashlib.sha256
-        return hashed(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest() == entry.oid
+        hash_function = hashlib.sha1 if oid_bytes == _OID_BYTES[0] else hashlib.sha256
+        return hash_function(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest() == entry.oid
     return False
 
 
-def _replaced(path: str, old: bytes, new: bytes, oid_bytes: int) -> bool:
-    """Replace the index as git does, under its lock; False when somebody else holds it or has replaced the index."""
+def _replace(path: str, old: bytes, new: bytes, oid_bytes: int) -> bool:
+    """Replace the index under git's lock; False if another process holds the lock or has replaced the index."""
     body, trailer = new[:-oid_bytes], new[-oid_bytes:]
     if any(trailer):  # zeros stand for a checksum that is switched off
-        hashed = hashlib.sha1 if oid_bytes == _OID_BYTES[0] else hashlib.sha256
-        trailer = hashed(body, usedforsecurity=False).digest()
+        hash_function = hashlib.sha1 if oid_bytes == _OID_BYTES[0] else hashlib.sha256
+        trailer = hash_function(body, usedforsecurity=False).digest()
     lock = f"{path}.lock"
     try:
         mode = os.lstat(path).st_mode & 0o777

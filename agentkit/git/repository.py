@@ -37,7 +37,7 @@ class Repository:
     @property
     def oid_bytes(self) -> int:
         """The length of the names of objects: 20 bytes, or 32 in a repository that uses SHA-256."""
-        formats = settings.last(settings.read(f"{self.common_dir}/config"), "extensions.objectformat")
+        formats = settings.last_value(settings.read(f"{self.common_dir}/config"), "extensions.objectformat")
         return 32 if formats == "sha256" else 20
 
     def settings(self) -> list[settings.Setting]:
@@ -46,12 +46,12 @@ class Repository:
         return [found for path in files for found in settings.read(path, lambda *_: True)]
 
     def nested(self) -> list[str] | None:
-        """The repositories of submodules inside of this one; None when there are too many to list."""
+        """The repositories of submodules in this one; None if there are too many to list."""
         found: list[str] = []
         waiting, searched = [f"{self.git_dir}/modules"], 0
         while waiting:
             folder = waiting.pop()
-            for path in _folders_in(folder):
+            for path in _subfolders(folder):
                 searched += 1
                 if _is_repository(path):
                     found.append(path)
@@ -86,59 +86,59 @@ def find(folder: str, *, homes: Collection[str] = (), refused: Collection[str] =
     if top != place and any(_is_in(home, top) for home in homes):
         return None
     with contextlib.suppress(OSError):
-        found = _at(top)
+        found = _repository_at(top)
         if found is not None and not _is_misplaced(found, place, refused):
             return found
     return None
 
 
 def _is_misplaced(found: Repository, place: str, refused: Collection[str]) -> bool:
-    """Whether the folder is a part of the repository's own storage, or that is where nobody may look."""
+    """Whether the folder belongs to the repository's own storage, or that storage is in a refused folder."""
     parts = found.folders
     return any(_is_in(place, part) or any(_is_in(part, other) for other in refused) for part in parts)
 
 
-def _at(top: str) -> Repository | None:
-    """The repository of a work tree, as far as it can be trusted. Raises OSError."""
+def _repository_at(top: str) -> Repository | None:
+    """The repository of a work tree; None if it cannot be trusted. Raises OSError."""
     path = f"{top}/.git"
     status = os.lstat(path)
     if not (is_own(status) and is_own(os.lstat(top))):
         return None
     if stat.S_ISDIR(status.st_mode):
-        is_plain = _is_repository(path) and not os.path.lexists(f"{path}/commondir") and _works_at(path, top, top)
+        is_plain = _is_repository(path) and not os.path.lexists(f"{path}/commondir") and _has_work_tree(path, top, top)
         return Repository(top, path, path) if is_plain else None
-    return _pointed_at(top, _pointer(path)) if stat.S_ISREG(status.st_mode) else None
+    return _linked_repository(top, _read_pointer(path)) if stat.S_ISREG(status.st_mode) else None
 
 
-def _pointed_at(top: str, text: str) -> Repository | None:
+def _linked_repository(top: str, text: str) -> Repository | None:
     """The repository that the file `.git` of a work tree names. Raises OSError."""
-    git_dir = _resolved(top, text.removeprefix("gitdir: "))
+    git_dir = _resolve(top, text.removeprefix("gitdir: "))
     if not text.startswith("gitdir: ") or not is_own(os.lstat(git_dir)):
         return None
     if os.path.lexists(f"{git_dir}/commondir"):
-        common = _resolved(git_dir, _pointer(f"{git_dir}/commondir"))
-        back = os.path.join(git_dir, _pointer(f"{git_dir}/gitdir"))
+        common = _resolve(git_dir, _read_pointer(f"{git_dir}/commondir"))
+        back = os.path.join(git_dir, _read_pointer(f"{git_dir}/gitdir"))
         points_back = os.path.basename(back) == ".git" and os.path.realpath(os.path.dirname(back)) == top
         is_main = _is_repository(common) and not os.path.lexists(f"{common}/commondir") and is_own(os.lstat(common))
         if points_back and is_main and os.path.dirname(git_dir) == f"{common}/worktrees":
             return Repository(top, git_dir, common)
         return None
-    is_submodule = _is_repository(git_dir) and _works_at(git_dir, top, None)
+    is_submodule = _is_repository(git_dir) and _has_work_tree(git_dir, top, None)
     return Repository(top, git_dir, git_dir) if is_submodule else None
 
 
-def _works_at(git_dir: str, top: str, default: str | None) -> bool:
+def _has_work_tree(git_dir: str, top: str, default: str | None) -> bool:
     """Whether a repository's own settings name this work tree, or none, which means the default."""
     found = [*settings.read(f"{git_dir}/config"), *settings.read(f"{git_dir}/config.worktree")]
-    worktree = settings.last(found, "core.worktree")
-    return (default if worktree is None else _resolved(git_dir, worktree)) == top
+    worktree = settings.last_value(found, "core.worktree")
+    return (default if worktree is None else _resolve(git_dir, worktree)) == top
 
 
-def _resolved(folder: str, path: str) -> str:
+def _resolve(folder: str, path: str) -> str:
     return os.path.realpath(os.path.join(folder, path))
 
 
-def _pointer(path: str) -> str:
+def _read_pointer(path: str) -> str:
     """The one line of a small regular file. Raises OSError."""
     file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK)
     try:
@@ -157,7 +157,7 @@ def _is_in(path: str, folder: str) -> bool:
     return f"{path}/".startswith(folder.rstrip("/") + "/")
 
 
-def _folders_in(folder: str) -> Iterator[str]:
+def _subfolders(folder: str) -> Iterator[str]:
     with contextlib.suppress(OSError), os.scandir(folder) as scan:
         yield from sorted(entry.path for entry in scan if entry.is_dir(follow_symlinks=False))
 
@@ -170,7 +170,7 @@ _MAX_REFS, _MAX_BYTES, _MAX_REF_BYTES = 50_000, 50_000_000, 1_000
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """Every branch and tag with the object it names, and the branches that this work tree is at work on."""
+    """Every branch and tag with its object, and the current branches of this work tree."""
 
     values: Mapping[str, str]
     current: frozenset[str]
@@ -179,32 +179,32 @@ class Refs:
 def read_refs(repository: Repository) -> Refs:
     """The branches and tags at this moment."""
     common = repository.common_dir
-    found = {name: oid for oid, name in _PACKED.findall(_text(f"{common}/packed-refs", _MAX_BYTES))}
+    found = {name: oid for oid, name in _PACKED.findall(_read_text(f"{common}/packed-refs", _MAX_BYTES))}
     for folder, folders, files in os.walk(f"{common}/refs"):
         folders[:] = [name for name in folders if not os.path.islink(f"{folder}/{name}")]
         for name in files:
             path = f"{folder}/{name}"
-            value = _text(path, _MAX_REF_BYTES).strip()
+            value = _read_text(path, _MAX_REF_BYTES).strip()
             if value and not name.endswith(".lock"):
                 found[os.path.relpath(path, common)] = value
         if len(found) > _MAX_REFS:
             break
-    current = {_text(f"{repository.git_dir}/HEAD", _MAX_REF_BYTES).strip().removeprefix("ref: ")}
+    current = {_read_text(f"{repository.git_dir}/HEAD", _MAX_REF_BYTES).strip().removeprefix("ref: ")}
     for state in ("rebase-merge", "rebase-apply"):  # a branch that is being rebased is not checked out meanwhile
-        current.add(_text(f"{repository.git_dir}/{state}/head-name", _MAX_REF_BYTES).strip())
+        current.add(_read_text(f"{repository.git_dir}/{state}/head-name", _MAX_REF_BYTES).strip())
     return Refs(found, frozenset(name for name in current if name.startswith("refs/")))
 
 
-def moved(before: Refs, after: Refs) -> dict[str, tuple[str, str | None]]:
-    """Branches and tags that existed before and name another object now, or none: what they named, and what they do.
+def moved_refs(before: Refs, after: Refs) -> dict[str, tuple[str, str | None]]:
+    """Branches and tags that existed before and were moved or deleted: the old object, and the new one or None.
 
-    Left out are the branches that the work tree was at work on before or is now.
+    Branches that were current in the work tree before or after are left out.
     """
-    free = before.current | after.current
+    active = before.current | after.current
     return {
         name: (value, after.values.get(name))
         for name, value in before.values.items()
-        if name.startswith(_PROTECTED) and name not in free and after.values.get(name) != value
+        if name.startswith(_PROTECTED) and name not in active and after.values.get(name) != value
     }
 
 
@@ -213,11 +213,11 @@ def is_object(value: str | None) -> bool:
     return value is not None and bool(_OID.fullmatch(value))
 
 
-def _text(path: str, most_bytes: int) -> str:
+def _read_text(path: str, max_bytes: int) -> str:
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
         with os.fdopen(file, "rb") as stream:
-            return os.fsdecode(stream.read(most_bytes))
+            return os.fsdecode(stream.read(max_bytes))
     return ""
 
 
@@ -234,14 +234,14 @@ class Objects:
 
 
 def read_objects(repository: Repository) -> Objects:
-    """The objects at this moment, as far as file names tell; of more than 200,000 loose ones the rest is left out."""
+    """The current objects, by file names; of more than 200,000 loose ones the rest is left out."""
     place = f"{repository.common_dir}/objects"
     loose: set[str] = set()
-    for folder in sorted(filter(_FOLDER.fullmatch, _names(place))):
-        loose.update(f"{folder}{name}" for name in _names(f"{place}/{folder}") if not name.startswith("tmp_obj_"))
+    for folder in sorted(filter(_FOLDER.fullmatch, _file_names(place))):
+        loose.update(f"{folder}{name}" for name in _file_names(f"{place}/{folder}") if not name.startswith("tmp_obj_"))
         if len(loose) > _MAX_OBJECTS:
             break
-    packs = frozenset(name for name in _names(f"{place}/pack") if name.endswith(".pack"))
+    packs = frozenset(name for name in _file_names(f"{place}/pack") if name.endswith(".pack"))
     return Objects(frozenset(loose), packs)
 
 
@@ -252,7 +252,7 @@ def count_lost(before: Objects, after: Objects) -> int:
     return len(before.loose - after.loose) + len(before.packs - after.packs)
 
 
-def _names(folder: str) -> list[str]:
+def _file_names(folder: str) -> list[str]:
     with contextlib.suppress(OSError):
         return os.listdir(folder)
     return []

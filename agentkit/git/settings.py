@@ -31,7 +31,7 @@ _PROGRAMS = re.compile(
     r"|trailer\..+\.(cmd|command)|(browser|man)\..+\.(cmd|path)|credential\.(.+\.)?helper|sequence\.editor"
     r"|log\.showsignature|submodule\..+\.update|uploadpack\.packobjectshook|extensions\.partialclone"
 )
-"""Settings that make git run a program, or read its rules from another place."""
+"""Settings that make git run a program, or read its rules from another location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +43,25 @@ class Identity:
 
 
 def parse(text: str) -> Iterator[Setting]:
-    """The settings of a configuration file, in order. What git would reject ends the file."""
-    section, at = "", 0
+    """Yield the settings of a configuration file, in order. A syntax error ends the file."""
+    section, position = "", 0
     while True:
-        blank = _BLANK.match(text, at)
-        at = blank.end() if blank else at
-        if header := _HEADER.match(text, at):
+        blank = _BLANK.match(text, position)
+        position = blank.end() if blank else position
+        if header := _HEADER.match(text, position):
             name, subsection = header.groups()
             section = name.lower() + ("." + _ESCAPED.sub(r"\1", subsection) if subsection else "")
-            at = header.end()
-        elif section and (found := _SETTING.match(text, at)):
-            name, value = found.groups()
-            yield f"{section}.{name.lower()}", "true" if value is None else _unquoted(value)
-            at = found.end()
+            position = header.end()
+        elif section and (match := _SETTING.match(text, position)):
+            name, value = match.groups()
+            yield f"{section}.{name.lower()}", "true" if value is None else _unquote(value)
+            position = match.end()
         else:
             return
 
 
-def _unquoted(value: str) -> str:
-    """A value without its quotes, comments already left out, and without blanks around what was not quoted."""
+def _unquote(value: str) -> str:
+    """Remove the quotes of a value, and blanks around its unquoted parts."""
     pieces = _PIECES.findall(value.lstrip(" \t"))
     while pieces and pieces[-1] in (" ", "\t"):
         pieces.pop()
@@ -69,7 +69,7 @@ def _unquoted(value: str) -> str:
 
 
 def read(path: str, applies: Callable[[str, str], bool] = lambda _condition, _path: False) -> list[Setting]:
-    """The settings of a file and of those that it includes, in order; none when it cannot be read.
+    """The settings of a file and of those that it includes, in order; empty if it cannot be read.
 
     `applies` decides whether a conditional include counts, by its condition and the file that has it.
     """
@@ -79,7 +79,7 @@ def read(path: str, applies: Callable[[str, str], bool] = lambda _condition, _pa
 
 
 def _read_into(found: list[Setting], path: str, applies: Callable[[str, str], bool], depth: int) -> None:
-    for key, value in parse(_text(path)):
+    for key, value in parse(_read_text(path)):
         if len(found) >= _MAX_SETTINGS:
             return
         found.append((key, value))
@@ -92,14 +92,14 @@ def _read_into(found: list[Setting], path: str, applies: Callable[[str, str], bo
             _read_into(found, target, applies, depth - 1)
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | NONBLOCK), "rb") as file:
         return file.read(_MAX_BYTES).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return ""
 
 
-def last(settings: Iterable[Setting], key: str) -> str | None:
-    """The value of a setting that counts, which is the last one."""
+def last_value(settings: Iterable[Setting], key: str) -> str | None:
+    """The effective value of a setting, which is the last one."""
     values = [value for name, value in settings if name.lower() == key]
     return values[-1] if values else None
 
@@ -110,12 +110,12 @@ def identity(environment: Mapping[str, str], git_dir: str | None = None) -> Iden
     settings: list[Setting] = []
     for path in _global_files(environment, home):
         settings += read(path, lambda condition, of: _applies(condition, of, git_dir, home))
-    name, email = last(settings, "user.name"), last(settings, "user.email")
-    return Identity(_line(name or ""), _line(email or ""))
+    name, email = last_value(settings, "user.name"), last_value(settings, "user.email")
+    return Identity(_to_line(name or ""), _to_line(email or ""))
 
 
-def _line(text: str) -> str:
-    """A value as far as it fits into the line of a commit."""
+def _to_line(text: str) -> str:
+    """A value without unprintable characters, shortened to fit into a line of a commit."""
     return "".join(char for char in text if char.isprintable())[:1_000].strip()
 
 
@@ -139,16 +139,16 @@ def _applies(condition: str, of: str, git_dir: str | None, home: str) -> bool:
         pattern = f"**/{pattern}"
     pattern += "**" if pattern.endswith("/") else ""
     flags = re.IGNORECASE if kind == "gitdir/i" else 0
-    return any(re.fullmatch(_expression(each), git_dir, flags) for each in {pattern, _resolved(pattern)})
+    return any(re.fullmatch(_to_regex(each), git_dir, flags) for each in {pattern, _resolve_links(pattern)})
 
 
-def _resolved(pattern: str) -> str:
+def _resolve_links(pattern: str) -> str:
     """The pattern with the links of its fixed first part followed, as git does."""
     fixed = re.match(r"[^*?\[]*/", pattern)
     return os.path.realpath(fixed[0]).rstrip("/") + "/" + pattern[fixed.end() :] if fixed else pattern
 
 
-def _expression(pattern: str) -> str:
+def _to_regex(pattern: str) -> str:
     parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     return "".join(parts.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern))
 

@@ -14,14 +14,14 @@ from agentkit.content import File, Image, load_part
 from agentkit.errors import BadResponse, ConfigError, NoProvider, short_traceback
 from agentkit.events import Event
 from agentkit.llm import pipeline
-from agentkit.llm.detection import AbsentModel, absent_endpoint, detect, wishes_beside, wishes_instead
+from agentkit.llm.detection import AbsentModel, absent_endpoint, detect, fallback_arguments, replacement_arguments
 from agentkit.llm.embeddings import embedder
 from agentkit.llm.endpoint import Description, Endpoint, LLMArguments, ProtocolName, TokenProvider, read_headers
 from agentkit.llm.pipeline import Provider, adjustments_of
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalling
 from agentkit.llm.protocols.chat_format import Rereading, typed_messages
-from agentkit.llm.request_settings import LIMITS, chosen, merged
+from agentkit.llm.request_settings import LIMITS, given_settings, merge_settings
 from agentkit.messages import (
     EmbeddingAnswer,
     EmbeddingQuery,
@@ -123,7 +123,7 @@ _OF_ANSWERS = frozenset({"temperature", "max_tokens", "reasoning_effort"})
 """Settings with their own `LLM` arguments that control text generation and are not sent with embedding requests."""
 
 
-def _made(embeddings: Embeddings) -> EmbeddingAnswer:
+def _embedding_answer(embeddings: Embeddings) -> EmbeddingAnswer:
     return EmbeddingAnswer(embeddings, embeddings.model, embeddings.usage)
 
 
@@ -137,7 +137,7 @@ _BAR = "|"
 """Separates a model's name from the names of its fallbacks."""
 
 
-def parted(model: str | None) -> tuple[str | None, tuple[str, ...]]:
+def split_model(model: str | None) -> tuple[str | None, tuple[str, ...]]:
     """Split a model name from its fallbacks, as in `openai:gpt-5.4-mini | groq:openai/gpt-oss-120b`.
 
     Raises ConfigError if a bar is not followed by a name.
@@ -155,7 +155,7 @@ def parted(model: str | None) -> tuple[str | None, tuple[str, ...]]:
 _NO_TEXT = "Provider, model, key and addresses must be strings, as in LLM(model='gpt-5.4-mini'). Got {0}."
 
 
-def stripped(text: str | None) -> str | None:
+def strip_or_none(text: str | None) -> str | None:
     """Strip surrounding whitespace, common in pasted keys; None if the result is empty.
 
     Raises ConfigError if the value is not a string; the message omits the value, since it could be a key.
@@ -249,15 +249,15 @@ class LLM:
         **unknown: Never,
     ) -> None:
         check_unknown_arguments(LLM, unknown)
-        model, behind = parted(stripped(model))
-        self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
-        self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
-        self._tool_calling = _checked_tool_calling(tool_calling)
-        self._price, self._fallback = price, (*behind, *_checked_fallback(fallback))
-        texts = map(stripped, (provider, model, base_url, azure_endpoint, azure_api_version))
+        model, behind = split_model(strip_or_none(model))
+        self._settings = _merge_settings(settings or {}, temperature, max_tokens, reasoning_effort)
+        self._timeout_seconds, self._max_retries = _validate_limits(timeout_seconds, max_retries)
+        self._tool_calling = _validate_tool_calling(tool_calling)
+        self._price, self._fallback = price, (*behind, *_validate_fallback(fallback))
+        texts = map(strip_or_none, (provider, model, base_url, azure_endpoint, azure_api_version))
         self._wishes = LLMArguments(
             **dict(zip(_TEXTS, texts, strict=True)),
-            api_key=Secret(key) if (key := stripped(api_key)) else None,
+            api_key=Secret(key) if (key := strip_or_none(api_key)) else None,
             azure_token_provider=azure_token_provider,
             protocol=protocol,
             headers=read_headers(headers),
@@ -270,7 +270,7 @@ class LLM:
         if not self._fallbacks:
             return request
         said = asked.settings if isinstance(asked, Request) else {}
-        return replace(request, settings=merged(said, chosen(settings)))
+        return replace(request, settings=merge_settings(said, given_settings(settings)))
 
     @cached_property
     def _rereading(self) -> Rereading:
@@ -367,7 +367,7 @@ class LLM:
         """
         if isinstance(messages, Request) and not (tools or settings or self._settings or output_schema is not None):
             return messages
-        said = chosen(settings)
+        said = given_settings(settings)
         specs = tuple(map(_spec, tools))
         schema = _output_schema(output_schema) if isinstance(output_schema, Mapping) else output_schema
         asked = messages if isinstance(messages, Request) else Request(typed_messages(messages, self._rereading.read))
@@ -376,7 +376,7 @@ class LLM:
             asked.instruction,
             specs or asked.tools,
             schema or asked.output_schema,
-            merged(self._settings, {**asked.settings, **said}),
+            merge_settings(self._settings, {**asked.settings, **said}),
         )
 
     @overload
@@ -468,7 +468,7 @@ class LLM:
         asked = self._vectors_asked(texts, dimensions, settings)
         with surrounded_embedding(asked, self.describe) as work:
             made = work.made = record_or_replay(
-                asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))
+                asked, lambda: _embedding_answer(self._embedder().embed(asked.texts, asked.settings))
             )
         return _embeddings(made)
 
@@ -479,7 +479,7 @@ class LLM:
         asked = self._vectors_asked(texts, dimensions, settings)
 
         async def make() -> EmbeddingAnswer:
-            return _made(await self._embedder().aembed(asked.texts, asked.settings))
+            return _embedding_answer(await self._embedder().aembed(asked.texts, asked.settings))
 
         with surrounded_embedding(asked, self.describe) as work:
             made = work.made = await arecord_or_replay(asked, make)
@@ -488,10 +488,10 @@ class LLM:
     def _vectors_asked(
         self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]
     ) -> EmbeddingQuery:
-        from agentkit.llm.embeddings import checked, checked_settings
+        from agentkit.llm.embeddings import embedding_settings, validate_texts
 
         own = {name: value for name, value in self._settings.items() if name not in _OF_ANSWERS}
-        return EmbeddingQuery(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
+        return EmbeddingQuery(tuple(validate_texts(texts)), embedding_settings(dimensions, {**own, **settings}))
 
     def _embedder(self) -> EmbeddingProvider:
         """The provider's embedding interface. Raises ConfigError if it lacks one, or if the LLM has fallbacks."""
@@ -564,12 +564,12 @@ class LLM:
         settings also apply to the fallbacks. Raises ConfigError if a setting is invalid.
         """
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, _settings=chosen(merged(self._settings, settings)))
+        other.__dict__.update(self.__dict__, _settings=given_settings(merge_settings(self._settings, settings)))
         if self._fallbacks:
             other._fallbacks = tuple(each.with_settings(**settings) for each in self._fallbacks)
             pairs = zip(self._fallback, other._fallbacks, strict=False)
             other._fallback = tuple(given if isinstance(given, str) else each for given, each in pairs)
-            other._provider = self._chain.with_settings(lambda own: chosen(merged(own, settings)))
+            other._provider = self._chain.with_settings(lambda own: given_settings(merge_settings(own, settings)))
         return other
 
     def with_model(self, model: str) -> Self:
@@ -578,8 +578,10 @@ class LLM:
         `price` is reset, since it belongs to the original model. Raises NoProvider and ConfigError.
         """
         other = object.__new__(type(self))
-        named, behind = parted(stripped(model))
-        wishes = wishes_instead(named, self._wishes, self.provider) if named else replace(self._wishes, model=None)
+        named, behind = split_model(strip_or_none(model))
+        wishes = (
+            replacement_arguments(named, self._wishes, self.provider) if named else replace(self._wishes, model=None)
+        )
         state = {"_wishes": wishes, "_price": None, "_fallback": behind or self._fallback}
         other.__setstate__(self.__getstate__() | state)
         return other
@@ -670,7 +672,7 @@ class LLM:
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""
         _check_alone(self._wishes)
-        behind, known = _named_behind(config.environment())
+        behind, known = _environment_fallbacks(config.environment())
         is_unsaid = not self._wishes.given() and not self._fallback
         self._behind = behind if is_unsaid else ()
         try:
@@ -709,7 +711,7 @@ class LLM:
     def _named(self, name: str) -> LLM:
         """An LLM for another model with the same settings; at the same endpoint unless the name includes a provider."""
         other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
-        other.__setstate__(state | {"_wishes": wishes_beside(name, self._wishes)})
+        other.__setstate__(state | {"_wishes": fallback_arguments(name, self._wishes)})
         other._ignored = ()  # reported by the first LLM already
         return other
 
@@ -748,12 +750,12 @@ def _whole_text(response: Response) -> str:
     return response.text
 
 
-def _merged_settings(
+def _merge_settings(
     settings: Mapping[str, Any], temperature: float | None, max_tokens: int | None, reasoning_effort: str | None
 ) -> dict[str, Any]:
     """Merge all settings into one dictionary: `settings` overrides the separate arguments."""
     own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
-    return chosen({**own, **settings})
+    return given_settings({**own, **settings})
 
 
 def _check_alone(wishes: LLMArguments) -> None:
@@ -767,7 +769,7 @@ def _check_alone(wishes: LLMArguments) -> None:
         )
 
 
-def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:
+def _validate_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:
     """Validate the timeout and the retries. Raises ConfigError if one is out of range."""
     if not (is_number(timeout_seconds) and timeout_seconds):
         raise ConfigError(f"timeout_seconds= takes a number of seconds above 0. Got {timeout_seconds!r:.200}.")
@@ -776,14 +778,14 @@ def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, in
     return timeout_seconds, max_retries
 
 
-def _checked_tool_calling(tool_calling: ToolCalling) -> ToolCalling:
+def _validate_tool_calling(tool_calling: ToolCalling) -> ToolCalling:
     """Validate the tool calling mode. Raises ConfigError if it is unknown."""
     if tool_calling not in get_args(ToolCalling):
         raise ConfigError(f"tool_calling= takes 'auto', 'native' or 'text'. Got {tool_calling!r:.200}.")
     return tool_calling
 
 
-def _checked_fallback(given: LLM | str | Sequence[LLM | str] | None) -> tuple[LLM | str, ...]:
+def _validate_fallback(given: LLM | str | Sequence[LLM | str] | None) -> tuple[LLM | str, ...]:
     """The fallbacks in order. Raises ConfigError if an item is neither an LLM nor the name of a model."""
     known: list[LLM | str] = []
     several = [given] if isinstance(given, LLM | str) or not isinstance(given, Sequence) else given
@@ -791,15 +793,15 @@ def _checked_fallback(given: LLM | str | Sequence[LLM | str] | None) -> tuple[LL
         if isinstance(each, LLM):
             known.append(each)
         elif isinstance(each, str) and each.strip():
-            known += parted(f"|{each}")[1]
+            known += split_model(f"|{each}")[1]
         else:
             raise ConfigError(f"fallback= takes an LLM, the name of a model, or a list of them. Got {each!r:.200}.")
     return tuple(known)
 
 
-def _named_behind(env: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+def _environment_fallbacks(env: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """The fallbacks named in `AGENTKIT_MODEL`, and the environment without them."""
-    named, behind = parted(env.get("AGENTKIT_MODEL"))
+    named, behind = split_model(env.get("AGENTKIT_MODEL"))
     if not behind:
         return (), env
     others = {name: value for name, value in env.items() if name != "AGENTKIT_MODEL"}

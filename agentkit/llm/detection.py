@@ -52,7 +52,7 @@ def _prefix(model: str) -> str | None:
     return prefix.strip().lower() if is_named else None
 
 
-def _named_by(name: str) -> Callable[[Values], str | None]:
+def _provider_named(name: str) -> Callable[[Values], str | None]:
     """Read the provider from a value, ignoring case."""
     return lambda values: values[name].strip().lower()
 
@@ -74,12 +74,12 @@ _PREFIX_OF_MODEL = _prefix_of("model=", "base_url=", "client=")
 _ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
     # the arguments (with =) or variables that must all be set, and the provider that they select
     (("client=",), lambda values: provider_of(values["client="])),
-    (("provider=",), _named_by("provider=")),
+    (("provider=",), _provider_named("provider=")),
     (("model=",), _PREFIX_OF_MODEL),
     (("azure_endpoint=",), lambda _: "azure"),
     (("azure_token_provider=",), lambda _: "azure"),
     (("base_url=",), lambda _: "openai"),
-    (("AGENTKIT_PROVIDER",), _named_by("AGENTKIT_PROVIDER")),
+    (("AGENTKIT_PROVIDER",), _provider_named("AGENTKIT_PROVIDER")),
     (("AGENTKIT_MODEL",), _prefix_of("AGENTKIT_MODEL", "AGENTKIT_BASE_URL")),
     (("api_key=",), lambda _: "openai"),
     (("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"), lambda _: "azure"),
@@ -105,28 +105,28 @@ _Voice = tuple[tuple[str, ...], str]
 """The names of settings, and the provider that they select."""
 
 
-def detect(wishes: LLMArguments, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple[str, ...]]:
+def detect(arguments: LLMArguments, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple[str, ...]]:
     """Choose the endpoint; returns it, the settings that decided, and the ignored settings with the reasons.
 
     Raises NoProvider if the settings name no provider or an unknown one, or if something is missing; ConfigError if a
     setting is invalid.
     """
-    values = _values(wishes) | dict(env)
+    values = _values(arguments) | dict(env)
     voices = [
         (needed, provider)
         for needed, named in _ORDER
         if all(name in values for name in needed) and (provider := named(values))
     ]
     if not voices:
-        raise NoProvider(_nothing_found(values))
+        raise NoProvider(_no_provider(values))
     deciding, provider = voices[0]
     if provider not in PROVIDERS:
-        raise NoProvider(_unknown(provider, deciding[0]))
+        raise NoProvider(_unknown_provider(provider, deciding[0]))
     sources = Sources(_with_model_of(provider, deciding[0], values))
-    endpoint = client_endpoint(sources) if wishes.client is not None else PROVIDERS[provider](sources)
+    endpoint = client_endpoint(sources) if arguments.client is not None else PROVIDERS[provider](sources)
     if deciding[0] not in _SAYS_PROVIDER:
         _check_prefix(endpoint)
-    return endpoint, " and ".join(deciding), tuple(_ignored(voices, sources, values))
+    return endpoint, " and ".join(deciding), tuple(_ignored_settings(voices, sources, values))
 
 
 def _check_prefix(endpoint: Endpoint) -> None:
@@ -135,7 +135,7 @@ def _check_prefix(endpoint: Endpoint) -> None:
     Other servers than OpenAI's can have models with such names, so that there only obvious slips are refused.
     """
     model = endpoint.model
-    if endpoint.is_openai and (slashed := _slashed(model)):
+    if endpoint.is_openai and (slashed := _slash_error(model)):
         raise NoProvider(slashed)
     if endpoint.is_openai and _SERVICE.match(model):
         raise NoProvider(_no_service(model))
@@ -147,7 +147,7 @@ def _check_prefix(endpoint: Endpoint) -> None:
         )
 
 
-def _slashed(model: str) -> str:
+def _slash_error(model: str) -> str:
     """The error for `ollama/qwen3`, as other toolkits name models; empty for any other name."""
     name, slash, rest = model.partition("/")
     provider = name.strip().lower()
@@ -182,41 +182,41 @@ def _is_one_slip(word: str, name: str) -> bool:
     return rest[1:] == right or rest == right[1:] or rest[1:] == right[1:] or is_swapped
 
 
-def wishes_for(name: str) -> LLMArguments | None:
+def arguments_for_model(name: str) -> LLMArguments | None:
     """The arguments for a name with a provider, alone or before a model; None for a model's name alone."""
     if name.lower() in PROVIDERS:
         return LLMArguments(provider=name.lower())
     return LLMArguments(model=name) if _prefix(name) else None
 
 
-def wishes_beside(name: str, first: LLMArguments) -> LLMArguments:
+def fallback_arguments(name: str, first: LLMArguments) -> LLMArguments:
     """The arguments for a fallback, at the endpoint of the first model unless its name includes a provider.
 
     Raises NoProvider for what looks like an unknown provider: otherwise the error would appear only when it is needed.
     """
-    wishes = wishes_for(name)
-    if wishes is None and _SERVICE.match(name):
+    arguments = arguments_for_model(name)
+    if arguments is None and _SERVICE.match(name):
         raise NoProvider(f"{_no_service(name)} If a model has this name, pass it as fallback=LLM(...).")
-    return wishes or wishes_there(name, first)
+    return arguments or same_endpoint_arguments(name, first)
 
 
-def wishes_there(name: str, first: LLMArguments) -> LLMArguments:
+def same_endpoint_arguments(name: str, first: LLMArguments) -> LLMArguments:
     """The arguments for another model at the endpoint of the first, even if that is chosen by a model prefix."""
     named = _PREFIX_OF_MODEL(_values(first)) if first.model else None
     return replace(first, model=name, provider=first.provider or named)
 
 
-def wishes_instead(name: str, first: LLMArguments, provider: str) -> LLMArguments:
+def replacement_arguments(name: str, first: LLMArguments, provider: str) -> LLMArguments:
     """The arguments for a model in place of the first, served by `provider`; keys are not sent to other providers."""
     other = replace(first, model=name)
     named = None if first.provider else _PREFIX_OF_MODEL(_values(other))
     if named is None:
-        return wishes_there(name, first)
+        return same_endpoint_arguments(name, first)
     return other if first.base_url or first.client or named == provider else LLMArguments(model=name)
 
 
-def _values(wishes: LLMArguments) -> dict[str, Any]:
-    return {f"{name}=": value for name, value in wishes.given().items()}
+def _values(arguments: LLMArguments) -> dict[str, Any]:
+    return {f"{name}=": value for name, value in arguments.given().items()}
 
 
 def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any
     return own
 
 
-def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator[str]:
+def _ignored_settings(voices: list[_Voice], sources: Sources, values: Values) -> Iterator[str]:
     """The settings that were ignored, with the reasons."""
     deciding, provider = voices[0]
     told = {*deciding, *sources.read}
@@ -253,19 +253,19 @@ def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator
             yield f"{name} ({provider} does not use it)"
 
 
-def _unknown(provider: str, decider: str) -> str:
-    hint = _meant(provider) or " The name of a model goes into model=."
+def _unknown_provider(provider: str, decider: str) -> str:
+    hint = _suggest_provider(provider) or " The name of a model goes into model=."
     hint = f" Write model='{_prefix(provider)}:MODEL'." if _prefix(provider) else hint
-    return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
+    return f"Unknown provider {_truncate(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
 
 
-def _meant(name: str) -> str:
+def _suggest_provider(name: str) -> str:
     from agentkit.event_rendering import suggestion
 
     return suggestion(_MEANT.get(name, name), PROVIDERS, 0.6)
 
 
-def _shortened(word: str) -> str:
+def _truncate(word: str) -> str:
     """Truncate a value in an error: it can be anything, such as a key in the wrong place."""
     return word if len(word) <= 16 else f"{word[:6]}…"
 
@@ -281,7 +281,7 @@ def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
     return ("AZURE_OPENAI_ENDPOINT",), f"AZURE_OPENAI_ENDPOINT ({needed})"
 
 
-def _nothing_found(values: Values) -> str:
+def _no_provider(values: Values) -> str:
     half = _half_azure(values)
     model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
     if model.strip().lower() in PROVIDERS:
@@ -291,7 +291,7 @@ def _nothing_found(values: Values) -> str:
         )
     if _SERVICE.match(model):
         return _no_service(model)
-    if slashed := _slashed(model):
+    if slashed := _slash_error(model):
         return slashed
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY, ANTHROPIC_API_KEY or "
@@ -303,7 +303,7 @@ def _nothing_found(values: Values) -> str:
 def _no_service(model: str) -> str:
     name = model.partition(":")[0]
     return (
-        f"Unknown provider {_shortened(name)!r} in the model name {model!r}.{_meant(name)} Known: "
+        f"Unknown provider {_truncate(name)!r} in the model name {model!r}.{_suggest_provider(name)} Known: "
         f"{', '.join(PROVIDERS)}. For another server with an OpenAI-compatible API, pass base_url= and api_key=; for "
         "one with Anthropic's or Google's API, also protocol='messages' or 'gemini'."
     )

@@ -124,7 +124,7 @@ def _place(index: object) -> object:
 def _vector(given: object) -> Vector:
     """Decode a vector: 32-bit floats in base64, or a list of numbers. Raises BadResponse."""
     try:
-        numbers = _unpacked(given) if isinstance(given, str) else list(_numbers(given))
+        numbers = _unpack(given) if isinstance(given, str) else list(_numbers(given))
     except (TypeError, ValueError, OverflowError, struct.error):
         numbers = []
     if not numbers or not math.isfinite(sum(numbers)):
@@ -134,7 +134,7 @@ def _vector(given: object) -> Vector:
     return numbers
 
 
-def _unpacked(text: str) -> Vector:
+def _unpack(text: str) -> Vector:
     text = "".join(text.split())
     packed = b64decode(text + "=" * (-len(text) % 4), validate=True)
     return list(struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed))
@@ -210,7 +210,7 @@ class BatchLimits:
     takes_packed: bool = True
 
 
-def checked(texts: Iterable[str]) -> list[str]:
+def validate_texts(texts: Iterable[str]) -> list[str]:
     """Validate the texts. Raises ConfigError for a single string, and for items that cannot be embedded."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise ConfigError("embed() takes a list of texts. For a single text, use embed([text])[0].")
@@ -223,7 +223,7 @@ def checked(texts: Iterable[str]) -> list[str]:
     return known
 
 
-def checked_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def embedding_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings to send with the texts. Raises ConfigError if `dimensions` is invalid."""
     if dimensions is not None and not is_whole(dimensions, 1):
         raise ConfigError(f"dimensions= takes a whole number of at least 1. Got {dimensions!r:.200}.")
@@ -243,7 +243,7 @@ def embedding_steps(
         try:
             answer, unanswered = yield from send(body, len(batch))
         except ModelError as error:
-            if _learnt(error, body, settings, limits):
+            if _drops_encoding_format(error, body, settings, limits):
                 continue
             if len(batch) == 1 or not _is_too_much(error):
                 _explain(error, batch, len(made), tariff.model)
@@ -269,7 +269,7 @@ def _batch(texts: Sequence[str], first: int, max_texts: int) -> Sequence[str]:
     return texts[first : first + max_texts]
 
 
-def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], limits: BatchLimits) -> bool:
+def _drops_encoding_format(error: ModelError, body: Body, settings: Mapping[str, Any], limits: BatchLimits) -> bool:
     """Whether the server rejects the encoding format that agentkit added, so that it is dropped."""
     is_named = error.parameter == _PACKING or _PACKING in str(error)
     if not isinstance(error, Rejected) or _PACKING not in body or _PACKING in settings or not is_named:

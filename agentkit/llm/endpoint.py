@@ -121,7 +121,7 @@ class Endpoint:
     @property
     def shown_url(self) -> str:
         """The base URL without its secret parts; `this machine` if it is empty."""
-        return shown_url(self.base_url) or "this machine"
+        return display_url(self.base_url) or "this machine"
 
     @property
     def origin(self) -> str:
@@ -248,7 +248,7 @@ def read_url(url: str) -> tuple[str, dict[str, str]]:
     parts = _split(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname or re.search(r"[\s\\]", url):
         raise ConfigError(
-            f"{shown_url(url)!r} is not a base URL; it looks like https://host/v1 or http://127.0.0.1:11434/v1."
+            f"{display_url(url)!r} is not a base URL; it looks like https://host/v1 or http://127.0.0.1:11434/v1."
         )
     path = parts.path.rstrip("/")
     for pasted in _PASTED_PATHS:
@@ -257,7 +257,7 @@ def read_url(url: str) -> tuple[str, dict[str, str]]:
 
 
 @lru_cache(64)
-def shown_url(url: str) -> str:
+def display_url(url: str) -> str:
     """A URL without its secret parts: user, password and query."""
     parts = _split(url)
     if parts is None or not parts.netloc:

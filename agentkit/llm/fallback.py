@@ -14,7 +14,7 @@ from agentkit.event_rendering import truncate
 from agentkit.llm import pipeline
 from agentkit.llm.pipeline import Provider, Stage, Steps, is_cancelled, steps_of
 from agentkit.llm.protocols.error_mapping import is_spent
-from agentkit.llm.request_settings import merged
+from agentkit.llm.request_settings import merge_settings
 from agentkit.messages import FailedModel, Request, Response, usage_of
 from agentkit.usage import NO_USAGE, Tariff, unreported
 
@@ -56,7 +56,7 @@ def is_lasting(error: ModelError) -> bool:
     return isinstance(error, Unauthorized | Rejected) or is_spent(f"{error.code} {error}")
 
 
-def missed(name: str, error: ModelError, tariff: Tariff | None) -> FailedModel:
+def failed_model(name: str, error: ModelError, tariff: Tariff | None) -> FailedModel:
     """Record a failed call to a model, including the requests that its server could charge for."""
     return FailedModel(name, type(error).__name__, str(error), unreported(requests_lost(error), tariff))
 
@@ -67,20 +67,20 @@ def requests_lost(error: ModelError) -> int:
     return max(error.unanswered, int(has_begun))
 
 
-def all_failed(last: ModelError, all_missed: Sequence[FailedModel]) -> ModelError:
+def all_failed_error(last: ModelError, all_missed: Sequence[FailedModel]) -> ModelError:
     """Build the error raised when every model failed: the type of the last error, with the message of each failure."""
     # The caller can raise `last` again, so it is not modified; copy() would share attributes with Dask's tblib patch.
     error = type(last).__new__(type(last))
     vars(error).update(vars(last))
     is_refused = not goes_on(last)
     start = "The request was refused" if is_refused else f"None of the {len(all_missed)} models answered"
-    error.args = (f"{start}. {' '.join(missed_text(each) for each in all_missed)}",)
+    error.args = (f"{start}. {' '.join(format_failed_model(each) for each in all_missed)}",)
     error.missed = tuple(all_missed)
     error.unanswered = usage_of(all_missed).requests
     return error
 
 
-def missed_text(each: FailedModel) -> str:
+def format_failed_model(each: FailedModel) -> str:
     """Format a failed call as one text: the model and the reason."""
     asked = each.model if each.was_asked else f"{each.model}, skipped after a recent failure"
     return f"[{asked}] {truncate(each.error, _MAX_CHARS)}"
@@ -155,7 +155,7 @@ class FallbackMember:
         """The request with the model's own settings merged in; settings of the request take precedence."""
         if not self.settings:
             return request
-        return replace(request, settings=merged(self.settings, request.settings))
+        return replace(request, settings=merge_settings(self.settings, request.settings))
 
 
 def with_distinct_names(members: Sequence[FallbackMember]) -> tuple[FallbackMember, ...]:
@@ -222,8 +222,8 @@ class FallbackProvider(Stage):
                 failed = error
             else:
                 member.absence.has_answered()
-                return _with_missed(response, missed_before)
-            all_missed.append(missed(member.name, failed, member.tariff))
+                return _with_failed(response, missed_before)
+            all_missed.append(failed_model(member.name, failed, member.tariff))
             is_away = goes_on(failed)
             if is_away:
                 member.absence.has_failed(failed, all_missed[-1], began)
@@ -235,7 +235,7 @@ class FallbackProvider(Stage):
                 break
         if len(all_missed) == 1:
             raise failed
-        raise all_failed(failed, all_missed) from failed
+        raise all_failed_error(failed, all_missed) from failed
 
     def _candidates(self, all_missed: list[FailedModel]) -> Iterator[tuple[FallbackMember, bool]]:
         """The models in order, each with `is_hasty`. Models with an open circuit come last, if all others failed."""
@@ -252,7 +252,7 @@ class FallbackProvider(Stage):
             yield member, True
 
 
-def _with_missed(response: Response, all_missed: tuple[FailedModel, ...]) -> Response:
+def _with_failed(response: Response, all_missed: tuple[FailedModel, ...]) -> Response:
     """The response with the earlier failed attempts and their usage added."""
     if not all_missed:
         return response

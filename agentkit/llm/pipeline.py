@@ -164,7 +164,7 @@ async def aclose(provider: Provider) -> None:
         await found()
 
 
-def mapped(steps: Steps[_T], emit: Callable[[Event], Iterable[Event]]) -> Steps[_T]:
+def map_events(steps: Steps[_T], emit: Callable[[Event], Iterable[Event]]) -> Steps[_T]:
     """The same steps, with every event replaced by the events that `emit` returns for it."""
     move: Callable[[Any], Step] = steps.send
     given: Any = None

@@ -93,13 +93,13 @@ def cost_of(usage: Usage, unknown_price: Price | None = None, on: date | None = 
     dollars, unpriced, is_known, prices = 0.0, 0, not usage.by_tariff, []
     for part in usage.by_tariff:
         price = price_under(part.tariff, on, for_input_alone=not part.output_tokens) or unknown_price
-        missing = _unpriced(part, price)
+        missing = _count_unpriced(part, price)
         unpriced += missing
         if price is not None and (missing < part.requests or not missing):
             is_known = True
             dollars += price.dollars_of(part)
             prices.append(price)
-    return Cost(dollars, *_told(prices), unpriced) if is_known else None
+    return Cost(dollars, *_price_sources(prices), unpriced) if is_known else None
 
 
 def context_window(provider: str, model: str) -> int | None:
@@ -108,14 +108,14 @@ def context_window(provider: str, model: str) -> int | None:
     return found.context_window if found else None
 
 
-def _unpriced(part: Usage, price: Price | None) -> int:
+def _count_unpriced(part: Usage, price: Price | None) -> int:
     """Number of requests without price, or without figures to multiply it by."""
     if price is None:
         return part.requests or 1
     return 0 if price.is_free else part.unreported
 
 
-def _told(prices: Iterable[Price]) -> tuple[str, str]:
+def _price_sources(prices: Iterable[Price]) -> tuple[str, str]:
     """The sources of prices, and their oldest date; free prices count only if all are free."""
     prices = list(prices)
     prices = [price for price in prices if not price.is_free] or prices
@@ -143,7 +143,7 @@ def _price_of(provider: str, model: str, on: date, _timestamp: datetime, needed:
         return None
     prices = filter(None, (_price(found.get_prices(moment), needed) for moment in _moments(found, on)))
     dearest = max(prices, key=lambda price: (price.input, price.output), default=None)
-    return dearest and _signed(dearest, *_source(_snapshot(), on))
+    return dearest and _with_source(dearest, *_source(_snapshot(), on))
 
 
 def _model(provider: str, model: str) -> ModelInfo | None:
@@ -193,7 +193,7 @@ def _rate(rate: object, input_tokens: int) -> float | None:
     return None if rate is None else float(str(rate))
 
 
-def _signed(price: Price, source: str, date: str) -> Price:
+def _with_source(price: Price, source: str, date: str) -> Price:
     """The price with source and date set, also in its tiers."""
     tiers = tuple((start, replace(tier, source=source, date=date)) for start, tier in price.tiers)
     return replace(price, source=source, date=date, tiers=tiers)

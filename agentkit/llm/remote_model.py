@@ -18,7 +18,7 @@ from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_a
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import LEFT_USAGE, Effect, Stage, Steps, arun, mapped, partial_answer, pause, run
+from agentkit.llm.pipeline import LEFT_USAGE, Effect, Stage, Steps, arun, map_events, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
@@ -162,7 +162,7 @@ class RemoteModel(Stage):
         while parts.asked:
             steps = self._part(parts.asked, streaming=streaming, is_hasty=is_hasty)
             try:
-                parts.take((yield from mapped(steps, parts.joined) if parts.paragraphs else steps))
+                parts.take((yield from map_events(steps, parts.joined) if parts.paragraphs else steps))
             except ModelError as error:
                 error.partial = parts.with_rest(error.partial) if streaming else None
                 raise
@@ -291,7 +291,7 @@ class RemoteModel(Stage):
             retries.record(error)
             if self._endpoint.provider == "azure" and _NEEDS_VERSION.search(str(error)):
                 error.args = (f"{ended(str(error))} {_VERSION_ADVICE}",)
-            error.args = tuple(_shortened(self._transport.scrub(str(text))) for text in error.args)
+            error.args = tuple(_cut_middle(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
             raise
@@ -377,6 +377,6 @@ def _readable(chunks: Iterable[Mapping[str, Any]], reader: StreamReader) -> Iter
             raise
 
 
-def _shortened(text: str) -> str:
+def _cut_middle(text: str) -> str:
     """Cut the middle out of a very long text: the server's message is at the start, our advice at the end."""
     return text if len(text) <= _MAX_ERROR_CHARS else f"{text[: _MAX_ERROR_CHARS - _END_CHARS]} … {text[-_END_CHARS:]}"

@@ -14,7 +14,7 @@ OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
 """Settings that servers reject without tools, as in the last request of a run that reached its limit."""
 
 
-def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
+def given_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are not None (None leaves a setting to the server), with the fields of `extra_body`.
 
     Raises ConfigError for settings of the connection, which belong to the LLM, and for `stream=True`.
@@ -53,7 +53,7 @@ _ANY_TOOL = {"tool_choice": "required"}
 """Forces a call of any tool. Most servers use this value; Mistral and Anthropic call it `any`."""
 
 
-def merged(own: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(own: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Merge an LLM's settings with those of a request; a token limit replaces limits under its other names."""
     is_limited = not LIMITS.isdisjoint(chosen)
     kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}

@@ -14,26 +14,26 @@ from agentkit.manifest.schema import SUBJECTS, ChangeDirection, Path
 from agentkit.safety.paths import inside
 from agentkit.safety.rules import Rule, origin
 
-Told = Mapping[str, Any]
+RuleData = Mapping[str, Any]
 """A rule as in a manifest: verdict, tool, where, and the rule's own class if it is not the built-in one."""
 
 _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 
 
-def changed(before: Sequence[Told], after: Sequence[Told]) -> Iterator[tuple[ChangeDirection, bool, int]]:
+def rule_changes(before: Sequence[RuleData], after: Sequence[RuleData]) -> Iterator[tuple[ChangeDirection, bool, int]]:
     """The rules that differ in meaning: direction, whether the rule is from `before`, and its index."""
-    yield from ((_way_without(rule), True, index) for index, rule in _missing(before, after))
-    yield from ((_opposite(_way_without(rule)), False, index) for index, rule in _missing(after, before))
+    yield from ((_removal_direction(rule), True, index) for index, rule in _missing(before, after))
+    yield from ((_opposite(_removal_direction(rule)), False, index) for index, rule in _missing(after, before))
 
 
-def _missing(rules: Sequence[Told], others: Sequence[Told]) -> Iterator[tuple[int, Told]]:
+def _missing(rules: Sequence[RuleData], others: Sequence[RuleData]) -> Iterator[tuple[int, RuleData]]:
     """The rules that none of the others covers."""
     for index, rule in enumerate(rules):
         if not any(covers(other, rule) for other in others):
             yield index, rule
 
 
-def _way_without(rule: Told) -> ChangeDirection:
+def _removal_direction(rule: RuleData) -> ChangeDirection:
     return ChangeDirection.NARROWER if rule["verdict"] == Verdict.ALLOW else ChangeDirection.WIDER
 
 
@@ -41,12 +41,12 @@ def _opposite(way: ChangeDirection) -> ChangeDirection:
     return ChangeDirection.NARROWER if way is ChangeDirection.WIDER else ChangeDirection.WIDER
 
 
-def covers(wide: Told, narrow: Told) -> bool:
+def covers(wide: RuleData, narrow: RuleData) -> bool:
     """Whether the first rule decides every call that the second matches at least as far."""
-    if wide.get("code") != narrow.get("code") or not _is_of_more_tools(wide, narrow) or not _is_as_strict(wide, narrow):
+    if wide.get("code") != narrow.get("code") or not _covers_tools(wide, narrow) or not _is_as_strict(wide, narrow):
         return False
     fitting = narrow["where"]
-    if wide["verdict"] == Verdict.ALLOW and _is_about_words(narrow) and not _lets_leave(wide, fitting.keys()):
+    if wide["verdict"] == Verdict.ALLOW and _tests_user_text(narrow) and not _allows_egress(wide, fitting.keys()):
         return False
     return all(
         any(_implies((test, operand), (own, given)) for own, given in fitting.get(argument, {}).items())
@@ -55,7 +55,7 @@ def covers(wide: Told, narrow: Told) -> bool:
     )
 
 
-def _is_of_more_tools(wide: Told, narrow: Told) -> bool:
+def _covers_tools(wide: RuleData, narrow: RuleData) -> bool:
     """Whether the first rule matches every tool that the second matches, as far as their patterns show."""
     if wide["tool"] in (narrow["tool"], "*"):
         return True
@@ -63,19 +63,19 @@ def _is_of_more_tools(wide: Told, narrow: Told) -> bool:
     return not Rule(narrow["verdict"], narrow["tool"]).is_pattern and rule.is_about(narrow["tool"])
 
 
-def _is_about_words(rule: Told) -> bool:
+def _tests_user_text(rule: RuleData) -> bool:
     return any("said" in tests for tests in rule["where"].values())
 
 
-def _lets_leave(rule: Told, free: Set[str]) -> bool:
+def _allows_egress(rule: RuleData, free: Set[str]) -> bool:
     """Whether the rule allows what a person wrote, even with both labels read, and names these arguments.
 
     Arguments that such a rule does not name must have been written by the person.
     """
-    return _is_about_words(rule) and free <= rule["where"].keys()
+    return _tests_user_text(rule) and free <= rule["where"].keys()
 
 
-def _is_as_strict(rule: Told, other: Told) -> bool:
+def _is_as_strict(rule: RuleData, other: RuleData) -> bool:
     """Whether a rule is as strict: only `allow` covers `allow`, and `deny` also covers `ask`."""
     if Verdict.ALLOW in (rule["verdict"], other["verdict"]):
         return bool(rule["verdict"] == other["verdict"])
@@ -108,14 +108,14 @@ def _folder(operand: str) -> str:
     return f"/{operand.strip('/')}"
 
 
-_WORDS = {
+_GROUP_NAMES = {
     "tools": "tool",
     "servers": "MCP server",
     "guardrails": "guardrail",
     "handoffs": "agent to hand over to",
     "listeners": "listener",
 }
-_HOLDS_BACK = {"guardrails"}
+_RESTRICTING_GROUPS = {"guardrails"}
 """Groups in which an additional entry narrows the permissions."""
 
 _REVIEW = "its effect cannot be compared: review it"
@@ -142,7 +142,7 @@ class Difference:
 def differences(before: Manifest, after: Manifest) -> tuple[Difference, ...]:
     """The differences in permissions between two manifests, in the order of the file's lines."""
     comparison = _Comparison(before, after)
-    found = [*comparison.of_leader(), *comparison.of_agents()]
+    found = [*comparison.main_agent(), *comparison.agents()]
     return tuple(sorted(found, key=lambda each: (each.line, each.is_new)))
 
 
@@ -151,68 +151,74 @@ class _Comparison:
     before: Manifest
     after: Manifest
 
-    def of_leader(self) -> Iterator[Difference]:
+    def main_agent(self) -> Iterator[Difference]:
         """Report a different main agent as wider; its facts are compared as well if it was in the file."""
         path = ("agent",)
         if self.before.facts[path] != self.after.facts[path]:
-            yield self._told(ChangeDirection.WIDER, path, f"another agent is run: {self._change(path)}")
+            yield self._changed(ChangeDirection.WIDER, path, f"another agent is run: {self._change(path)}")
 
-    def of_agents(self) -> Iterator[Difference]:
+    def agents(self) -> Iterator[Difference]:
         old, new = self.before.agents, self.after.agents
         for name in dict.fromkeys((*old, *new)):
             path = ("agents", name)
             if name not in new:
-                yield self._gone(ChangeDirection.NARROWER, path, f"the agent {name} is gone")
+                yield self._removed(ChangeDirection.NARROWER, path, f"the agent {name} is gone")
             elif name not in old:
                 yield self._new(ChangeDirection.WIDER, path, f"a new agent, {name}: {self._summary(name)}")
             else:
-                yield from self._of_agent(name)
+                yield from self._compare_agent(name)
 
-    def _of_agent(self, agent: str) -> Iterator[Difference]:
-        yield from self._of_facts(("agents", agent), "")
+    def _compare_agent(self, agent: str) -> Iterator[Difference]:
+        yield from self._compare_facts(("agents", agent), "")
         for group in ("tools", "servers", "guardrails", "handoffs", "listeners"):
-            yield from self._of_group(agent, group)
-        yield from self._of_rules(agent)
+            yield from self._compare_group(agent, group)
+        yield from self._compare_rules(agent)
 
-    def _of_group(self, agent: str, group: str) -> Iterator[Difference]:
+    def _compare_group(self, agent: str, group: str) -> Iterator[Difference]:
         """Compare a group of an agent by name: new, removed and changed entries."""
         old, new = self.before.names(agent, group), self.after.names(agent, group)
         for name in dict.fromkeys((*old, *new)):
             path = ("agents", agent, group, name)
             if name not in new:
-                way = ChangeDirection.WIDER if group in _HOLDS_BACK else ChangeDirection.NARROWER
-                yield self._gone(way, path, f"the {_WORDS[group]} {name} is gone")
+                way = ChangeDirection.WIDER if group in _RESTRICTING_GROUPS else ChangeDirection.NARROWER
+                yield self._removed(way, path, f"the {_GROUP_NAMES[group]} {name} is gone")
             elif name not in old:
-                way = ChangeDirection.NARROWER if group in _HOLDS_BACK else ChangeDirection.WIDER
-                yield self._new(way, path, f"a new {_WORDS[group]}, {name}{self._sketch(path)}")
+                way = ChangeDirection.NARROWER if group in _RESTRICTING_GROUPS else ChangeDirection.WIDER
+                yield self._new(way, path, f"a new {_GROUP_NAMES[group]}, {name}{self._key_facts(path)}")
             elif group in SUBJECTS:
-                yield from self._of_facts(path, group)
+                yield from self._compare_facts(path, group)
             elif self.before.facts[path] != self.after.facts[path]:
-                yield self._told(ChangeDirection.WIDER, path, f"the {_WORDS[group]} {name} has changed: {_REVIEW}")
+                yield self._changed(
+                    ChangeDirection.WIDER, path, f"the {_GROUP_NAMES[group]} {name} has changed: {_REVIEW}"
+                )
 
-    def _of_facts(self, subject: Path, group: str) -> Iterator[Difference]:
+    def _compare_facts(self, subject: Path, group: str) -> Iterator[Difference]:
         for key, kind in SUBJECTS[group].items():
             path = (*subject, *key.split("/"))
             old, new = self.before.facts[path], self.after.facts[path]
             if old != new:
                 name = f"{subject[3]}: " if group else ""
-                change = self._change(path) if kind.is_read else _unread_change(old, new)
-                yield self._told(kind.order(old, new), path, f"{name}{key.replace('/', ': ')} {change}")
+                change = self._change(path) if kind.is_readable else _hash_change(old, new)
+                yield self._changed(kind.order(old, new), path, f"{name}{key.replace('/', ': ')} {change}")
 
-    def _of_rules(self, agent: str) -> Iterator[Difference]:
+    def _compare_rules(self, agent: str) -> Iterator[Difference]:
         old, new = self._rules(self.before, agent), self._rules(self.after, agent)
-        changes = list(changed([rule for _, rule in old], [rule for _, rule in new]))
-        for way, was_there, index in changes:
-            if was_there:
+        changes = list(rule_changes([rule for _, rule in old], [rule for _, rule in new]))
+        for way, is_removal, index in changes:
+            if is_removal:
                 path, rule = old[index]
-                yield self._gone(way, path, f"the rule {_rule(rule)} was removed, or applies to fewer calls")
+                yield self._removed(way, path, f"the rule {_format_rule(rule)} was removed, or applies to fewer calls")
             else:
                 path, rule = new[index]
-                yield self._new(way, path, f"a new rule, or one that applies to more calls: {_rule(rule)}")
+                yield self._new(way, path, f"a new rule, or one that applies to more calls: {_format_rule(rule)}")
         if not changes and [rule for _, rule in old] != [rule for _, rule in new]:
             path = old[0][0] if old else new[0][0]
             text = "the rules are written differently, with the same meaning"
-            yield self._gone(ChangeDirection.OTHER, path, text) if old else self._new(ChangeDirection.OTHER, path, text)
+            yield (
+                self._removed(ChangeDirection.OTHER, path, text)
+                if old
+                else self._new(ChangeDirection.OTHER, path, text)
+            )
 
     def _rules(self, manifest: Manifest, agent: str) -> list[tuple[Path, Any]]:
         paths = [("agents", agent, "rules", number) for number in manifest.names(agent, "rules")]
@@ -222,7 +228,7 @@ class _Comparison:
         tools = self.after.names(agent, "tools")
         return f"{self.after.facts['agents', agent, 'ceiling']} unasked, with {', '.join(tools) or 'no tools'}"
 
-    def _sketch(self, path: Path) -> str:
+    def _key_facts(self, path: Path) -> str:
         """The most important facts of a new entry."""
         facts = self.after.facts
         if path[2] == "tools":
@@ -230,31 +236,31 @@ class _Comparison:
         return f": {facts[*path, 'reached']}" if path[2] == "servers" else ""
 
     def _change(self, path: Path) -> str:
-        return f"{_shown(self.before.facts[path])} -> {_shown(self.after.facts[path])}"
+        return f"{_format_value(self.before.facts[path])} -> {_format_value(self.after.facts[path])}"
 
-    def _told(self, way: ChangeDirection, path: Path, text: str) -> Difference:
-        return Difference(way, self.before.lines[path], self._of_which(path, text))
+    def _changed(self, way: ChangeDirection, path: Path, text: str) -> Difference:
+        return Difference(way, self.before.lines[path], self._with_agent_name(path, text))
 
-    def _gone(self, way: ChangeDirection, path: Path, text: str) -> Difference:
+    def _removed(self, way: ChangeDirection, path: Path, text: str) -> Difference:
         line = min(line for other, line in self.before.lines.items() if other[: len(path)] == path)
-        return Difference(way, line, self._of_which(path, text))
+        return Difference(way, line, self._with_agent_name(path, text))
 
     def _new(self, way: ChangeDirection, path: Path, text: str) -> Difference:
-        return Difference(way, self.before.follows(path), self._of_which(path, text), is_new=True)
+        return Difference(way, self.before.line_before(path), self._with_agent_name(path, text), is_new=True)
 
-    def _of_which(self, path: Path, text: str) -> str:
+    def _with_agent_name(self, path: Path, text: str) -> str:
         """Prefix the text with the agent's name if there are several agents."""
         is_one = len({*self.before.agents, *self.after.agents}) == 1
         return text if is_one or len(path) < 3 else f"{path[1]}: {text}"
 
 
-def _unread_change(old: str | None, new: str | None) -> str:
+def _hash_change(old: str | None, new: str | None) -> str:
     """Describe a change of a hash, whose effect is unknown."""
-    text = f"{_short(old)} -> {_short(new)}"
+    text = f"{_shorten(old)} -> {_shorten(new)}"
     return text if old is None or new is None else f"has changed, {text}; {_REVIEW}"
 
 
-def _short(value: str | None) -> str:
+def _shorten(value: str | None) -> str:
     """A name with the beginning of its hash."""
     if value is None:
         return "none"
@@ -262,12 +268,12 @@ def _short(value: str | None) -> str:
     return f"{name}{mark}{digest[:_DIGEST_CHARS]}" if mark else value
 
 
-def _rule(rule: Any) -> str:
-    where = f" {_shown(rule['where'])}" if rule["where"] else ""
+def _format_rule(rule: Any) -> str:
+    where = f" {_format_value(rule['where'])}" if rule["where"] else ""
     return f"{rule['verdict']} {rule['tool']}{where}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value as text of limited length."""
     if value is None:
         return "none"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion, truncate
-from agentkit.manifest.schema import FORMAT, SUBJECTS, Path, kind_of
+from agentkit.manifest.schema import FORMAT, SUBJECTS, Path, fact_type
 from agentkit.safety.rules import Rule
 
 _MAX_SHOWN_CHARS = 80
@@ -45,19 +45,19 @@ class Manifest:
             if key == "format":
                 version = _checked_version(value, place)
                 continue
-            path = _path(key)
+            path = _decode_path(key)
             if path in facts:
-                _fail(place, number, f"it states {_shown(key)} twice")
+                _fail(place, number, f"the key {_shorten(key)} occurs twice")
             facts[path], lines[path] = value, number
         if version is None:
-            raise ConfigError(f"{place} is not a manifest: it does not state its format. {_ANEW}")
+            raise ConfigError(f"{place} is not a manifest: it does not state its format. {_REWRITE}")
         for path, number in lines.items():
             _check(path, facts[path], place, number)
-        _check_whole(facts, place)
+        _check_completeness(facts, place)
         return cls({path: facts[path] for path in sorted(facts)}, lines)
 
     def __str__(self) -> str:
-        pairs = [("format", FORMAT), *((_key(path), value) for path, value in self.facts.items())]
+        pairs = [("format", FORMAT), *((_encode_path(path), value) for path, value in self.facts.items())]
         return "{\n" + ",\n".join(f"  {_json(key)}: {_json(value)}" for key, value in pairs) + "\n}\n"
 
     @property
@@ -78,21 +78,21 @@ class Manifest:
                 rule = self.facts["agents", agent, "rules", number]
                 tool = rule["tool"]
                 if not any(map(Rule(rule["verdict"], tool).is_about, tools)):
-                    meant = suggestion(tool, tools)
-                    yield f"Rule {number} of {agent} names {tool!r}, but the agent has no such tool.{meant}"
+                    hint = suggestion(tool, tools)
+                    yield f"Rule {number} of {agent} names {tool!r}, but the agent has no such tool.{hint}"
 
-    def follows(self, path: Path) -> int:
+    def line_before(self, path: Path) -> int:
         """The line after which a missing fact would be inserted."""
         return max((line for other, line in self.lines.items() if other < path), default=2)
 
 
-_ANEW = "Write it again with: agentkit manifest FILE --write MANIFEST"
+_REWRITE = "Write it again with: agentkit manifest FILE --write MANIFEST"
 
 
 def _entries(text: str, place: str) -> Iterator[tuple[int, str, Any]]:
     """The facts of a text with their line numbers. Raises ConfigError for an invalid line."""
     if len(text) > Manifest.MAX_BYTES:
-        raise ConfigError(f"{place} is too long for a manifest: {len(text):,} characters. {_ANEW}")
+        raise ConfigError(f"{place} is too long for a manifest: {len(text):,} characters. {_REWRITE}")
     texts = [line.strip() for line in text.split("\n")]
     while texts and not texts[-1]:
         texts.pop()
@@ -114,7 +114,7 @@ def _entry(line: str, place: str, number: int) -> tuple[str, Any]:
     except ValueError:
         pairs = {}
     if len(pairs) != 1:
-        _fail(place, number, f"this is not a fact: {_shown(line)}")
+        _fail(place, number, f"this is not a fact: {_shorten(line)}")
     return next(iter(pairs.items()))
 
 
@@ -137,38 +137,40 @@ def _checked_version(value: Any, place: str) -> int:
             "Upgrade agentkit, or write it again with: agentkit manifest FILE --write MANIFEST"
         )
     if type(value) is not int or value != FORMAT:
-        raise ConfigError(f"{place} is not a manifest: its format is {_shown(_json(value))}, not {FORMAT}. {_ANEW}")
+        raise ConfigError(
+            f"{place} is not a manifest: its format is {_shorten(_json(value))}, not {FORMAT}. {_REWRITE}"
+        )
     return value
 
 
 def _check(path: Path, value: Any, place: str, number: int) -> None:
     """Raise ConfigError for an unknown fact or an invalid value."""
-    kind = kind_of(path)
+    kind = fact_type(path)
     if kind is None:
-        _fail(place, number, f"no manifest states {_shown(_key(path))}")
+        _fail(place, number, f"no manifest states {_shorten(_encode_path(path))}")
     if not kind.fits(value):
-        _fail(place, number, f"{_shown(_key(path))} is {kind.wanted}, not {_shown(_json(value))}")
+        _fail(place, number, f"{_shorten(_encode_path(path))} is {kind.description}, not {_shorten(_json(value))}")
 
 
-def _check_whole(facts: Mapping[Path, Any], place: str) -> None:
+def _check_completeness(facts: Mapping[Path, Any], place: str) -> None:
     """Raise ConfigError if a required fact is missing."""
     manifest = Manifest(facts, {})
-    wanted: list[Path] = [("agent",)]
+    required: list[Path] = [("agent",)]
     for agent in (*manifest.agents, *filter(None, [facts.get(("agent",))])):
         for group, kinds in SUBJECTS.items():
             owners: Iterable[Path] = [(group, name) for name in manifest.names(agent, group)] if group else [()]
-            wanted += [("agents", agent, *owner, *key.split("/")) for owner in owners for key in kinds]
-    missing = next((path for path in wanted if path not in facts), None)
+            required += [("agents", agent, *owner, *key.split("/")) for owner in owners for key in kinds]
+    missing = next((path for path in required if path not in facts), None)
     if missing:
-        raise ConfigError(f"{place} does not state {_shown(_key(missing))}; lines are missing. {_ANEW}")
+        raise ConfigError(f"{place} does not state {_shorten(_encode_path(missing))}; lines are missing. {_REWRITE}")
 
 
-def _key(path: Path) -> str:
+def _encode_path(path: Path) -> str:
     """Encode a path as a JSON pointer (RFC 6901)."""
     return "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _path(key: str) -> Path:
+def _decode_path(key: str) -> Path:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in key.split("/"))
 
 
@@ -177,9 +179,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True)
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     return truncate(text, _MAX_SHOWN_CHARS)
 
 
 def _fail(place: str, number: int, what: str) -> NoReturn:
-    raise ConfigError(f"{place}, line {number}: {what}. {_ANEW}")
+    raise ConfigError(f"{place}, line {number}: {what}. {_REWRITE}")

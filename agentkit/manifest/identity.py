@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import NoProvider
-from agentkit.llm.client import LLM, parted
-from agentkit.llm.detection import PROVIDERS, detect, wishes_for, wishes_there
-from agentkit.llm.endpoint import Endpoint, LLMArguments, shown_url
+from agentkit.llm.client import LLM, split_model
+from agentkit.llm.detection import PROVIDERS, arguments_for_model, detect, same_endpoint_arguments
+from agentkit.llm.endpoint import Endpoint, LLMArguments, display_url
 from agentkit.llm.providers.openai import SERVICES, provider_of
-from agentkit.manifest.schema import ALWAYS_YES, ENVIRONMENT, HERE, IN_MEMORY, KEPT, THEN
+from agentkit.manifest.schema import ALWAYS_YES, ENVIRONMENT, HERE, IN_MEMORY, ON_THIS_MACHINE, THEN
 from agentkit.redaction import is_secret_name, redact, stored_text_redactor
 from agentkit.sessions.session import Session
 from agentkit.settings import Secret
@@ -41,7 +41,7 @@ _MAX_VALUES, _MAX_DEPTH = 10_000, 10
 _FOLDERS = "a folder of this machine"
 
 
-def described(name: str, value: Any, *, texts: bool = True) -> str:
+def describe_value(name: str, value: Any, *, texts: bool = True) -> str:
     """A name with its value: numbers, bools, None, texts and collections of these; the type of any other value.
 
     Texts are replaced by their type without `texts`, and if the name or the text is that of a secret. A leading folder
@@ -85,7 +85,7 @@ def _portable(text: str) -> str:
 OURS = "agentkit."
 """Prefix of the names of agentkit's own code."""
 
-PRETENDED = "not agentkit's "
+FALSE_CLAIM = "not agentkit's "
 """Prefix of the name of code that falsely claims to be agentkit's."""
 
 _FOLDER = Path(__file__).parents[1]
@@ -96,29 +96,29 @@ _FOREIGN = frozenset({*sys.stdlib_module_names, "agentkit"})
 _MAX_FUNCTIONS = 100
 
 _YES = frozenset({"Approval.ONCE", "Approval.RUN", "Approval.ALWAYS", "Approval.PATTERN"})
-_Written = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+_DefinitionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
 def code_of(thing: Any) -> str:
     """`module.name sha256:…` of a function, a class or an instance; for agentkit's own code only the name.
 
-    The hash covers its source without comments, the numbers and functions it was created with, and what `read` finds in
-    the variables of its module and its closure: plain values, and functions of the same module.
+    The hash covers its source without comments, the numbers and functions it was created with, and the variables of
+    its module and its closure that it references: plain values, and functions of the same module.
     """
-    bearer = _bearer(thing)
-    name = f"{module_of(thing)}.{bearer.__qualname__}"
+    definition = _definition(thing)
+    name = f"{module_of(thing)}.{definition.__qualname__}"
     if name.startswith(OURS):
         return name
-    written = [*_texts(bearer), *_made_with(thing), *read(thing)]
-    digest = hashlib.sha256("\0".join(written).encode("utf-8", "backslashreplace")).hexdigest()
+    parts = [*_source_texts(definition), *_bound_values(thing), *referenced_variables(thing)]
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()
     return f"{name} sha256:{digest}"
 
 
 def module_of(thing: Any) -> str:
     """The module of a function, a class or an instance's class; marked if it falsely claims to be agentkit's."""
-    bearer = _bearer(thing)
-    module = str(getattr(bearer, "__module__", None) or "builtins")
-    return module if not module.startswith(OURS) or _is_written_by_us(bearer) else f"{PRETENDED}{module}"
+    definition = _definition(thing)
+    module = str(getattr(definition, "__module__", None) or "builtins")
+    return module if not module.startswith(OURS) or _is_written_by_us(definition) else f"{FALSE_CLAIM}{module}"
 
 
 def is_ours(thing: Any) -> bool:
@@ -126,26 +126,26 @@ def is_ours(thing: Any) -> bool:
     return module_of(thing).startswith(OURS)
 
 
-def _is_written_by_us(bearer: Any) -> bool:
+def _is_written_by_us(definition: Any) -> bool:
     """Verify that code is agentkit's: its file is in our folder, or our module contains it."""
-    if inspect.isfunction(bearer):
-        return Path(bearer.__code__.co_filename).is_relative_to(_FOLDER)
-    found: Any = sys.modules.get(bearer.__module__)
-    for name in bearer.__qualname__.split("."):
+    if inspect.isfunction(definition):
+        return Path(definition.__code__.co_filename).is_relative_to(_FOLDER)
+    found: Any = sys.modules.get(definition.__module__)
+    for name in definition.__qualname__.split("."):
         found = getattr(found, name, None)
-    return found is bearer
+    return found is definition
 
 
 def approver_of(approve: Callable[..., Any] | None) -> str | None:
     """The identity of an approver, with a prefix if it approves everything."""
     if approve is None:
         return None
-    found = [node for node, _ in _found(_bearer(approve))]
-    says_yes = bool(found) and all(map(_says_yes, found))
-    return f"{ALWAYS_YES if says_yes else ''}{code_of(approve)}"
+    nodes = [node for node, _ in _source_nodes(_definition(approve))]
+    approves_all = bool(nodes) and all(map(_always_approves, nodes))
+    return f"{ALWAYS_YES if approves_all else ''}{code_of(approve)}"
 
 
-def _bearer(thing: Any) -> Any:
+def _definition(thing: Any) -> Any:
     """The function or class whose source defines what `thing` does."""
     while isinstance(thing, functools.partial):
         thing = thing.func
@@ -154,35 +154,35 @@ def _bearer(thing: Any) -> Any:
     return thing if inspect.isroutine(thing) or isinstance(thing, type) else type(thing)
 
 
-def _texts(bearer: Any) -> list[str]:
+def _source_texts(definition: Any) -> list[str]:
     """The source of a function or a class without comments; if several share a line, the source of all."""
-    return [_without_comments(text) for _, text in _found(bearer)]
+    return [_without_comments(text) for _, text in _source_nodes(definition)]
 
 
-def _found(bearer: Any) -> Iterator[tuple[_Written, str]]:
+def _source_nodes(definition: Any) -> Iterator[tuple[_DefinitionNode, str]]:
     """The syntax tree and source of a function or a class; empty if the source is not available."""
     # The file of a function or of a class's methods, from their code: the module can be gone from sys.modules
-    functions = vars(bearer).values() if isinstance(bearer, type) else (bearer,)
+    functions = vars(definition).values() if isinstance(definition, type) else (definition,)
     files = (each.__code__.co_filename for each in functions if inspect.isfunction(each))
     file = next(files, "")
     linecache.checkcache(file)
     source = "".join(linecache.getlines(file))
     lines = split_lines(source)
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Lambda) and _is_meant(node, "<lambda>", bearer):
+        if isinstance(node, ast.Lambda) and _is_definition(node, "<lambda>", definition):
             yield node, f"({ast.get_source_segment(source, node)})"
-        elif isinstance(node, _Written) and _is_meant(node, getattr(node, "name", ""), bearer):
+        elif isinstance(node, _DefinitionNode) and _is_definition(node, getattr(node, "name", ""), definition):
             yield node, textwrap.dedent("\n".join(lines[_first_line(node) - 1 : node.end_lineno]))
 
 
-def _is_meant(node: _Written, name: str, bearer: Any) -> bool:
-    if isinstance(bearer, type):
-        return isinstance(node, ast.ClassDef) and name == bearer.__name__
-    code = bearer.__code__
+def _is_definition(node: _DefinitionNode, name: str, definition: Any) -> bool:
+    if isinstance(definition, type):
+        return isinstance(node, ast.ClassDef) and name == definition.__name__
+    code = definition.__code__
     return (_first_line(node), name) == (code.co_firstlineno, code.co_name)
 
 
-def _first_line(node: _Written) -> int:
+def _first_line(node: _DefinitionNode) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)])
 
@@ -197,64 +197,64 @@ def _without_comments(text: str) -> str:
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
-def _made_with(thing: Any) -> Iterator[str]:
+def _bound_values(thing: Any) -> Iterator[str]:
     """The numbers and functions that code is bound to: arguments of partials, closure cells, fields."""
     if isinstance(thing, functools.partial):
         yield from map(_plain, (*thing.args, *thing.keywords.values()))
-        yield from _made_with(thing.func)
+        yield from _bound_values(thing.func)
     elif inspect.ismethod(thing):
-        yield from _made_with(thing.__self__)
+        yield from _bound_values(thing.__self__)
     elif inspect.isfunction(thing):
         yield from map(_plain, (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()))
-        yield from (_plain(_content(cell)) for cell in thing.__closure__ or ())
+        yield from (_plain(_cell_content(cell)) for cell in thing.__closure__ or ())
     elif not isinstance(thing, type):
         yield from map(_plain, getattr(thing, "__dict__", {}).values())
 
 
 def _plain(value: Any) -> str:
-    """A value as far as it is identical on every machine and not a secret."""
+    """A value in a form that is identical on every machine and contains no secret."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if inspect.isfunction(value):
-        return "\n".join([value.__qualname__, *_texts(value)])
-    return described("", value, texts=False) if isinstance(value, COLLECTIONS) else type(value).__name__
+        return "\n".join([value.__qualname__, *_source_texts(value)])
+    return describe_value("", value, texts=False) if isinstance(value, COLLECTIONS) else type(value).__name__
 
 
-def read(thing: Any) -> Iterator[str]:
-    """The variables that code reads, by name: plain values, and functions and classes of its module with their source.
+def referenced_variables(thing: Any) -> Iterator[str]:
+    """Variables that code references, by name: plain values, and functions and classes of its module with their source.
 
     The first 100 functions are followed recursively. Of the program's modules the plain values that the code names are
     included; of any other object its type.
     """
-    waiting, known = list(_functions_of(thing)), set[int]()
+    waiting, known = list(_functions(thing)), set[int]()
     while waiting and len(known) < _MAX_FUNCTIONS:
         function = waiting.pop(0)
         if id(function) in known:
             continue
         known.add(id(function))
-        for name, value in sorted(_variables_of(function), key=lambda each: each[0]):
+        for name, value in sorted(_variables(function), key=lambda each: each[0]):
             is_code = inspect.isfunction(value) or isinstance(value, type)
             if not is_code:
-                yield described(name, value)
+                yield describe_value(name, value)
             elif value.__module__ == function.__module__ and not is_ours(value):
-                yield "\n".join([name, *_texts(value)])
-                waiting += _functions_of(value)
+                yield "\n".join([name, *_source_texts(value)])
+                waiting += _functions(value)
 
 
-def _functions_of(thing: Any) -> Iterator[types.FunctionType]:
+def _functions(thing: Any) -> Iterator[types.FunctionType]:
     """The functions that run when code runs: itself, the methods of a class, and those in its closure."""
-    bearer = _bearer(thing)
-    for each in vars(bearer).values() if isinstance(bearer, type) else (bearer,):
+    definition = _definition(thing)
+    for each in vars(definition).values() if isinstance(definition, type) else (definition,):
         inner = getattr(each, "__func__", getattr(each, "fget", each))
         if inspect.isfunction(inner):
             yield inner
-            yield from (cell for cell in map(_content, inner.__closure__ or ()) if inspect.isfunction(cell))
+            yield from (cell for cell in map(_cell_content, inner.__closure__ or ()) if inspect.isfunction(cell))
 
 
-def _variables_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     """The globals and closure variables that a function reads, and the module attributes that it names."""
-    names = set(_names_in(function.__code__))
-    around = zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=True)
+    names = set(_code_names(function.__code__))
+    around = zip(function.__code__.co_freevars, map(_cell_content, function.__closure__ or ()), strict=True)
     yield from ((name, value) for name, value in around if not inspect.isfunction(value))
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]
@@ -264,15 +264,15 @@ def _variables_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{each}", vars(value)[each]) for each in names & vars(value).keys())
 
 
-def _names_in(code: types.CodeType) -> Iterator[str]:
+def _code_names(code: types.CodeType) -> Iterator[str]:
     """The names that code reads, including nested functions."""
     yield from code.co_names
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
-            yield from _names_in(each)
+            yield from _code_names(each)
 
 
-def _content(cell: Any) -> Any:
+def _cell_content(cell: Any) -> Any:
     """The content of a closure cell; None if it is empty."""
     try:
         return cell.cell_contents
@@ -280,29 +280,31 @@ def _content(cell: Any) -> Any:
         return None
 
 
-def _says_yes(node: _Written) -> bool:
+def _always_approves(node: _DefinitionNode) -> bool:
     """Whether all answers in the source are approvals."""
     if isinstance(node, ast.Lambda):
-        return _is_yes(node.body)
+        return _is_approval(node.body)
     if isinstance(node, ast.ClassDef):
-        calls = [each for each in node.body if isinstance(each, _Written) and getattr(each, "name", "") == "__call__"]
-        return bool(calls) and all(map(_says_yes, calls))
+        calls = [
+            each for each in node.body if isinstance(each, _DefinitionNode) and getattr(each, "name", "") == "__call__"
+        ]
+        return bool(calls) and all(map(_always_approves, calls))
     answers = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
-    return bool(answers) and all(answer is not None and _is_yes(answer) for answer in answers)
+    return bool(answers) and all(answer is not None and _is_approval(answer) for answer in answers)
 
 
-def _is_yes(node: ast.expr) -> bool:
+def _is_approval(node: ast.expr) -> bool:
     return ast.unparse(node).rpartition("agentkit.")[2] in _YES or (
         isinstance(node, ast.Constant) and node.value is True
     )
 
 
 TEMPORARY = "a temporary folder"
-GIVEN = "given by the program"
+FROM_PROGRAM = "given by the program"
 """Source of an API key that is not read from an environment variable."""
 
 _KEYS = {"openai": "OPENAI_API_KEY", "azure": "AZURE_OPENAI_API_KEY"}
-_OF_ANSWERS = frozenset(
+_ANSWER_SETTINGS = frozenset(
     {
         "temperature",
         "max_tokens",
@@ -322,20 +324,20 @@ _ANY_KEY = Secret("any")
 _DIGEST_CHARS = 16
 
 
-def folder_told(folder: str | Path, home: Path) -> str:
+def format_folder(folder: str | Path, home: Path) -> str:
     """A folder relative to `home`, the folder of the program; a hash if it is unrelated."""
     place, origin = Path(folder).resolve(), home.resolve()
     if place.is_relative_to(origin):
         return place.relative_to(origin).as_posix()
-    shared, user, passing = (
+    shared, user_home, temporary = (
         Path(path).resolve() for path in (_shared(place, origin), Path.home(), tempfile.gettempdir())
     )
-    if shared.parts[1:] and not user.is_relative_to(shared) and not passing.is_relative_to(shared):
+    if shared.parts[1:] and not user_home.is_relative_to(shared) and not temporary.is_relative_to(shared):
         return Path(os.path.relpath(place, origin)).as_posix()
-    if place.is_relative_to(passing):
+    if place.is_relative_to(temporary):
         return TEMPORARY
-    if place.is_relative_to(user):
-        return "/".join(["~", *place.relative_to(user).parts])
+    if place.is_relative_to(user_home):
+        return "/".join(["~", *place.relative_to(user_home).parts])
     return f"elsewhere sha256:{sha256(os.fsencode(place)).hexdigest()[:_DIGEST_CHARS]}"
 
 
@@ -343,33 +345,33 @@ def _shared(one: Path, two: Path) -> str:
     return os.path.commonpath([one, two])
 
 
-def command_told(words: Iterable[str], home: Path) -> str:
+def format_command(words: Iterable[str], home: Path) -> str:
     """A command without secrets, with its file paths relative to `home`."""
     import shlex
 
     hidden = stored_text_redactor()
-    return shlex.join(hidden(_word_told(word, home)) for word in words)
+    return shlex.join(hidden(_format_word(word, home)) for word in words)
 
 
-def _word_told(word: str, home: Path) -> str:
+def _format_word(word: str, home: Path) -> str:
     if word == sys.executable:
         return "python"
     path = Path(word)
-    return f"{folder_told(path.parent, home)}/{path.name}".removeprefix("./") if path.is_absolute() else word
+    return f"{format_folder(path.parent, home)}/{path.name}".removeprefix("./") if path.is_absolute() else word
 
 
-def url_told(url: str) -> str:
+def format_url(url: str) -> str:
     """A URL without secrets."""
-    return stored_text_redactor()(shown_url(url))
+    return stored_text_redactor()(display_url(url))
 
 
-def session_told(session: Session | str | None) -> str:
+def session_kind(session: Session | str | None) -> str:
     """The kind of session store."""
     if session is None or (isinstance(session, Session) and session.store is None):
         return IN_MEMORY
-    store = KEPT if isinstance(session, str) else type(session.store).__name__
+    store = ON_THIS_MACHINE if isinstance(session, str) else type(session.store).__name__
     return {
-        "SQLiteSessionStore": KEPT,
+        "SQLiteSessionStore": ON_THIS_MACHINE,
         "InMemorySessionStore": IN_MEMORY,
         "PostgresSessionStore": "kept on a server",
     }.get(store, store)
@@ -380,67 +382,67 @@ def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
 
     `known` is the client or the name of its model; None if the program sets neither.
     """
-    parts = [dict(_facts_of(wishes, llm)) for wishes, llm in _models(known)]
+    parts = [dict(_model_facts(arguments, llm)) for arguments, llm in _model_arguments(known)]
     for name in parts[0]:
         values = (facts[name] for facts in parts)
         yield name, THEN.join(dict.fromkeys(value for value in values if value is not None)) or None
 
 
-def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, LLM | None]]:
+def _model_arguments(known: LLM | str | None) -> Iterator[tuple[LLMArguments, LLM | None]]:
     """The arguments of each model that can answer, and its client if it exists."""
     if isinstance(known, LLM):
         yield from ((each.wishes, each) for each in known.with_fallbacks(explicit=True))
         return
-    named, behind = parted(known)
+    named, behind = split_model(known)
     first = LLMArguments(model=named)
     yield first, None
-    yield from ((wishes_for(name) or wishes_there(name, first), None) for name in behind)
+    yield from ((arguments_for_model(name) or same_endpoint_arguments(name, first), None) for name in behind)
 
 
-def _facts_of(wishes: LLMArguments, llm: LLM | None) -> Iterator[tuple[str, str | None]]:
-    endpoint = _endpoint(wishes)
-    provider = endpoint.provider if endpoint else _named(wishes) or ENVIRONMENT
+def _model_facts(arguments: LLMArguments, llm: LLM | None) -> Iterator[tuple[str, str | None]]:
+    endpoint = _endpoint(arguments)
+    provider = endpoint.provider if endpoint else _provider_name(arguments) or ENVIRONMENT
     yield "client", None if llm is None or type(llm) is LLM else code_of(type(llm))
     yield "host", _host(endpoint, provider)
-    yield "key", _key(wishes, provider)
-    yield "name", (endpoint.model if endpoint and wishes.model else wishes.model) or ENVIRONMENT
-    yield "price", None if llm is None or llm.price is None else price_told(llm.price)
+    yield "key", _key(arguments, provider)
+    yield "name", (endpoint.model if endpoint and arguments.model else arguments.model) or ENVIRONMENT
+    yield "price", None if llm is None or llm.price is None else format_price(llm.price)
     yield "provider", provider
-    yield "settings", None if llm is None else _settings_told(llm.settings)
+    yield "settings", None if llm is None else _settings_identity(llm.settings)
 
 
-def _settings_told(settings: Mapping[str, Any]) -> str | None:
+def _settings_identity(settings: Mapping[str, Any]) -> str | None:
     """Request settings other than those of answers: they can enable tools that the provider runs itself."""
-    others = {name: value for name, value in settings.items() if name not in _OF_ANSWERS}
+    others = {name: value for name, value in settings.items() if name not in _ANSWER_SETTINGS}
     if not others:
         return None
     text = json.dumps(others, sort_keys=True, default=lambda value: type(value).__qualname__)
     return f"{', '.join(sorted(others))} sha256:{sha256(text.encode()).hexdigest()}"
 
 
-def price_told(price: Price) -> str:
+def format_price(price: Price) -> str:
     """The configured price of a model: the cost limit of its runs depends on it."""
     return f"{price.input} and {price.output} US dollars per million tokens"
 
 
-def _named(wishes: LLMArguments) -> str | None:
+def _provider_name(arguments: LLMArguments) -> str | None:
     """The provider set by the program; None if the environment decides."""
-    prefix = (wishes.model or "").partition(":")[0].lower()
-    if wishes.client is not None:
-        return provider_of(wishes.client)
-    if wishes.provider or prefix in PROVIDERS:
-        return (wishes.provider or prefix).lower()
-    if wishes.azure_endpoint or wishes.azure_token_provider:
+    prefix = (arguments.model or "").partition(":")[0].lower()
+    if arguments.client is not None:
+        return provider_of(arguments.client)
+    if arguments.provider or prefix in PROVIDERS:
+        return (arguments.provider or prefix).lower()
+    if arguments.azure_endpoint or arguments.azure_token_provider:
         return "azure"
-    return "openai" if wishes.base_url or wishes.api_key else None
+    return "openai" if arguments.base_url or arguments.api_key else None
 
 
-def _endpoint(wishes: LLMArguments) -> Endpoint | None:
+def _endpoint(arguments: LLMArguments) -> Endpoint | None:
     """The model's endpoint as set by the program, ignoring the environment and assuming a key."""
-    if _named(wishes) is None:
+    if _provider_name(arguments) is None:
         return None
     try:
-        return detect(replace(wishes, api_key=_ANY_KEY), {})[0]
+        return detect(replace(arguments, api_key=_ANY_KEY), {})[0]
     except NoProvider:  # the environment sets the rest
         return None
 
@@ -451,9 +453,9 @@ def _host(endpoint: Endpoint | None, provider: str) -> str | None:
     return None if provider in {"offline", "local"} else ENVIRONMENT
 
 
-def _key(wishes: LLMArguments, provider: str) -> str | None:
-    if wishes.api_key or wishes.azure_token_provider or wishes.client is not None:
-        return GIVEN
+def _key(arguments: LLMArguments, provider: str) -> str | None:
+    if arguments.api_key or arguments.azure_token_provider or arguments.client is not None:
+        return FROM_PROGRAM
     if provider == ENVIRONMENT:
         return ENVIRONMENT
     service = SERVICES.get(provider)
@@ -465,5 +467,5 @@ def workspace_facts(workspace: Any, home: Path, *, is_used: bool) -> Iterator[tu
     if not is_used:
         yield from (("folder", None), ("journal", None))
         return
-    yield "folder", folder_told(workspace.folder, home) if workspace.is_fixed else HERE
-    yield "journal", IN_MEMORY if workspace.journal.folder is None else KEPT
+    yield "folder", format_folder(workspace.folder, home) if workspace.is_fixed else HERE
+    yield "journal", IN_MEMORY if workspace.journal.folder is None else ON_THIS_MACHINE

@@ -53,14 +53,14 @@ def ranked(*values: Any) -> Order:
     return order
 
 
-def bounded(before: float | None, after: float | None) -> ChangeDirection:
+def maximum(before: float | None, after: float | None) -> ChangeDirection:
     """Order of a maximum; None is unlimited."""
     return (
         ChangeDirection.NARROWER if before is None or (after is not None and after < before) else ChangeDirection.WIDER
     )
 
 
-def unread(*, none_is: ChangeDirection) -> Order:
+def hashed(*, none_is: ChangeDirection) -> Order:
     """Order of code or a schema given as a hash: a different hash is wider, as its effect must be reviewed.
 
     `none_is` is the direction of having none compared to any.
@@ -76,37 +76,37 @@ def unread(*, none_is: ChangeDirection) -> Order:
     return order
 
 
-def answering(before: str | None, after: str | None) -> ChangeDirection:
+def approver(before: str | None, after: str | None) -> ChangeDirection:
     """Order of approvers: none is narrowest, as nothing is approved then, and one that always approves is widest."""
     if after is None or (before is not None and before.startswith(ALWAYS_YES) and not after.startswith(ALWAYS_YES)):
         return ChangeDirection.NARROWER
     return ChangeDirection.WIDER
 
 
-def named(before: str | None, after: str | None) -> ChangeDirection:
+def location(before: str | None, after: str | None) -> ChangeDirection:
     """Order of locations: None is narrowest, a new location is wider, and the environment covers any location."""
     known = set() if before is None else set(before.split(THEN))
     is_known = ENVIRONMENT in known or after is None or known.issuperset(after.split(THEN))
     return ChangeDirection.NARROWER if is_known else ChangeDirection.WIDER
 
 
-def fewer(before: Collection[str], after: Collection[str]) -> ChangeDirection:
+def restrictions(before: Collection[str], after: Collection[str]) -> ChangeDirection:
     """Order of restrictions, such as the labels of a tool's results: removing one is wider."""
     return ChangeDirection.WIDER if set(before) - set(after) else ChangeDirection.NARROWER
 
 
-def more(before: Collection[str], after: Collection[str]) -> ChangeDirection:
+def permissions(before: Collection[str], after: Collection[str]) -> ChangeDirection:
     """Order of permissions, such as visible environment variables: adding one is wider."""
     return ChangeDirection.WIDER if set(after) - set(before) else ChangeDirection.NARROWER
 
 
-def reaching(before: Sequence[str], after: Sequence[str]) -> ChangeDirection:
+def hosts(before: Sequence[str], after: Sequence[str]) -> ChangeDirection:
     """Order of reachable hosts: an entry can cover other hosts, and `any` covers all."""
-    is_covered = all(any(_holds(wide, host) for wide in before) for host in after)
+    is_covered = all(any(_covers_host(wide, host) for wide in before) for host in after)
     return ChangeDirection.NARROWER if is_covered else ChangeDirection.WIDER
 
 
-def _holds(wide: str, host: str) -> bool:
+def _covers_host(wide: str, host: str) -> bool:
     if wide in (ANYTHING, host):
         return True
     try:
@@ -118,7 +118,7 @@ def _holds(wide: str, host: str) -> bool:
     ) <= int(outer.broadcast_address)
 
 
-def containing(before: str | None, after: str | None) -> ChangeDirection:
+def folders(before: str | None, after: str | None) -> ChangeDirection:
     """Order of folders: None is narrowest, and a subfolder is narrower."""
     is_within = after is None or (before is not None and _is_within(after, before))
     return ChangeDirection.NARROWER if is_within else ChangeDirection.WIDER
@@ -141,7 +141,7 @@ def _read(folder: str) -> tuple[str, int, list[str]]:
     return family, ups, parts[ups:]
 
 
-def remarked(_before: object, _after: object) -> ChangeDirection:
+def description(_before: object, _after: object) -> ChangeDirection:
     """Order of facts that describe an agent without affecting its permissions."""
     return ChangeDirection.OTHER
 
@@ -162,7 +162,7 @@ VERDICTS = (
 
 IN_MEMORY = "in memory"
 WEAKENED = "weakened"
-KEPT = "kept on this machine"
+ON_THIS_MACHINE = "kept on this machine"
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _RULE_KEYS = {"verdict", "tool", "where", "code"}
@@ -172,13 +172,13 @@ _RULE_KEYS = {"verdict", "tool", "where", "code"}
 class FactType:
     """The type of a fact: its valid values, their description, and their order.
 
-    `is_read` is True if the change can be read from the values; a hash only shows that something changed.
+    `is_readable` is True if the change can be read from the values; a hash only shows that something changed.
     """
 
     fits: Callable[[Any], bool]
-    wanted: str
+    description: str
     order: Order
-    is_read: bool = True
+    is_readable: bool = True
 
 
 def _is_text(value: Any) -> bool:
@@ -206,58 +206,62 @@ def _is_rule(value: Any) -> bool:
     return _is_text(value.get("code", "-"))
 
 
-def _of(*values: Any, wanted: str = "", order: Order | None = None) -> FactType:
+def _one_of(*values: Any, description: str = "", order: Order | None = None) -> FactType:
     """One of a few values, narrowest first."""
     return FactType(
         lambda value: any(type(value) is type(one) and value == one for one in values),
-        wanted or f"one of {', '.join(map(str, values))}",
+        description or f"one of {', '.join(map(str, values))}",
         order or ranked(*values),
     )
 
 
 def _code(*, none_is: ChangeDirection = ChangeDirection.NARROWER) -> FactType:
-    return FactType(_is_text_or_none, "the name of code with its hash, or null", unread(none_is=none_is), False)
+    return FactType(_is_text_or_none, "the name of code with its hash, or null", hashed(none_is=none_is), False)
 
 
-_UNKNOWN = FactType(_is_text_or_none, "the name of code with its hash, or null", ranked(), is_read=False)
+_UNKNOWN = FactType(_is_text_or_none, "the name of code with its hash, or null", ranked(), is_readable=False)
 """Custom code whose permissions are unknown."""
 
 _TEXTS = "a sorted list of texts"
-_PLACE = FactType(_is_text_or_none, "a text, or null", named)
-_REMARK = FactType(_is_text_or_none, "a text, or null", remarked)
-_BOUND = FactType(lambda value: value is None or is_number(value), "a number, or null for no limit", bounded)
+_LOCATION = FactType(_is_text_or_none, "a text, or null", location)
+_DESCRIPTION = FactType(_is_text_or_none, "a text, or null", description)
+_MAXIMUM = FactType(lambda value: value is None or is_number(value), "a number, or null for no limit", maximum)
 _PRICE = FactType(_is_text, "refuse, free, or a price", ranked("refuse"))
-_PRESENT = FactType(lambda value: value is True or _is_text(value), "true, or the name of code with its hash", remarked)
+_PRESENT = FactType(
+    lambda value: value is True or _is_text(value), "true, or the name of code with its hash", description
+)
 
 LIMITS: Mapping[str, FactType] = {
-    "iterations": _BOUND,
-    **{each.name: _PRICE if each.name == "unknown_price" else _BOUND for each in fields(Limits)},
+    "iterations": _MAXIMUM,
+    **{each.name: _PRICE if each.name == "unknown_price" else _MAXIMUM for each in fields(Limits)},
 }
 
 _AGENT: Mapping[str, FactType] = {
-    "approver": FactType(_is_text_or_none, "the name of code with its hash, or null", answering, False),
-    "ceiling": _of(*LEVELS),
+    "approver": FactType(_is_text_or_none, "the name of code with its hash, or null", approver, False),
+    "ceiling": _one_of(*LEVELS),
     "class": _UNKNOWN,
-    "dry_run": _of(True, False, wanted="true or false"),
-    "flow": _of(True, False, wanted="true or false"),
+    "dry_run": _one_of(True, False, description="true or false"),
+    "flow": _one_of(True, False, description="true or false"),
     "model/client": _UNKNOWN,
-    "model/host": _PLACE,
-    "model/key": _REMARK,
-    "model/name": _REMARK,
+    "model/host": _LOCATION,
+    "model/key": _DESCRIPTION,
+    "model/name": _DESCRIPTION,
     "model/price": FactType(_is_text_or_none, "a text, or null", ranked(None)),
-    "model/provider": _PLACE,
+    "model/provider": _LOCATION,
     "model/settings": _code(),
     "output": FactType(
         lambda value: value is None or (_is_text(value) and bool(_DIGEST.fullmatch(value))),
         "a hash, or null",
-        unread(none_is=ChangeDirection.WIDER),
+        hashed(none_is=ChangeDirection.WIDER),
         False,
     ),
     "policy": _UNKNOWN,
-    "secrets": FactType(_is_texts, _TEXTS, more),
+    "secrets": FactType(_is_texts, _TEXTS, permissions),
     "session": FactType(_is_text, "a text", ranked(IN_MEMORY)),
-    "workspace/folder": FactType(_is_text_or_none, "a folder, or null", containing),
-    "workspace/journal": _of(None, KEPT, IN_MEMORY, wanted=f"{KEPT!r}, {IN_MEMORY!r} or null"),
+    "workspace/folder": FactType(_is_text_or_none, "a folder, or null", folders),
+    "workspace/journal": _one_of(
+        None, ON_THIS_MACHINE, IN_MEMORY, description=f"{ON_THIS_MACHINE!r}, {IN_MEMORY!r} or null"
+    ),
     **{f"limits/{name}": kind for name, kind in LIMITS.items()},
 }
 
@@ -265,49 +269,53 @@ _TOOL: Mapping[str, FactType] = {
     "definition": FactType(
         lambda value: _is_text(value) and bool(_DIGEST.fullmatch(value)),
         "a hash",
-        unread(none_is=ChangeDirection.NARROWER),
+        hashed(none_is=ChangeDirection.NARROWER),
         False,
     ),
-    "hosts": FactType(_is_texts, _TEXTS, reaching),
-    "isolation": _of(None, "required", "auto", WEAKENED, "off", wanted="required, auto, weakened, off, or null"),
+    "hosts": FactType(_is_texts, _TEXTS, hosts),
+    "isolation": _one_of(
+        None, "required", "auto", WEAKENED, "off", description="required, auto, weakened, off, or null"
+    ),
     "judge": _code(none_is=ChangeDirection.WIDER),
-    "labels": FactType(lambda value: _is_texts(value) and set(value) <= set(Label), "a sorted list of labels", fewer),
-    "level": _of(*LEVELS),
-    "made_by": FactType(_is_text, "a text", named),
-    "max_chars": FactType(is_number, "a number", bounded),
-    "timeout_seconds": _BOUND,
-    "verdict": _of(*VERDICTS),
-    "writes": _of(None, False, True, wanted="true, false, or null"),
+    "labels": FactType(
+        lambda value: _is_texts(value) and set(value) <= set(Label), "a sorted list of labels", restrictions
+    ),
+    "level": _one_of(*LEVELS),
+    "made_by": FactType(_is_text, "a text", location),
+    "max_chars": FactType(is_number, "a number", maximum),
+    "timeout_seconds": _MAXIMUM,
+    "verdict": _one_of(*VERDICTS),
+    "writes": _one_of(None, False, True, description="true, false, or null"),
 }
 
 _SERVER: Mapping[str, FactType] = {
-    "folder": FactType(_is_text_or_none, "a folder, or null", containing),
-    "pins": _of(KEPT, IN_MEMORY),
-    "reached": FactType(_is_text, "a command or an address", named),
+    "folder": FactType(_is_text_or_none, "a folder, or null", folders),
+    "pins": _one_of(ON_THIS_MACHINE, IN_MEMORY),
+    "reached": FactType(_is_text, "a command or an address", location),
 }
 
 SUBJECTS: Mapping[str, Mapping[str, FactType]] = {"": _AGENT, "tools": _TOOL, "servers": _SERVER}
 """The facts of an agent, and of each of its tools and servers; all of them are required."""
 
-LISTED: Mapping[str, FactType] = {
+NAMED_FACTS: Mapping[str, FactType] = {
     "guardrails": _code(none_is=ChangeDirection.WIDER),
     "handoffs": _PRESENT,
     "listeners": _code(),
-    "rules": FactType(_is_rule, "a rule: verdict, tool, where", remarked),
+    "rules": FactType(_is_rule, "a rule: verdict, tool, where", description),
     "unlabelled": _PRESENT,
 }
 """The facts with any number of entries per agent, by name; rules by number."""
 
 
-def kind_of(path: Path) -> FactType | None:
+def fact_type(path: Path) -> FactType | None:
     """The type of the fact at a path; None for an unknown path."""
     if path == ("agent",):
-        return FactType(_is_text, "the name of the agent that is run", remarked)
+        return FactType(_is_text, "the name of the agent that is run", description)
     if len(path) < 3 or path[0] != "agents" or not all(path):
         return None
     below = path[2:]
-    if len(below) == 2 and below[0] in LISTED:
-        return LISTED[below[0]]
+    if len(below) == 2 and below[0] in NAMED_FACTS:
+        return NAMED_FACTS[below[0]]
     if len(below) == 3 and below[0] in ("tools", "servers"):
         return SUBJECTS[below[0]].get(below[2])
     return _AGENT.get("/".join(below))

@@ -571,8 +571,8 @@ class MCPServer(ServerResources):
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the connection: a copy in another process opens its own."""
-        own = ("_lock", "_current", "_accepted", "_tools", "_changes", "_invalid", "_unusable", "_connection")
-        return {name: value for name, value in self.__dict__.items() if name not in own}
+        unshared = "_lock", "_current", "_accepted", "_tools", "_changes", "_invalid", "_unusable", "_connection"
+        return {name: value for name, value in self.__dict__.items() if name not in unshared}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)

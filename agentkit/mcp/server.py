@@ -144,7 +144,7 @@ class ToolServer:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
         if callable(approve) and not can_be_called(approve, object()):
             raise ConfigError("approve= takes a function of an ApprovalRequest alone: MCP clients have no run.")
-        self.name, self._approve = name, approve
+        self.name, self._approve, self._numbers = name, approve, itertools.count(1)
         self.prompts = {each.name: each for each in map(_prompt, prompts)}
         self.resources = [_resource(uri, read) for uri, read in (resources or {}).items()]
         if files:
@@ -153,7 +153,6 @@ class ToolServer:
             self.resources.append(self._sessions(None if sessions is True else sessions))
         self._call_slots = asyncio.Semaphore(most_calls)
         self._read: list[Message] = []  # the first call per label; clients cannot remove entries
-        self._numbers = itertools.count(1)
 
     def protocol_server(self) -> Any:
         """Return a server object of the `mcp` package, to be run with its functions. Raises MissingExtra."""

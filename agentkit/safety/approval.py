@@ -29,7 +29,7 @@ _WITH_SUBCOMMANDS = frozenset(
         *("make", "mvn", "npm", "pip", "pip3", "pipx", "pnpm", "poetry", "ruff", "svn", "terraform", "uv", "yarn"),
     }
 )
-_RUNS_OTHERS = frozenset(
+_RUNNERS = frozenset(
     {
         *(
             "awk",
@@ -49,7 +49,7 @@ _RUNS_OTHERS = frozenset(
         *("setsid", "ssh", "stdbuf", "strace", "sudo", "time", "timeout", "unshare", "uvx", "watch", "xargs"),
     }
 )
-"""Programs that run what their arguments name: their first words do not limit what they do."""
+"""Programs that run the programs in their arguments: their first words do not limit what they do."""
 _FOREIGN_HOST = re.compile(r"://((?=[^\s/?#:@\"'<>]{0,99}[^\x00-\x7f])[^\s/?#:@\"'<>]{1,100})")
 
 
@@ -124,20 +124,22 @@ class ApprovalRequest:
     @property
     def pattern(self) -> Rule:
         """The calls that `Approval.RUN` applies to: exactly this one, or one to the same origin."""
-        return Rule(Verdict.ALLOW, self.tool, {name: _like(name, value) for name, value in self.arguments.items()})
+        return Rule(
+            Verdict.ALLOW, self.tool, {name: _similar_value(name, value) for name, value in self.arguments.items()}
+        )
 
     @property
     def lasting_pattern(self) -> Rule:
         """The calls that `Approval.ALWAYS` applies to: those of `pattern`, or changes of the same file."""
         free = self.preview.covers if self.is_confined else frozenset[str]()
-        given = {name: value for name, value in self.arguments.items() if name not in free}
-        return Rule(Verdict.ALLOW, self.tool, {name: _like(name, value) for name, value in given.items()})
+        fixed = {name: value for name, value in self.arguments.items() if name not in free}
+        return Rule(Verdict.ALLOW, self.tool, {name: _similar_value(name, value) for name, value in fixed.items()})
 
     @property
     def first_words(self) -> list[str]:
         """The first words of the command that `Approval.PATTERN` applies to; empty if it is not available."""
         words = str(self.arguments.get("command", "")).split() if self.tool == "run_shell" else []
-        if not words or words[0] in _RUNS_OTHERS:
+        if not words or words[0] in _RUNNERS:
             return []
         has_second = len(words) > 1 and words[1][0].isalpha()
         if words[0] in _INTERPRETERS and not has_second:
@@ -164,22 +166,22 @@ class ApprovalRequest:
     @property
     def details(self) -> str:
         """The whole question, with nothing left out."""
-        return "\n".join(self._lines(_whole))
+        return "\n".join(self._lines(_format_whole))
 
     def __str__(self) -> str:
         """The question shown to a person: deceptive characters are made visible, long values are cut in the middle."""
-        return "\n".join(self._lines(_quoted))
+        return "\n".join(self._lines(_format_shortened))
 
     def _lines(self, shown: Callable[[str], str]) -> list[str]:
-        within = f" within {_quoted(self.within)}" if self.within else ""
-        lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}{within}"]
-        lines += [f"in {_quoted(self.folder)}"] if self.folder else []
+        within = f" within {_format_shortened(self.within)}" if self.within else ""
+        lines = [f"{_format_shortened(self.agent)} wants to call {_format_shortened(self.tool)}{within}"]
+        lines += [f"in {_format_shortened(self.folder)}"] if self.folder else []
         covered = self.preview.covers if self.preview.diff else frozenset[str]()
-        given = {name: value for name, value in self.arguments.items() if name not in covered}
-        lines += _shown(given, shown)
-        lines += [f"  {_quoted(each)}" for each in self.preview.summary]
+        uncovered = {name: value for name, value in self.arguments.items() if name not in covered}
+        lines += _format_arguments(uncovered, shown)
+        lines += [f"  {_format_shortened(each)}" for each in self.preview.summary]
         lines += [f"  │ {shown(self.preview.diff.rstrip())}"] if self.preview.diff else []
-        return [*lines, _quoted(self.reason)]
+        return [*lines, _format_shortened(self.reason)]
 
 
 Said = bool | Approval | str | Mapping[str, Any]
@@ -213,13 +215,13 @@ class ApproverAnswer:
                 return cls(Approval.ONCE, arguments=answer)
             case True:
                 return cls(Approval.ONCE)
-        return cls(Approval.NO, _why_not(answer))
+        return cls(Approval.NO, _refusal_reason(answer))
 
 
 _ENDS = (".", "!", "?", "…", "。")
 """Sentence endings."""
 
-_MISTAKEN = frozenset(
+_CONSENT_TEXTS = frozenset(
     {"y", "yes", "ok", "okay", "sure", "true", "allow", "allowed", "approve", "approved", *Approval} - {Approval.NO}
 )
 """Texts that express consent, so that returning one of them is a mistake: a text is a reason for a refusal."""
@@ -227,10 +229,14 @@ _MISTAKEN = frozenset(
 
 def is_mistaken(answer: object) -> bool:
     """Whether the answer is a text that expresses consent; texts mean refusal, and code that approves returns True."""
-    return isinstance(answer, str) and not isinstance(answer, Approval) and answer.strip(" .!").casefold() in _MISTAKEN
+    return (
+        isinstance(answer, str)
+        and not isinstance(answer, Approval)
+        and answer.strip(" .!").casefold() in _CONSENT_TEXTS
+    )
 
 
-def _why_not(answer: object) -> str:
+def _refusal_reason(answer: object) -> str:
     """The reason for the refusal that an answer, exception or missing answer amounts to."""
     match answer:
         case None:
@@ -240,8 +246,8 @@ def _why_not(answer: object) -> str:
         case str() if is_mistaken(answer):
             return f"It could not be approved: the approver returned the text {answer!r}; return True to approve."
         case str() if answer.strip():
-            words = answer.rstrip()
-            return f"Approval was refused: {words}{'' if words.endswith(_ENDS) else '.'}"
+            reason = answer.rstrip()
+            return f"Approval was refused: {reason}{'' if reason.endswith(_ENDS) else '.'}"
         case bool() | str():
             return "Approval was refused."
     return f"It could not be approved: the approver returned {type(answer).__name__}; return True to approve."
@@ -291,7 +297,7 @@ class Grant:
 
 
 def is_offered(approval: Approval, request: ApprovalRequest) -> bool:
-    """Whether an answer is available: the data-flow rule covers one call only, and destruction is not kept."""
+    """Whether an answer is available: data-flow approvals cover one call, approvals of destruction end with the run."""
     if approval in (Approval.ONCE, Approval.NO, Approval.LATER):
         return True
     if request.decision.rule == FLOW:
@@ -303,7 +309,7 @@ def is_offered(approval: Approval, request: ApprovalRequest) -> bool:
     return approval is Approval.RUN or not request.decision.destroys
 
 
-_REPEATED = (Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.PATTERN)
+_LASTING_ANSWERS = (Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.PATTERN)
 """Answers that apply to more than one call."""
 
 
@@ -320,9 +326,9 @@ class Grants:
 
     def enter(self, request: ApprovalRequest, approval: Approval, *, lasting: bool = True) -> None:
         """Store an answer that applies to more than one call; without `lasting`, for this run only."""
-        if approval in _REPEATED and is_offered(approval, request):
-            kept = self.lasting if lasting and approval is not Approval.RUN else self.run
-            kept.append(Grant.of(request, approval))
+        if approval in _LASTING_ANSWERS and is_offered(approval, request):
+            grants = self.lasting if lasting and approval is not Approval.RUN else self.run
+            grants.append(Grant.of(request, approval))
 
     def applied(self, request: ApprovalRequest) -> Decision:
         """The decision in the request; allowed if it asks and a grant covers the call."""
@@ -345,7 +351,7 @@ WORDS = "question"
 """Rule name of the decision for a tool that waits for a text answer."""
 
 CANNOT_SUCCEED = "cannot-succeed"
-"""Rule name of the decision on a call that would fail, about which nobody is asked."""
+"""Rule name of the decision on a call that would fail, which needs no approval."""
 
 NOBODY = ApproverAnswer.of(None)
 """The answer without an approver."""
@@ -364,27 +370,27 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
     )
 
 
-def _shown(arguments: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:
+def _format_arguments(arguments: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:
     """Render the arguments; of many, only the first and the last to keep the question readable."""
     entries, left_out = [*arguments.items()], len(arguments) - _MAX_ARGUMENTS
-    lines = [_argument(name, value, shown) for name, value in entries[: _MAX_ARGUMENTS - _TAIL_ARGUMENTS]]
+    lines = [_format_argument(name, value, shown) for name, value in entries[: _MAX_ARGUMENTS - _TAIL_ARGUMENTS]]
     lines += [f"[… {left_out:,} arguments are not shown …]"] if left_out > 0 else []
     rest = entries[_MAX_ARGUMENTS - _TAIL_ARGUMENTS :]
-    return lines + [_argument(name, value, shown) for name, value in rest[-_TAIL_ARGUMENTS:]]
+    return lines + [_format_argument(name, value, shown) for name, value in rest[-_TAIL_ARGUMENTS:]]
 
 
-def _argument(name: str, value: Any, shown: Callable[[str], str]) -> str:
+def _format_argument(name: str, value: Any, shown: Callable[[str], str]) -> str:
     """Render an argument, followed by the real form of its hosts."""
     text = value_text(value)
-    return "\n".join([f"  {_quoted(name)}: {shown(text)}", *_hosts_in(text)])
+    return "\n".join([f"  {_format_shortened(name)}: {shown(text)}", *_hosts_in(text)])
 
 
-def _whole(text: str) -> str:
+def _format_whole(text: str) -> str:
     """Render a text completely, with a mark before each further line."""
     return escape_invisible(text).replace("\n", "\n  │ ")
 
 
-def _quoted(text: str) -> str:
+def _format_shortened(text: str) -> str:
     """Render a text: cut in the middle, with a mark before each further line."""
     lines = text.split("\n")
     is_high = len(lines) > _MAX_SHOWN_LINES
@@ -397,7 +403,7 @@ def _quoted(text: str) -> str:
         if not is_high or (head, tail) != (first, last):
             left_out.append(f"{len(text) - len(head) - len(tail):,} characters")
         text = f"{head}\n[… {' and '.join(left_out)} are not shown …]\n{tail}"
-    return _whole(text)
+    return _format_whole(text)
 
 
 def _hosts_in(text: str) -> list[str]:
@@ -412,7 +418,7 @@ def _hosts_in(text: str) -> list[str]:
     return [f"  ! {host}: {url.reason if isinstance(url, Decision) else url.host}" for host, url in parsed]
 
 
-def _like(name: str, value: Any) -> dict[str, Any]:
+def _similar_value(name: str, value: Any) -> dict[str, Any]:
     """The condition on an argument of similar calls: the same value, or a URL of the same origin."""
     found = origin(value) if name == "url" and "\\" not in str(value) else None
     return {"origin": found} if found else {"equals": value}

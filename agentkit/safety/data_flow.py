@@ -18,7 +18,7 @@ FLOW = "flow"
 """The rule that requires approval because of data read before."""
 
 _SHOWN_CHARS = 80
-_CARRIES_NOTHING = 1_000
+_SMALL_NUMBER = 1_000
 _MAX_LEAVES, _MAX_NUMBERS, _MAX_FREE_CALLS = 8, 3, 5
 _MAX_WRITTEN_LEAVES = 100
 _MAX_PLACES = 1_000
@@ -33,11 +33,11 @@ _NOR_GOES_ON = (  # 'Ann' is part of a longer word in Ann-Marie but not in Ann's
     rf"(?!(?<=\d){_BLANK}\d{{3}}(?!\d))"
 )
 _ALONE = r"(?<![^\s\"'`])", r"(?![^\s\"'`])"
-_JOINED = {"Mn", "Mc", "Me", "Cf"}
+_COMBINING_CATEGORIES = {"Mn", "Mc", "Me", "Cf"}
 _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
-_ABOVE = "the conversation of the calling agent"
-_ITSELF = "the call itself"
-_BY_PROVIDER = "a tool that the provider has used"
+_CALLING_AGENT = "the conversation of the calling agent"
+_CALL_ITSELF = "the call itself"
+_PROVIDER_TOOL = "a tool that the provider has used"
 
 
 _labels = attrgetter("labels")
@@ -64,11 +64,11 @@ def judge_flow(
     """
     if decision.denied or not decision.egress:
         return decision
-    others = {**dict.fromkeys(brought, _ITSELF), **dict.fromkeys(above, _ABOVE)}
+    others = {**dict.fromkeys(brought, _CALL_ITSELF), **dict.fromkeys(above, _CALLING_AGENT)}
     causes = [_cause(messages, label) or others.get(label) for label in _CAUSES]
     if None in causes:
         return decision
-    if not above and _all_written_by_user(messages, arguments) and _other_calls_of(messages, tool) < _MAX_FREE_CALLS:
+    if not above and _all_written_by_user(messages, arguments) and _count_other_calls(messages, tool) < _MAX_FREE_CALLS:
         return decision
     reason = (
         f"The call could send private data (read by {causes[1]}) out of a conversation that has read untrusted text "
@@ -80,9 +80,9 @@ def judge_flow(
     return replace(decision, verdict=Verdict.ASK, rule=FLOW, reason=reason, remedy=remedy)
 
 
-def said_in(messages: Sequence[Message], arguments: Mapping[str, Any]) -> frozenset[str]:
+def user_written_arguments(messages: Sequence[Message], arguments: Mapping[str, Any]) -> frozenset[str]:
     """The names of the arguments that the user wrote, each text and number as a whole; empty values always qualify."""
-    words = list(_words(messages))
+    words = list(_user_texts(messages))
     return frozenset(name for name, value in arguments.items() if _is_written_by_user(value, words))
 
 
@@ -111,7 +111,7 @@ def _spellings(leaf: object) -> tuple[str, ...]:
     return ()
 
 
-def _other_calls_of(messages: Sequence[Message], tool: str) -> int:
+def _count_other_calls(messages: Sequence[Message], tool: str) -> int:
     """Count other calls of the tool since both labels were read, including those in the same response.
 
     Parallel calls can carry as much data as sequential ones.
@@ -134,7 +134,7 @@ def _cause(messages: Sequence[Message], label: Label) -> str | None:
         if isinstance(message, ToolMessage) and label in message.labels:
             return f"{message.name}({_arguments_of(messages, message.call_id)})"
         if isinstance(message, AssistantMessage) and label in message.labels:
-            return _BY_PROVIDER
+            return _PROVIDER_TOOL
     return None
 
 
@@ -153,12 +153,12 @@ def _all_written_by_user(messages: Sequence[Message], arguments: Mapping[str, An
     others = [leaf for leaf in leaves if not isinstance(leaf, str)]
     if not texts or len(leaves) > _MAX_LEAVES or len(others) > _MAX_NUMBERS:
         return False
-    own = list(_words(messages))
-    return all(map(_is_small, others)) and all(any(_occurs_in(text, words) for words in own) for text in texts)
+    user_texts = list(_user_texts(messages))
+    return all(map(_is_small, others)) and all(any(_occurs_in(text, words) for words in user_texts) for text in texts)
 
 
 def _is_small(value: object) -> bool:
-    return value is None or (isinstance(value, int) and abs(value) < _CARRIES_NOTHING)
+    return value is None or (isinstance(value, int) and abs(value) < _SMALL_NUMBER)
 
 
 def _occurs_in(text: str, words: str) -> bool:
@@ -176,10 +176,10 @@ def _occurs_in(text: str, words: str) -> bool:
 
 def _is_joined(text: str) -> bool:
     """Whether a character combines with its neighbours: an accent, a vowel sign, a joiner."""
-    return any(category(each) in _JOINED for each in text)
+    return any(category(each) in _COMBINING_CATEGORIES for each in text)
 
 
-def _words(messages: Sequence[Message]) -> Iterator[str]:
+def _user_texts(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         if isinstance(message, UserMessage) and message.by_person:
             parts = (message.content,) if isinstance(message.content, str) else message.content
@@ -197,7 +197,7 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _leaves(item)
     elif hasattr(type(value), "model_fields_set"):
         known = type(value).model_fields
-        given = {name: getattr(value, name) for name in value.model_fields_set}
-        yield from _leaves([item if name in known else {name: item} for name, item in given.items()])
+        values = {name: getattr(value, name) for name in value.model_fields_set}
+        yield from _leaves([item if name in known else {name: item} for name, item in values.items()])
     else:
         yield value

@@ -27,14 +27,14 @@ def element(name: str, /, *children: Child, **attributes: str | float | None) ->
 
     None is ignored; a trailing `_` in an attribute's name is dropped, and `_` within it becomes a hyphen.
     """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'
+    attribute_text = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in _VOID:
-        return Markup(f"<{name}{written}>" if name == "meta" else f"<{name}{written}/>")
-    return Markup(f"<{name}{written}>{_joined(children)}</{name}>")
+        return Markup(f"<{name}{attribute_text}>" if name == "meta" else f"<{name}{attribute_text}/>")
+    return Markup(f"<{name}{attribute_text}>{_join(children)}</{name}>")
 
 
 def page(title: str, style: str, *body: Child) -> Markup:
@@ -42,7 +42,7 @@ def page(title: str, style: str, *body: Child) -> Markup:
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_allowed(style)),
+        element("meta", http_equiv="Content-Security-Policy", content=_content_policy(style)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
@@ -52,19 +52,19 @@ def page(title: str, style: str, *body: Child) -> Markup:
     return Markup(f"<!doctype html>\n{element('html', head, element('body', *body), lang='en')}\n")
 
 
-def _allowed(style: str) -> str:
+def _content_policy(style: str) -> str:
     """The content security policy of the page, which allows only this style sheet."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def _joined(children: Child) -> str:
+def _join(children: Child) -> str:
     if children is None:
         return ""
     if isinstance(children, Markup):
         return str(children)
-    return _escaped(children) if isinstance(children, str) else "".join(map(_joined, children))
+    return _escape(children) if isinstance(children, str) else "".join(map(_join, children))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return escape(escape_invisible(text.replace("\r\n", "\n")))

@@ -21,7 +21,7 @@ from agentkit.text_encoding import read_table
 
 _HOME = re.compile(r"^(?:~[\w.-]*|\$home\b|\$\{home\})(?=/|$)")
 _PROC_LINK = re.compile(r"^/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?(?:root|cwd)(?=/|$)")
-_UNTOLD = re.compile(r"[$`\x00]")
+_UNRESOLVABLE = re.compile(r"[$`\x00]")
 
 _TEMPLATE = r"([^/]*[._-])?(example|sample|template|dist|defaults?)$"
 
@@ -83,32 +83,31 @@ HIDDEN_PLACES = (
     *("/etc/security/opasswd", "/var/lib/kubelet", "/var/lib/docker", "/var/lib/cloud", "/var/lib/sss"),
     *("/var/spool", "/var/backups", "/var/log", "/var/mail", "/boot"),
 )
-"""Places of the system that are hidden from commands as a whole."""
+"""System folders and files that are hidden from commands."""
 
 
-_ASIDE = re.compile(r"(?<=[^/])(?:~|\.~\d{1,9}~|\.(?:bak|old|orig|save|sav|sw[a-p])\d{0,9}){1,9}\Z")
+_BACKUP_SUFFIX = re.compile(r"(?<=[^/])(?:~|\.~\d{1,9}~|\.(?:bak|old|orig|save|sav|sw[a-p])\d{0,9}){1,9}\Z")
 """Suffixes of copies made by editors and users; swap files and locks also begin with a dot."""
 
 _IN_MARKS = re.compile(r"/(?:#([^/]+)#|\.#([^/]+))\Z")
 
 
 _MAX_CHARS = 4_096
-"""No system opens a longer path."""
+"""Maximum length of a path; no system opens a longer one."""
 
-_UNSEEN = re.compile("[\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
-"""Characters that some file systems pass over in names, and nobody sees."""
+_INVISIBLE = re.compile("[\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+"""Invisible characters, which some file systems ignore in names."""
 
 _TRAILING = re.compile(r"(?<=[^/ .])[ .]+(?=/|\Z)")
-"""Spaces and dots at the end of a name, which other systems drop and people do not see."""
+"""Spaces and dots at the end of a name, which some systems drop."""
 
 _CAPTURING = re.compile(r"(?<!\\)\((?!\?)")
 
 
 class _Table:
-    """Rows of a reason and a pattern, which begins with a slash; asked whether first, which is quickest without groups.
+    """Rows of a reason and a pattern. Whether any row matches is checked first, with a faster pattern without groups.
 
-    The rows are read, and a pattern is made, when they are first needed: importing this module would take four times
-    as long otherwise.
+    Rows and patterns are created on first use; otherwise importing this module would take four times as long.
     """
 
     def __init__(self, chosen: Callable[[Group], bool]) -> None:
@@ -119,22 +118,22 @@ class _Table:
         return tuple(row for group in groups() if self._chosen(group) for row in group.rows)
 
     @cached_property
-    def _whether(self) -> re.Pattern[str]:
-        return _one_of(_CAPTURING.sub("(?:", pattern[1:]) for _, pattern in self._rows)
+    def _any_row(self) -> re.Pattern[str]:
+        return _any_pattern(_CAPTURING.sub("(?:", pattern[1:]) for _, pattern in self._rows)
 
     @cached_property
-    def _why(self) -> re.Pattern[str]:
-        return _one_of(f"(?P<row{number}>{pattern[1:]})" for number, (_, pattern) in enumerate(self._rows))
+    def _named_rows(self) -> re.Pattern[str]:
+        return _any_pattern(f"(?P<row{number}>{pattern[1:]})" for number, (_, pattern) in enumerate(self._rows))
 
     def reason(self, plain: str) -> str | None:
         """The reason why the path matches, or None."""
-        if not self._whether.search(plain):
+        if not self._any_row.search(plain):
             return None
-        found = self._why.search(plain)
+        found = self._named_rows.search(plain)
         return self._rows[int((found.lastgroup or "").removeprefix("row"))][0] if found else None
 
 
-def _one_of(patterns: Iterable[str]) -> re.Pattern[str]:
+def _any_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"/(?:{'|'.join(patterns)})\Z", re.DOTALL)
 
 
@@ -144,17 +143,17 @@ _LOCKED = _Table(lambda group: group.locked), _Table(lambda group: group.locked 
 _OWN = _Table(lambda group: group.name == "settings of agentkit")
 
 
-def _plain(path: str) -> str:
+def _normal_form(path: str) -> str:
     """The case-folded normal form from a slash on; a home's spelling is dropped, as are links through /proc."""
-    spelled = path if path.isascii() else _UNSEEN.sub("", path)
-    folded = _HOME.sub("/home/user", spelled.strip().casefold().removeprefix("file://"))
-    plain = _TRAILING.sub("", re.sub("/+", "/", posixpath.normpath("/" + folded)))
-    return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))[-_MAX_CHARS:]
+    visible_path = path if path.isascii() else _INVISIBLE.sub("", path)
+    folded = _HOME.sub("/home/user", visible_path.strip().casefold().removeprefix("file://"))
+    normalised = _TRAILING.sub("", re.sub("/+", "/", posixpath.normpath("/" + folded)))
+    return re.sub("/+", "/", "/" + _PROC_LINK.sub("", normalised))[-_MAX_CHARS:]
 
 
 def _secret(path: str, table: _Table) -> str | None:
-    plain = _plain(path)
-    original = _ASIDE.sub("", _IN_MARKS.sub(r"/\1\2", plain) if "#" in plain else plain)
+    plain = _normal_form(path)
+    original = _BACKUP_SUFFIX.sub("", _IN_MARKS.sub(r"/\1\2", plain) if "#" in plain else plain)
     reason = table.reason(original)
     if reason is None and original != plain:
         folder, _, name = original.rpartition("/")
@@ -168,8 +167,8 @@ def secret(path: str) -> str | None:
 
 
 def protected(path: str) -> str | None:
-    """The reason why writing `path` needs approval: other programs run or obey it later. None if they do not."""
-    return _ASKED.reason(_plain(path))
+    """The reason why writing `path` needs approval, such as that other programs run it later; None if there is none."""
+    return _ASKED.reason(_normal_form(path))
 
 
 def hidden(path: str, *, packaged: bool = False) -> bool:
@@ -179,16 +178,16 @@ def hidden(path: str, *, packaged: bool = False) -> bool:
 
 def locked(path: str, *, packaged: bool = False) -> bool:
     """Whether a sandboxed command must neither change nor create `path`."""
-    return _LOCKED[packaged].reason(_plain(path)) is not None
+    return _LOCKED[packaged].reason(_normal_form(path)) is not None
 
 
 def own_settings(path: str) -> bool:
     """Whether `path` sets what agents of this toolkit may do."""
-    return _OWN.reason(_plain(path)) is not None
+    return _OWN.reason(_normal_form(path)) is not None
 
 
 _UNUSUAL = re.compile(r"[^\x20-\x7e]|\A\.?#|[~ .]\Z|\.(bak|old|orig|save|sav|sw[a-p])\d*\Z", re.IGNORECASE)
-"""Names that are to be read in more than one way."""
+"""Names that can be read in more than one way."""
 
 
 _BEGINNING = re.compile(
@@ -222,7 +221,7 @@ def _any_line() -> re.Pattern[str]:
 
 
 def resolve(path: str, folder: str, home: str | None = None) -> str | None:
-    """The absolute normal form of `path` seen from the absolute `folder`; None when its text alone cannot tell.
+    """The absolute normal form of `path` relative to the absolute `folder`; None if its text alone is not enough.
 
     A leading ~ or $HOME is `home`; other variables, substitutions and homes of other users are not resolved.
     """
@@ -232,13 +231,13 @@ def resolve(path: str, folder: str, home: str | None = None) -> str | None:
                 return None
             path = home + path[len(mark) :]
             break
-    if _UNTOLD.search(path) or path.startswith("~"):
+    if _UNRESOLVABLE.search(path) or path.startswith("~"):
         return None
     return "/" + posixpath.normpath(posixpath.join(folder, path)).lstrip("/")
 
 
 def inside(path: str, root: str) -> bool:
-    """Whether the absolute `path` is `root` or beneath it, by their normal forms."""
+    """Whether the absolute `path` is `root` or below it, by their normal forms."""
     path, root = (posixpath.normpath(text).lstrip("/") for text in (path, root))
     return root in {"", "."} or path == root or path.startswith(root + "/")
 
@@ -272,7 +271,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The paths in one argument: for each the place that it names and the real place, all links followed.
+    """The paths in one argument: for each the named location and the real one, with all links followed.
 
     `is_list` says that the argument is a list of paths, `is_whole` that each of them could be found out.
     """
@@ -287,7 +286,7 @@ class Located:
         return [place for path in self.paths for place in path]
 
     def relative(self) -> Sequence[Any] | None:
-        """The argument with each path as it is named, and as it really is; None where one has no such spelling."""
+        """The argument with the named and with the real paths, relative; None if one is outside of the base folder."""
         if not self.is_whole or any(place.relative is None for place in self.places):
             return None
         columns = list(zip(*[[place.relative for place in path] for path in self.paths], strict=True))

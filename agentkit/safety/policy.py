@@ -19,7 +19,7 @@ BY_LEVEL = "safety-level"
 """The rule of a decision that the safety level of the call determines."""
 
 NEEDS_APPROVAL = "needs approval."
-"""The end of a reason that states what a call does, and that it therefore needs approval."""
+"""The end of a reason that states the effect of a call and that it therefore needs approval."""
 
 RAISE_LEVEL = "Approve it, or allow it with safety={!r}."
 """The remedy for a call above the agent's level."""
@@ -67,7 +67,7 @@ class Policy:
 
     @property
     def is_about_words(self) -> bool:
-        """Whether a rule depends on what the person has written."""
+        """Whether a rule depends on the texts written by the user."""
         return any(rule.is_about_words for rule in self.rules)
 
     def judge(
@@ -91,10 +91,10 @@ class Policy:
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
         spellings = arguments or {}, canonical or arguments or {}
         fitting = self._fitting(tool, spellings, facts) if self.rules else []
-        ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
-        decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
-        # to a place that the user named, no stranger receives it
-        is_asked_for = decision is ruled and ruled.allowed and any(rule.is_about_words for rule in fitting)
+        by_rules = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
+        decision = default if by_rules is None else by_rules if by_rules.allowed else strictest((by_rules, default))
+        # a destination that the user named is not foreign
+        is_asked_for = decision is by_rules and by_rules.allowed and any(rule.is_about_words for rule in fitting)
         egress = own.egress and not is_asked_for
         is_same = (decision.level, decision.egress) == (own.level, egress)
         return decision if is_same else replace(decision, level=own.level, egress=egress)
@@ -114,5 +114,5 @@ class Policy:
         if level <= self.level:
             return Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which is allowed for this agent.")
         effect = _EFFECTS.get(rule, _LEVEL_EFFECTS[level])
-        why = f"{tool} {effect}, so it {NEEDS_APPROVAL}"
-        return Decision(Verdict.ASK, BY_LEVEL, why, remedy=RAISE_LEVEL.format(level.name.lower()))
+        reason = f"{tool} {effect}, so it {NEEDS_APPROVAL}"
+        return Decision(Verdict.ASK, BY_LEVEL, reason, remedy=RAISE_LEVEL.format(level.name.lower()))

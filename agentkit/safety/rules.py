@@ -28,9 +28,9 @@ _TEXTUAL = ("urn", "unicode_string")
 
 
 def plain(value: Any) -> Any:
-    """The value without what only Python knows of it: an Enum's value, a date's and a path's text, lists, dictionaries.
+    """Convert a value to JSON types: an Enum to its value, dates and paths to text, collections to lists.
 
-    A finite Decimal stays, as no float says it exactly; so do other objects.
+    A finite Decimal is unchanged, because a float could not represent it exactly; other objects are unchanged too.
     """
     if value is None or type(value) in (str, int, float, bool):
         return value
@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 
 
 def _plain_scalar(value: Any) -> Any:
-    """The same for single values and for objects with fields."""
+    """Convert a single value or an object with fields."""
     match value:
         case str():
             return str.__str__(value)
@@ -73,7 +73,7 @@ def is_same(one: Any, other: Any) -> bool:
     if is_number(one) and is_number(other):
         return bool(one == other)
     if {type(one), type(other)} == {Decimal, str}:
-        return bool(_number_in(one) == _number_in(other))
+        return bool(_parse_number(one) == _parse_number(other))
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -83,8 +83,8 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _number_in(written: Decimal | str) -> Decimal | str:
-    """The number that a text writes, as JSON may write that of a Decimal; other text unchanged."""
+def _parse_number(written: Decimal | str) -> Decimal | str:
+    """Parse a number in a text, as a Decimal can be a text in JSON; return other text unchanged."""
     try:
         return Decimal(written)
     except InvalidOperation:
@@ -92,12 +92,12 @@ def _number_in(written: Decimal | str) -> Decimal | str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number, which true and false are not."""
+    """Whether it is a number; booleans are not."""
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def text_of(value: Any) -> str:
-    """The text that a pattern is looked for in: a text itself, anything else as JSON."""
+    """The text that patterns are matched against: a text unchanged, any other value as JSON."""
     return str(value) if isinstance(value, Decimal) else value_text(value)
 
 
@@ -105,11 +105,11 @@ _EVIDENCE_CHARS = 200
 _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
 _ONE_COMMAND = re.compile(r"(?! *\w+=)[\w ./:@%+,='\"-]*")
 _PATTERNS = ("matches", "contains")
-_SIGNS_OF_PATTERN = frozenset("*?[")
+_PATTERN_CHARACTERS = frozenset("*?[")
 _SAID = "said"
 _BELOW = "below"
 _EXACT = ("equals", "one_of")
-_OF_URLS = ("host", "origin")
+_URL_TESTS = ("host", "origin")
 _WHERE = 'where={"path": {"below": "notes"}}'
 
 Arguments = Mapping[str, Any]
@@ -119,9 +119,9 @@ Arguments = Mapping[str, Any]
 class Rule:
     r"""A rule: `verdict` for the calls of `tool` whose arguments all fit `where`.
 
-    `tool` is the name of a tool, or a pattern for names: `*` matches any characters, `?` for one, `[ab]` for one of
-    these, as in `run_*`. An agent that is made with a rule whose name, or whose argument, is a slip of one that its
-    tools have raises ConfigError.
+    `tool` is the name of a tool, or a pattern for names, such as `run_*`: `*` matches any characters, `?` one
+    character, `[ab]` one of these. An agent raises ConfigError for a rule whose tool or argument is a misspelt name
+    of its tools.
 
     `where` maps an argument to the value it must equal, or to tests: `{"command": {"words": ["git", "push"]}}`.
     The tests are
@@ -161,7 +161,7 @@ class Rule:
         check_unknown_arguments(Rule, given)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "verdict", _checked_verdict(self.verdict))
+        object.__setattr__(self, "verdict", _parse_verdict(self.verdict))
         if not isinstance(self.tool, str):
             raise ConfigError(f"A rule names its tool by a string, such as 'run_shell'. Got {self.tool!r:.200}.")
         if not isinstance(self.where, Mapping):
@@ -182,23 +182,23 @@ class Rule:
 
     @property
     def label(self) -> str:
-        """The rule's name, or what it is about."""
+        """The rule's name, or its verdict, tool and tests."""
         where = f" {json.dumps(self.where, default=repr, ensure_ascii=False)}" if self.where else ""
         return self.name or f"{self.verdict} {self.tool}{where}"
 
     @property
     def is_about_words(self) -> bool:
-        """Whether it depends on what the person has written."""
+        """Whether it depends on the texts written by the user."""
         return any(test == _SAID for test, _ in self._all_tests)
 
     def is_about(self, tool: str) -> bool:
-        """Whether calls of a tool of that name are its matter."""
+        """Whether it applies to calls of a tool of that name."""
         return fnmatchcase(tool, self.tool) if self.is_pattern else tool == self.tool
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it is about all tools whose names fit a pattern."""
-        return not _SIGNS_OF_PATTERN.isdisjoint(self.tool)
+        """Whether its tool name is a pattern."""
+        return not _PATTERN_CHARACTERS.isdisjoint(self.tool)
 
     @property
     def _all_tests(self) -> Iterator[tuple[str, Any]]:
@@ -206,12 +206,12 @@ class Rule:
 
     @property
     def tests(self) -> Iterator[tuple[str, str, Any]]:
-        """Its tests: for each the argument, the name of the test, and what it takes."""
+        """Its tests: for each the argument, the name of the test, and the operand."""
         return ((argument, *test) for argument, wanted in self.where.items() for test in _tests(wanted))
 
     @property
     def folders(self) -> dict[str, list[str]]:
-        """The folders that it tests by `below`, by argument."""
+        """The folders in its `below` tests, by argument."""
         return {
             argument: [operand for test, operand in _tests(wanted) if test == _BELOW]
             for argument, wanted in self.where.items()
@@ -219,7 +219,7 @@ class Rule:
         }
 
     def named_paths(self, argument: str) -> list[str]:
-        """The texts that it compares an argument with as a whole, which are paths where the argument is one."""
+        """The texts that a whole argument is compared with; paths if the argument is a path."""
         tests = [(test, operand) for test, operand in _tests(self.where.get(argument, {})) if test in _EXACT]
         return [each for test, operand in tests for each in _operands(test, operand) if isinstance(each, str)]
 
@@ -228,13 +228,13 @@ class Rule:
     ) -> bool:
         """Whether this rule matches a call of `tool` with these validated arguments.
 
-        `said` are the names of arguments that the user wrote; None ignores tests of that. `places` are the real
+        `said` are the names of arguments that the user wrote; None ignores `said` tests. `places` are the real
         locations of paths.
         """
         return self.is_about(tool) and self._fits(tool, arguments, said, places)
 
     def _fits(self, tool: str, arguments: Arguments, said: Collection[str] | None, places: CallFacts) -> bool:
-        """Whether the arguments of a call of a tool that it is about all fit."""
+        """Whether all arguments of a call pass the tests; the tool matches already."""
         is_allowed = self.verdict is Verdict.ALLOW
         if is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(tool, arguments)):
             return False
@@ -253,7 +253,7 @@ class Rule:
         said: Collection[str] | None,
         places: CallFacts,
     ) -> bool:
-        """Whether an argument passes a test: in all the ways in which it may be read, or in any where it tightens."""
+        """Whether an argument passes a test: in all interpretations if the rule allows, otherwise in any of them."""
         test, operand = condition
         if test == _SAID:
             return said is None or (argument not in arguments or argument in said) is operand
@@ -269,12 +269,14 @@ class Rule:
                 wanted = _operands(test, operand)
                 is_there = located.is_whole and bool(located.paths)
                 return is_there and all(any(map(place.is_at, wanted)) for place in located.places)
-            readings = _readings(value, test) if located is None else located.relative()
+            readings = _interpretations(value, test) if located is None else located.relative()
             return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())
-        return any(_passes_any(test, each, value, located) for each in (operand, *_real(test, operand, places)))
+        return any(
+            _passes_any(test, each, value, located) for each in (operand, *_real_operands(test, operand, places))
+        )
 
     def _may_hide(self, tool: str, arguments: Arguments) -> bool:
-        """Whether a pattern is to find a command of the shell in a text in which more than one may stand."""
+        """Whether a shell command that is matched by a pattern could contain further commands."""
         command, tests = arguments.get("command"), [test for test, _ in _tests(self.where.get("command"))]
         is_searched = tool == "run_shell" and not set(tests).isdisjoint(_PATTERNS)
         return is_searched and not (isinstance(command, str) and _ONE_COMMAND.fullmatch(command))
@@ -289,7 +291,7 @@ class Rule:
 
 
 def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
-    """Rules from rules or from dictionaries with the fields of Rule, as a JSON or TOML file has them.
+    """Create rules from rules or dictionaries with the fields of Rule, as in JSON and TOML files.
 
     Raises ConfigError for a field that a rule does not have.
     """
@@ -308,7 +310,7 @@ def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _checked_verdict(verdict: str) -> Verdict:
+def _parse_verdict(verdict: str) -> Verdict:
     try:
         return Verdict(verdict)
     except ValueError:
@@ -324,8 +326,8 @@ def _operands(test: str, operand: Any) -> list[Any]:
     return [plain(each) for each in operand] if test == "one_of" else [plain(operand)]
 
 
-def _real(test: str, operand: Any, places: CallFacts) -> list[Any]:
-    """The operand with the real places of its paths, where links lead elsewhere."""
+def _real_operands(test: str, operand: Any, places: CallFacts) -> list[Any]:
+    """The operand with the real locations of its paths, if links lead elsewhere."""
     if test not in (_BELOW, *_EXACT):
         return []
     given = _operands(test, operand)
@@ -334,9 +336,9 @@ def _real(test: str, operand: Any, places: CallFacts) -> list[Any]:
 
 
 def _passes_any(test: str, operand: Any, value: Any, located: Located | None) -> bool:
-    """Whether a value passes in one of the ways in which it may be read, or one of the places that it leads to."""
+    """Whether a value passes in one of its interpretations, or one of the locations that it leads to."""
     places = [each for place in located.places for each in place.spellings] if located is not None else []
-    readings = [*_readings(value, test), *places]
+    readings = [*_interpretations(value, test), *places]
     if test == _BELOW:
         return any(isinstance(each, str) and is_below(folded(each), folded(operand)) for each in readings)
     if located is not None and test in _EXACT:
@@ -348,31 +350,31 @@ def _passes_any(test: str, operand: Any, value: Any, located: Located | None) ->
 
 
 def _as_path(value: Any) -> Any:
-    """A path, or each of a list, as it is compared: in normal form, whatever the case of letters."""
+    """Normalise a path, or each path of a list, for comparison, ignoring case."""
     if isinstance(value, list):
         return [_as_path(each) for each in value]
     return folded(normal(value)) if isinstance(value, str) else value
 
 
-def _readings(value: Any, test: str) -> Sequence[Any]:
+def _interpretations(value: Any, test: str) -> Sequence[Any]:
     """The readings of a value: variants of a URL in different clients, or each path of a list."""
-    if test in _OF_URLS:
+    if test in _URL_TESTS:
         # The variants of a URL in different clients: for some, as for browsers, a backslash ends the host.
         return (value, value.replace("\\", "/")) if isinstance(value, str) and "\\" in value else (value,)
     return value if test == _BELOW and isinstance(value, list) else (value,)
 
 
 def _check_test(test: str, operand: Any) -> None:
-    """Raise ConfigError for a test that does not exist or whose operand it cannot use."""
+    """Raise ConfigError for an unknown test or an invalid operand."""
     if test not in _TESTS:
         raise ConfigError(f"Unknown test {test!r} for an argument; the tests are {', '.join(_TESTS)}.")
-    fits, wanted = _TESTS[test][1:]
+    fits, expected = _TESTS[test][1:]
     if not fits(operand):
-        raise ConfigError(f"The test {test!r} takes {wanted}, not {operand!r}.")
+        raise ConfigError(f"The test {test!r} takes {expected}, not {operand!r}.")
 
 
-def _begins(command: Any, words: Sequence[str]) -> bool:
-    """A command that is more than plain words could hide another command behind the allowed one."""
+def _has_first_words(command: Any, words: Sequence[str]) -> bool:
+    """Whether a plain command starts with these words. Other commands could hide another one, so they fail."""
     if not isinstance(command, str) or not _PLAIN_COMMAND.fullmatch(command):
         return False
     return command.split()[: len(words)] == list(words)
@@ -385,7 +387,7 @@ def _is_host(url: Any, host: str) -> bool:
 
 
 def origin(url: Any) -> str | None:
-    """Scheme, host and port of a URL in one spelling; None for what is no URL."""
+    """Scheme, host and port of a URL in normal form; None for any other text."""
     parts = _split(url)
     if parts is None or not parts.hostname:
         return None
@@ -403,7 +405,7 @@ def _split(url: Any) -> SplitResult | None:
 
 
 def _is_folder(value: Any) -> bool:
-    """Whether it names a folder by its text alone: nothing expands `~` or variables, and nothing is above the top."""
+    """Whether it is a folder without `~`, variables and patterns that does not lead above the workspace."""
     if not isinstance(value, str) or not value or re.match(r"~|.*[$`*?\x00]", value, re.DOTALL):
         return False
     return not posixpath.normpath(value).startswith("..")
@@ -445,7 +447,7 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
         _is_pattern,
         "a regular expression",
     ),
-    "words": (_begins, _is_texts, "a list of words"),
+    "words": (_has_first_words, _is_texts, "a list of words"),
     "host": (_is_host, _is_text, "a host name"),
     "origin": (lambda url, wanted: origin(url) == origin(wanted), lambda value: origin(value) is not None, "an origin"),
     _BELOW: (
@@ -457,4 +459,4 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     "at_least": (lambda value, least: is_number(value) and not value < least, is_number, "a number"),
     _SAID: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes
 }
-"""Each test of an argument: whether a value passes it, and what its operand must be, as a test and in words."""
+"""Each test of an argument: whether a value passes it, whether an operand is valid, and a description of operands."""

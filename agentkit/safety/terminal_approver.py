@@ -43,7 +43,7 @@ _VIEW = ("v", "view")
 _STYLES = {"bold yellow": "1;33", "bold": "1", "yellow": "33", "green": "32", "red": "31", "cyan": "36", "dim": "2"}
 _DIFF_STYLES = (("  │ +", "green"), ("  │ -", "red"), ("  │ @@", "cyan"))
 _UNCLEAR = "Answer with one of the letters; to give a reason for a no, write: n because ..."
-_MORE = "-- {} to {} of {} lines; Enter shows more, q stops -- "
+_MORE = "-- {} to {} of {} lines; Enter shows more, q and Enter stop -- "
 
 
 class AskLine(Protocol):
@@ -110,11 +110,11 @@ class ApprovalDialog:
         """The letters that answer this request, with their meanings."""
         lines = ["y  once"]
         if is_offered(Approval.RUN, request):
-            lines.append(f"r  {_alike(request)}, until the run ends")
+            lines.append(f"r  {calls_alike(request)}, until the run ends")
         if self._in_workspace and is_offered(Approval.WORKSPACE, request):
             lines.append(f"w  all changes in this workspace, {self._in_workspace}")
         if self._lasting and is_offered(Approval.ALWAYS, request):
-            lines.append(f"a  always {_pattern(request)}, {self._lasting}")
+            lines.append(f"a  always for {calls_of_pattern(request)}, {self._lasting}")
         if self._lasting and is_offered(Approval.PATTERN, request):
             lines.append(f"p  always for commands like {' '.join([*request.first_words, '*'])!r}, {self._lasting}")
         if request.details != str(request):
@@ -134,6 +134,7 @@ class ApprovalDialog:
                 return self._edited(request)
             if word in _VIEW:
                 self._page(request.details.split("\n"))
+                self._tell("\n".join(self._choices(request)), "dim")  # the letters have scrolled away
             elif word in _REFUSALS:
                 return reason.strip() or Approval.NO
             elif word in ANSWERS and not reason and self._is_offered(ANSWERS[word], request):
@@ -278,16 +279,16 @@ def _fitted(text: str, target: TextIO) -> str:
     return "\n".join(line if not width or line.startswith(" ") else fill(line, width) for line in lines)
 
 
-def _alike(request: ApprovalRequest) -> str:
+def calls_alike(request: ApprovalRequest) -> str:
     """Description of the calls that are approved together with this one."""
     return f"this call {_origin(request)}".strip() if _origin(request) else "exactly this call"
 
 
-def _pattern(request: ApprovalRequest) -> str:
-    """Description of the calls that `a` approves."""
+def calls_of_pattern(request: ApprovalRequest) -> str:
+    """Description of the calls that are approved for good together with this one."""
     if request.is_confined and request.preview.covers:
-        return f"for {request.tool} of {escape_invisible(str(request.arguments.get('path', '')))[:_MAX_ORIGIN_CHARS]!r}"
-    return f"for {_alike(request)}"
+        return f"{request.tool} of {escape_invisible(str(request.arguments.get('path', '')))[:_MAX_ORIGIN_CHARS]!r}"
+    return calls_alike(request)
 
 
 def _origin(request: ApprovalRequest) -> str:

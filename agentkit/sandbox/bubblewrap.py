@@ -87,25 +87,25 @@ def mechanisms(wanted: frozenset[str]) -> frozenset[str]:
     chosen = wanted & {*NAMESPACES, BUBBLEWRAP, SECCOMP}
     if os.uname().machine not in seccomp.MACHINES:
         chosen -= {SECCOMP}
-    return chosen | {RESOURCE_LIMITS} if _works(chosen) else frozenset()
+    return chosen | {RESOURCE_LIMITS} if _is_usable(chosen) else frozenset()
 
 
 @functools.cache
-def _works(chosen: frozenset[str]) -> bool:
+def _is_usable(chosen: frozenset[str]) -> bool:
     """Whether it really starts a program here; containers often forbid it."""
     if shutil.which("bwrap") is None:
         return False
-    with started(["true"], [*_PROBE], chosen) as wrapped:
+    with run_in_bubblewrap(["true"], [*_PROBE], chosen) as wrapped:
         return attend(wrapped.program, {}, _PROBE_LIMITS) is None and wrapped.program.returncode == 0
 
 
 def forget() -> None:
     """Test again on next use whether bubblewrap works."""
-    _works.cache_clear()
+    _is_usable.cache_clear()
 
 
 @contextlib.contextmanager
-def started(
+def run_in_bubblewrap(
     command: Iterable[str], view: Iterable[str], chosen: frozenset[str], passed: Iterable[int] = ()
 ) -> Iterator[Wrapped]:
     """The command in bubblewrap, with this view of the file system and these mechanisms; its pipes close at the end.
@@ -118,10 +118,10 @@ def started(
         arguments += ["--hostname", HOST_NAME] if "uts" in chosen else []
         own = []
         if SECCOMP in chosen:
-            own.append(_readable(seccomp.shell_filter(os.uname().machine)))
+            own.append(_pipe_with(seccomp.shell_filter(os.uname().machine)))
             theirs.callback(os.close, own[-1])
             arguments += ["--seccomp", str(own[-1])]
-        own.append(_file_of([*arguments, *view]))
+        own.append(_arguments_file([*arguments, *view]))
         theirs.callback(os.close, own[-1])
         try:
             program = subprocess.Popen(  # the command was judged
@@ -145,7 +145,7 @@ def started(
                 end(program)
 
 
-def _file_of(words: Iterable[str]) -> int:
+def _arguments_file(words: Iterable[str]) -> int:
     """A descriptor from which bubblewrap reads these arguments, of which a command line could not hold as many."""
     descriptor = os.memfd_create("agentkit-arguments")
     with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -154,7 +154,7 @@ def _file_of(words: Iterable[str]) -> int:
     return descriptor
 
 
-def _readable(data: bytes) -> int:
+def _pipe_with(data: bytes) -> int:
     """A descriptor from which this can be read; it is small enough to wait in a pipe."""
     reading, writing = os.pipe()
     try:

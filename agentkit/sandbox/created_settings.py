@@ -88,7 +88,7 @@ def set_aside(
 
 
 def _set_aside(folder: str, before: Survey, after: Survey, permitted: Callable[[str], bool]) -> Created:
-    made = [path[len(folder) + 1 :] for path in _made(before, after) if path.startswith(f"{folder}/")]
+    made = [path[len(folder) + 1 :] for path in _new_settings(before, after) if path.startswith(f"{folder}/")]
     remover = _Remover(folder)
     stays = [permitted(path) and not paths.own_settings(path) for path in made]
     removed = [path for path, stay in zip(made, stays, strict=True) if not stay and remover.remove(path)]
@@ -99,7 +99,7 @@ def _set_aside(folder: str, before: Survey, after: Survey, permitted: Callable[[
     return Created(tuple(left), tuple(removed), tuple(remover.contents))
 
 
-def _made(before: Survey, after: Survey) -> Iterator[str]:
+def _new_settings(before: Survey, after: Survey) -> Iterator[str]:
     """The new settings that may run something; not those that were only moved. Links that were replaced are new."""
     known = {identity[:2] for identity in before.locked.values()}
     for path, identity in after.locked.items():

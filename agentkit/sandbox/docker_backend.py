@@ -54,7 +54,7 @@ class DockerProgram(RemoteProgram):
         self._pipes = [*os.pipe(), *os.pipe()]
         self.stdout, out, self.stderr, err = self._pipes
         self._name = ""
-        with _explained(f"The container of {container.image!r} cannot be started"):
+        with _sandbox_errors(f"The container of {container.image!r} cannot be started"):
             self._api = _client().api
             self._name = self._api.create_container(**_settings(container, scratch, self._api))["Id"]
             streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
@@ -103,13 +103,13 @@ class DockerProgram(RemoteProgram):
 
 def mechanisms(*, network: bool) -> frozenset[str]:
     """The mechanisms of a container. Raises SandboxError, with the reason, where no daemon answers."""
-    with _explained("Docker cannot be used"):
+    with _sandbox_errors("Docker cannot be used"):
         _client().ping()
     return _MECHANISMS if network else _MECHANISMS | {"net"}
 
 
 @contextlib.contextmanager
-def started(container: Container, scratch: str) -> Iterator[DockerProgram]:
+def start_container(container: Container, scratch: str) -> Iterator[DockerProgram]:
     """A container for the duration of the block."""
     with contextlib.closing(DockerProgram(container, scratch)) as program:
         yield program
@@ -122,8 +122,8 @@ def _client() -> Any:
         import docker
     except ImportError as error:
         raise SandboxError(str(MissingExtra("docker", "The Docker sandbox"))) from error
-    given = docker.utils.kwargs_from_env()
-    where = given.get("base_url") or ""
+    arguments = docker.utils.kwargs_from_env()
+    where = arguments.get("base_url") or ""
     if where and not _LOCAL.match(where):
         raise SandboxError(f"The Docker daemon at {where} runs on another machine, which cannot access the workspace.")
     scheme, _, path = (where or docker.constants.DEFAULT_UNIX_SOCKET).partition("://")
@@ -131,7 +131,7 @@ def _client() -> Any:
         # The package leaves its socket open where nobody listens.
         with socket.socket(socket.AF_UNIX) as probe:
             probe.connect(path)
-    return docker.DockerClient(timeout=_API_SECONDS, **given)
+    return docker.DockerClient(timeout=_API_SECONDS, **arguments)
 
 
 def forget() -> None:
@@ -146,7 +146,7 @@ def _settings(container: Container, scratch: str, api: Any) -> dict[str, Any]:
 
     limits = container.limits
     host = api.create_host_config(
-        mounts=list(_mounted(container.mounts, scratch)),
+        mounts=list(_docker_mounts(container.mounts, scratch)),
         network_mode="bridge" if container.network else "none",
         read_only=True,
         tmpfs={SCRATCH: f"size={limits.scratch_bytes},mode=1777"},
@@ -155,7 +155,7 @@ def _settings(container: Container, scratch: str, api: Any) -> dict[str, Any]:
         mem_limit=limits.memory_bytes,
         memswap_limit=limits.memory_bytes,
         pids_limit=limits.processes,
-        ulimits=[Ulimit(name=name, soft=most, hard=most) for name, most in _ulimits(limits)],
+        ulimits=[Ulimit(name=name, soft=maximum, hard=maximum) for name, maximum in _ulimits(limits)],
         init=True,
     )
     user = f"{os.geteuid()}:{os.getegid()}" if hasattr(os, "geteuid") else None
@@ -178,7 +178,7 @@ def _ulimits(limits: ProcessLimits) -> list[tuple[str, int]]:
     return [("core", 0), ("fsize", limits.file_bytes), ("nofile", limits.open_files)]
 
 
-def _mounted(mounts: Sequence[Mount], scratch: str) -> Iterator[Any]:
+def _docker_mounts(mounts: Sequence[Mount], scratch: str) -> Iterator[Any]:
     """The mounts as Docker takes them; covers are created in the folder `scratch`."""
     from docker.types import Mount as DockerMount
 
@@ -193,7 +193,7 @@ def _mounted(mounts: Sequence[Mount], scratch: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _sandbox_errors(what: str) -> Iterator[None]:
     """Translate errors of the package and of the connection."""
     try:
         yield

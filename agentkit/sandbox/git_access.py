@@ -20,10 +20,10 @@ from dataclasses import replace
 from agentkit._dataclass import dataclass
 from agentkit.git import index, settings
 from agentkit.git.repository import Repository, find
-from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, people_homes
+from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, home_folders
 from agentkit.sandbox.secret_search import Survey, survey
 
-_OWN_PLACE = f"{'/run' if os.path.isdir('/run') else SCRATCH}/agentkit-gitconfig"
+_CONFIG_PATH = f"{'/run' if os.path.isdir('/run') else SCRATCH}/agentkit-gitconfig"
 """The path of the system-wide git configuration inside the sandbox."""
 
 _SETTINGS = ("config", "config.worktree", "info/attributes", "objects/info/alternates", "hooks")
@@ -40,12 +40,12 @@ _MAX_COVERED = 2_000
 
 def is_git_settings(mount: Mount) -> bool:
     """Whether a mount is the system-wide configuration of git."""
-    return mount[1] == _OWN_PLACE
+    return mount[1] == _CONFIG_PATH
 
 
 def repository_of(folder: str, hidden: Iterable[str] = ()) -> Repository | None:
     """The repository of a workspace, unless it lies in a hidden place or its work tree holds a home."""
-    return find(folder, homes=people_homes(), refused=[os.path.realpath(path) for path in hidden])
+    return find(folder, homes=home_folders(), refused=[os.path.realpath(path) for path in hidden])
 
 
 def search(folder: str, repository: Repository | None) -> Survey:
@@ -57,10 +57,10 @@ def search(folder: str, repository: Repository | None) -> Survey:
     if repository is None:
         return found
     if repository.top != folder:
-        found = found.joined(repository.top, survey(repository.top), locks=False)
+        found = found.merge(repository.top, survey(repository.top), locks=False)
     for path in repository.folders:
         if not _is_in(path, folder):
-            found = found.joined(path, survey(path, is_git_dir=True), locks=True)
+            found = found.merge(path, survey(path, is_git_dir=True), locks=True)
     return found
 
 
@@ -71,7 +71,7 @@ def create_missing_settings(repository: Repository) -> None:
     """
     for git_dir in (repository.common_dir, *(repository.nested() or ())):
         for name, is_folder in _CREATED.items():
-            _created(f"{git_dir}/{name}", is_folder=is_folder)
+            _ensure_exists(f"{git_dir}/{name}", is_folder=is_folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Git:
     def environment(self, home: str, host: Mapping[str, str]) -> dict[str, str]:
         """Variables for a command with this home folder. A command that only reads takes no locks."""
         passed = {name: host[name] for name in _PASSED if name in host}
-        passed["GIT_CONFIG_SYSTEM"] = _OWN_PLACE if home == SCRATCH else f"{self.scratch}/gitconfig"
+        passed["GIT_CONFIG_SYSTEM"] = _CONFIG_PATH if home == SCRATCH else f"{self.scratch}/gitconfig"
         return passed | ({} if self.writable else {"GIT_OPTIONAL_LOCKS": "0"})
 
     def prepare(self, environment: Mapping[str, str]) -> None:
@@ -108,13 +108,13 @@ class Git:
             create_missing_settings(self.repository)
         who = settings.identity(environment, self.repository.git_dir if self.repository else None)
         lines = ["[include]", "\tpath = /etc/gitconfig", "[core]", "\tcheckStat = minimal", "[user]"]
-        lines += [f"\t{key} = {_quoted(value)}" for key, value in (("name", who.name), ("email", who.email)) if value]
+        lines += [f"\t{key} = {_quote(value)}" for key, value in (("name", who.name), ("email", who.email)) if value]
         with open(f"{self.scratch}/gitconfig", "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
 
-    def adapted(self, view: MountPlan) -> MountPlan:
+    def with_repository(self, view: MountPlan) -> MountPlan:
         """The view with the repository in it."""
-        own: Mount = ("ro", _OWN_PLACE, f"{self.scratch}/gitconfig")
+        own: Mount = ("ro", _CONFIG_PATH, f"{self.scratch}/gitconfig")
         if self.repository is None:
             return replace(view, mounts=(*view.mounts, own))
         covers = self._covers(self.repository, view.mounts)
@@ -148,7 +148,7 @@ class Git:
 
     def _protected(self, repository: Repository) -> list[Mount]:
         """Mounts that keep a writing command from settings, hooks, pointers, and from other work trees."""
-        mounts = _settings_of(repository.common_dir)
+        mounts = _settings_mounts(repository.common_dir)
         worktrees = f"{repository.common_dir}/worktrees"
         for name in sorted(os.listdir(worktrees)) if os.path.isdir(worktrees) else ():
             mounts += self._protected_worktree(f"{worktrees}/{name}", repository)
@@ -157,7 +157,7 @@ class Git:
         nested = repository.nested()
         if nested is None:
             return mounts + _read_only(repository.git_dir, ("modules",))
-        return mounts + [mount for path in nested for mount in _settings_of(path)]
+        return mounts + [mount for path in nested for mount in _settings_mounts(path)]
 
     def _protected_worktree(self, path: str, repository: Repository) -> list[Mount]:
         """A linked work tree that lies elsewhere is read-only; of one in the workspace only the pointers are."""
@@ -181,9 +181,9 @@ class Git:
         tracked = [name for name in found.entries if name in names or name.startswith(folders)][:_MAX_COVERED]
         paths = {name: prefix + os.fsdecode(name) for name in tracked}
         racy = {n: path for n, path in paths.items() if found.is_racy(found.entries[n]) and os.path.isfile(path)}
-        if racy and index.refreshed(place, found, racy, length):
+        if racy and index.refresh(place, found, racy, length):
             found = index.load(place, names, length) or found
-        covers = {path: _described(found.entries[name]) for name, path in paths.items() if name in found.entries}
+        covers = {path: _cover_spec(found.entries[name]) for name, path in paths.items() if name in found.entries}
         below = {path: {at: covers[at] for at in covers if at.startswith(f"{path}/")} for path in hidden}
         return _Covers(tuple(name for name in names if name not in paths), covers, below)
 
@@ -197,7 +197,7 @@ class Git:
             text = file.read(1_000_000)
         with open(f"{self.scratch}/exclude", "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write("\n".join([text.rstrip("\n"), *lines, ""]))
-        if os.path.realpath(place) != place or not _created(place, is_folder=False):
+        if os.path.realpath(place) != place or not _ensure_exists(place, is_folder=False):
             return []
         return [("ro", place, f"{self.scratch}/exclude")]
 
@@ -220,12 +220,12 @@ class _Covers:
         return found
 
 
-def _described(entry: index.Entry) -> str:
+def _cover_spec(entry: index.Entry) -> str:
     """The cover of a tracked file: the size and time that the index has, and its permission to be executed."""
     return f"{entry.size} {0o111 & entry.mode:o} {entry.mtime * 10**9 + entry.mtime_ns}"
 
 
-def _settings_of(git_dir: str) -> list[Mount]:
+def _settings_mounts(git_dir: str) -> list[Mount]:
     """Mounts that keep the settings of one repository."""
     return _read_only(git_dir, _SETTINGS)
 
@@ -237,7 +237,7 @@ def _has_linked_settings(repository: Repository) -> bool:
     return any(os.path.lexists(path) and os.path.realpath(path) != path for path in paths)
 
 
-def _created(path: str, *, is_folder: bool) -> bool:
+def _ensure_exists(path: str, *, is_folder: bool) -> bool:
     """Whether there is such a file or folder; it is created where there was nothing, but not behind a link."""
     parent = os.path.dirname(path)
     if not os.path.lexists(path) and not (os.path.lexists(parent) and os.path.realpath(parent) != parent):
@@ -254,7 +254,7 @@ def _read_only(folder: str, names: Iterable[str]) -> list[Mount]:
     return [("ro", path, path) for path in paths if os.path.lexists(path) and os.path.realpath(path) == path]
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -23,7 +23,7 @@ NAMESPACES = {
     "mount": 0x0002_0000,
     "pid": 0x2000_0000,
 }
-"""The namespaces in the order in which they are left; `pid` takes hold of the next child only."""
+"""The namespaces in the order in which they are left; `pid` applies to the next child only."""
 
 Mount = tuple[str, str, str]
 """A part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
@@ -32,7 +32,7 @@ description of its cover."""
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR = 442
 _NO_SETUID, _NO_DEVICES, _NO_EXECUTION, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 0x1000, 0x4000, 0x4_0000
-_READ_ONLY, _DETACH, _HERE, _WHOLE_TREE = 1, 2, -100, 0x8000
+_READ_ONLY, _DETACH, _AT_FDCWD, _WHOLE_TREE = 1, 2, -100, 0x8000
 _PARENT_DEATH, _NO_NEW_PRIVILEGES, _SECCOMP, _BOUNDING, _SUBREAPER = 1, 38, 22, 24, 36
 _KILL, _FILTER_MODE, _CAPABILITIES, _CAPABILITY_VERSION = 9, 2, 41, 0x2008_0522
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -41,7 +41,7 @@ _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stde
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(result: int) -> int:
+def _check(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -50,32 +50,32 @@ def _checked(result: int) -> int:
 
 def _syscall(number: int, *words: object) -> int:
     """The result of a system call. Raises OSError."""
-    return _checked(_libc.syscall(number, *words))
+    return _check(_libc.syscall(number, *words))
 
 
 def _prctl(option: int, argument: int = 0, pointer: object = None) -> None:
-    _checked(_libc.prctl(option, ctypes.c_ulong(argument), pointer, ctypes.c_ulong(0), ctypes.c_ulong(0)))
+    _check(_libc.prctl(option, ctypes.c_ulong(argument), pointer, ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
 
 def die_with_parent() -> None:
-    """Be killed when the thread that started this process ends."""
+    """Let the kernel kill this process when the thread that started it ends."""
     _prctl(_PARENT_DEATH, _KILL)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends, so that none gets away."""
+    """Become the parent of every descendant whose own parent ends, so that none can escape."""
     _prctl(_SUBREAPER, 1)
 
 
-def leave(wanted: list[str], host_name: str) -> list[str]:
-    """Leave the host's namespaces of these names; the names of those that were left. Inside, the machine has this name.
+def leave_namespaces(requested: list[str], host_name: str) -> list[str]:
+    """Leave the host's namespaces of these names, set the host name, and return the namespaces that were left.
 
-    Without a user namespace none is left: only in one may anybody create the others.
+    Without a user namespace none is left, because unprivileged users can create the others only inside one.
     """
     user, group = os.geteuid(), os.getegid()
     left: list[str] = []
     for name, flag in NAMESPACES.items():
-        if name in wanted and _libc.unshare(flag) == 0:
+        if name in requested and _libc.unshare(flag) == 0:
             left.append(name)
             if name == "user":
                 _map_identity(user, group)
@@ -96,7 +96,7 @@ def _map_identity(user: int, group: int) -> None:
 
 
 def enter_root(mounts: list[Mount], machine: str) -> None:
-    """Build a root of these parts, in their order, and make it the only one there is. Raises OSError.
+    """Build a root of these parts, in order, and replace the current root by it. Raises OSError.
 
     Needs a mount namespace. The first part is the root itself.
     """
@@ -108,19 +108,19 @@ def enter_root(mounts: list[Mount], machine: str) -> None:
     for number, (kind, path, source) in enumerate(mounts):
         if kind == "cover":
             make_cover(f"/covers/{number}", source)
-            if os.path.lexists(f"/new{path}"):  # who started this looks afterwards whether another one is there now
-                _bind_with(_READ_ONLY, f"/new{path}", f"/covers/{number}", above="")
+            if os.path.lexists(f"/new{path}"):  # the host checks afterwards whether the file was replaced
+                _bind_with_attributes(_READ_ONLY, f"/new{path}", f"/covers/{number}", above="")
         else:
-            _PARTS[kind](f"/new{path}", source)
+            _MOUNTERS[kind](f"/new{path}", source)
     os.chdir("/new")
-    _pivot(".", ".", machine)  # the old root lies on the new one now, where it can be taken off
-    _checked(_libc.umount2(b".", _DETACH))
+    _pivot(".", ".", machine)  # the old root is now mounted on the new one, where it can be unmounted
+    _check(_libc.umount2(b".", _DETACH))
     os.chdir("/")
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
-    _checked(_libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(options)))
+    _check(_libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(options)))
 
 
 def _pivot(root: str, old: str, machine: str) -> None:
@@ -128,22 +128,22 @@ def _pivot(root: str, old: str, machine: str) -> None:
 
 
 def _bind(target: str, source: str, above: str = "/old") -> None:
-    _make_place(target, is_folder=stat.S_ISDIR(os.stat(f"{above}{source}").st_mode))
+    _make_mount_point(target, is_folder=stat.S_ISDIR(os.stat(f"{above}{source}").st_mode))
     _mount(f"{above}{source}", target, None, _BIND | _RECURSIVE)
 
 
-def _bind_with(attributes: int, target: str, source: str, above: str = "/old") -> None:
+def _bind_with_attributes(attributes: int, target: str, source: str, above: str = "/old") -> None:
     _bind(target, source, above)
     _set_attributes(target, attributes | _NO_SETUID, _WHOLE_TREE)
 
 
 def _make_tmpfs(target: str, size: str) -> None:
-    _make_place(target, is_folder=True)
+    _make_mount_point(target, is_folder=True)
     _mount("tmpfs", target, "tmpfs", _NO_SETUID | _NO_DEVICES, f"size={size},nr_inodes=20000,mode=0755")
 
 
 def _make_proc(target: str, _: str) -> None:
-    _make_place(target, is_folder=True)
+    _make_mount_point(target, is_folder=True)
     _mount("proc", target, "proc", _NO_SETUID | _NO_DEVICES | _NO_EXECUTION)
 
 
@@ -156,9 +156,9 @@ def _make_devices(target: str, size: str) -> None:
     os.mkdir(f"{target}/shm")
 
 
-_PARTS: dict[str, Callable[[str, str], None]] = {
-    "ro": lambda target, source: _bind_with(_READ_ONLY, target, source),
-    "rw": lambda target, source: _bind_with(0, target, source),
+_MOUNTERS: dict[str, Callable[[str, str], None]] = {
+    "ro": lambda target, source: _bind_with_attributes(_READ_ONLY, target, source),
+    "rw": lambda target, source: _bind_with_attributes(0, target, source),
     "tmpfs": _make_tmpfs,
     "proc": _make_proc,
     "dev": _make_devices,
@@ -167,8 +167,8 @@ _PARTS: dict[str, Callable[[str, str], None]] = {
 }
 
 
-def _make_place(target: str, *, is_folder: bool) -> None:
-    """Something to mount on, where there is nothing yet."""
+def _make_mount_point(target: str, *, is_folder: bool) -> None:
+    """Create a mount point if it does not exist."""
     if os.path.lexists(target):
         return
     os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)
@@ -177,21 +177,28 @@ def _make_place(target: str, *, is_folder: bool) -> None:
 
 
 def _set_attributes(target: str, attributes: int, flags: int) -> None:
-    wish = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
-    _syscall(_MOUNT_SETATTR, _HERE, os.fsencode(target), flags, wish, ctypes.c_size_t(ctypes.sizeof(wish)))
+    attributes_struct = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    _syscall(
+        _MOUNT_SETATTR,
+        _AT_FDCWD,
+        os.fsencode(target),
+        flags,
+        attributes_struct,
+        ctypes.c_size_t(ctypes.sizeof(attributes_struct)),
+    )
 
 
-def give_up_privileges() -> None:
-    """Never gain a privilege again, by whatever program, and keep none."""
+def drop_privileges() -> None:
+    """Drop all privileges, and prevent any program from gaining new ones."""
     _prctl(_NO_NEW_PRIVILEGES, 1)
     for capability in range(_CAPABILITIES):
         _libc.prctl(_BOUNDING, ctypes.c_ulong(capability), None, None, None)  # fails if it was not held
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    _checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
+    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()))
 
 
 def filter_calls(program: bytes) -> None:
-    """Let this process and its descendants make only the system calls that the filter lets through."""
+    """Restrict this process and its descendants to the system calls that the filter allows."""
     steps = ctypes.create_string_buffer(program, len(program))
     filter_program = _FilterProgram(len(program) // 8, ctypes.addressof(steps))
     _prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(filter_program))
@@ -210,10 +217,10 @@ _MAKE_DEVICES = 1 << 6 | 1 << 11
 _MAKE_FOLDER, _MAKE_FILE, _MAKE_LINK = 1 << 7, 1 << 8, 1 << 12
 _MAKE_SOCKET, _MAKE_FIFO = 1 << 9, 1 << 10
 _MOVE, _TRUNCATE, _CONTROL_DEVICES = 1 << 13, 1 << 14, 1 << 15
-_KNOWN_SINCE = ((2, _MOVE), (3, _TRUNCATE), (5, _CONTROL_DEVICES))
+_RIGHTS_SINCE = ((2, _MOVE), (3, _TRUNCATE), (5, _CONTROL_DEVICES))
 _COMPLETE_SINCE = 3
 _FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _CONTROL_DEVICES
-"""The rights that make sense for a file; the others are a folder's."""
+"""The rights that apply to a file; the others apply to folders only."""
 
 RIGHTS = {
     "read": _READ | _LIST,
@@ -233,7 +240,7 @@ def landlock_version() -> int:
 
 
 def landlock_is_complete(number: int, *, own_root: bool) -> bool:
-    """Whether this version keeps files outside from every change. Older ones let them be truncated, if they are there.
+    """Whether this version protects files outside from every change. With older ones they can be truncated.
 
     Without a private root, a process on such a kernel is restricted, but not isolated.
     """
@@ -241,20 +248,20 @@ def landlock_is_complete(number: int, *, own_root: bool) -> bool:
 
 
 def restrict_access(rules: list[tuple[str, str]], *, network: bool = False) -> None:
-    """Keep this process to these rights (a word of `RIGHTS`) below these paths. Raises OSError without Landlock.
+    """Restrict this process to these rights (keys of `RIGHTS`) below these paths. Raises OSError without Landlock.
 
-    Without network it may neither connect nor listen over TCP, and it reaches no signal and no abstract socket
-    outside, as far as the kernel's Landlock knows how. Paths that do not exist are left out.
+    Without `network` it can neither connect nor listen over TCP. Signals and abstract sockets of outside processes
+    are blocked if the kernel's version of Landlock supports that. Paths that do not exist are left out.
     """
     known = landlock_version()
     handled = (1 << 13) - 1
-    for since, right in _KNOWN_SINCE:
+    for since, right in _RIGHTS_SINCE:
         handled |= right if known >= since else 0
     tcp = _TCP if known >= _NETWORK_SINCE and not network else 0
     scopes = _SOCKETS_AND_SIGNALS if known >= _SCOPES_SINCE else 0
-    wish = (ctypes.c_uint64 * 3)(handled, tcp, scopes)
+    ruleset_struct = (ctypes.c_uint64 * 3)(handled, tcp, scopes)
     size = 24 if known >= _SCOPES_SINCE else 16 if known >= _NETWORK_SINCE else 8
-    ruleset = _syscall(_CREATE_RULESET, wish, ctypes.c_size_t(size), 0)
+    ruleset = _syscall(_CREATE_RULESET, ruleset_struct, ctypes.c_size_t(size), 0)
     try:
         for word, path in rules:
             _allow_below(ruleset, RIGHTS[word] & handled, path)
@@ -270,11 +277,11 @@ def _allow_below(ruleset: int, rights: int, path: str) -> None:
         return
     try:
         usable = rights if os.path.isdir(path) else rights & _FILES
-        _syscall(_ADD_RULE, ruleset, _BELOW, ctypes.byref(_Below(usable, place)), 0)
+        _syscall(_ADD_RULE, ruleset, _BELOW, ctypes.byref(_PathRule(usable, place)), 0)
     finally:
         os.close(place)
 
 
-class _Below(ctypes.Structure):
+class _PathRule(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("rights", ctypes.c_uint64), ("place", ctypes.c_int32))

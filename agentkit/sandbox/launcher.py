@@ -15,7 +15,7 @@ from agentkit.errors import SandboxError
 from agentkit.sandbox import protocol
 from agentkit.sandbox.isolation import HOST_NAME, check_platform
 from agentkit.sandbox.watchdog import end
-from agentkit.sandbox.worker import listed
+from agentkit.sandbox.worker import split_list
 
 _HOME = str(Path(__file__).resolve().parents[1])
 _BOOTSTRAP = """
@@ -31,26 +31,27 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 
 _START_SECONDS, _REPLY_SECONDS = 30.0, 5.0
 _READ_BYTES = 65_536
-_NOT_TAKEN = "The code made a request and did not read the response."
+_NOT_READ = "The code made a request and did not read the response."
 
 
 def start_isolated(
-    setup: Mapping[str, str], wanted: frozenset[str], least: frozenset[str] | None = None
+    setup: Mapping[str, str], requested: frozenset[str], required: frozenset[str] | None = None
 ) -> tuple[WorkerHandle, frozenset[str]]:
     """Start a worker that isolates itself and waits for its task; return it with its effective mechanisms.
 
-    Without `least`, fewer mechanisms than `wanted` are accepted. With `least`, all mechanisms in it are required.
+    `requested` are the mechanisms to set up. Without `required`, a worker with fewer of them is accepted; with
+    `required`, the worker must have all of those.
     Raises SandboxError if they are not available or a process cannot be started.
     """
     check_platform()
-    fallbacks = (wanted, wanted - {"mount"}, frozenset[str]()) if least is None else (wanted,)
+    fallbacks = (requested, requested - {"mount"}, frozenset[str]()) if required is None else (requested,)
     failure = "it died"
     for mechanisms in dict.fromkeys(fallbacks):
         worker = WorkerHandle({**setup, "mechanisms": "\0".join(mechanisms)})
         report = worker.ready()
         if "mechanisms" in report:
-            achieved = frozenset(listed(report["mechanisms"]))
-            missing = (least or frozenset()) - achieved
+            achieved = frozenset(split_list(report["mechanisms"]))
+            missing = (required or frozenset()) - achieved
             if not missing:
                 return worker, achieved
             report = {"failure": f"no {', '.join(sorted(missing))}"}
@@ -74,15 +75,15 @@ class WorkerHandle:
         try:
             for _ in range(3 if setup.get("calls") else 2):
                 opened += os.pipe()
-            task, self._control, self.report, report, *asking = opened
-            self.program = _start(task, report, *asking[1:])
+            task, self._control, self.report, report, *call_pipe = opened
+            self.program = _start(task, report, *call_pipe[1:])
         except OSError as error:
             _close(*opened)
             raise SandboxError(f"The sandbox cannot be started: {error}") from error
-        _close(task, report, *asking[1:])
-        self.calls = asking[0] if asking else None
+        _close(task, report, *call_pipe[1:])
+        self.calls = call_pipe[0] if call_pipe else None
         self.stdout, self.stderr = (pipe.fileno() for pipe in (self.program.stdout, self.program.stderr) if pipe)
-        self.send({"host_name": HOST_NAME, **setup, "calls": "".join(map(str, asking[1:]))})
+        self.send({"host_name": HOST_NAME, **setup, "calls": "".join(map(str, call_pipe[1:]))})
 
     def send(self, texts: Mapping[str, str]) -> None:
         """Send a frame to the worker; if the worker has died, its report shows that."""
@@ -98,11 +99,11 @@ class WorkerHandle:
         while data:
             ready = poll.poll(max(0, deadline - time.monotonic()) * 1000)
             if not ready or ready[0][1] & (select.POLLERR | select.POLLHUP):
-                raise SandboxError(_NOT_TAKEN)
+                raise SandboxError(_NOT_READ)
             try:
                 data = data[os.write(self._control, data) :]
             except OSError as error:
-                raise SandboxError(_NOT_TAKEN) from error
+                raise SandboxError(_NOT_READ) from error
 
     def ready(self) -> dict[str, str]:
         """Wait for the worker's first report: its `mechanisms` or its `failure`; empty if it died."""

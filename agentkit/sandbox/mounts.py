@@ -17,49 +17,49 @@ from agentkit.sandbox.protocol import cover_description, make_cover
 from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
 
 
-def _names(table: str) -> tuple[str, ...]:
+def _split_names(table: str) -> tuple[str, ...]:
     return tuple(table.split())
 
 
-_EMPTIED = ("/tmp", "/var/tmp", "/run", "/var/run")  # they are given empty, not used
-"""Folders in which other programs keep files and sockets."""
+_EMPTY_FOLDERS = ("/tmp", "/var/tmp", "/run", "/var/run")
+"""Folders with files and sockets of other programs; they are empty in the sandbox."""
 
 _HOMES = ("/root", "/home")
-_TOOLCHAINS = _names("""
+_TOOLCHAINS = _split_names("""
 .pyenv .rbenv .nvm .nodenv .asdf .volta .bun .deno .rustup .cargo .sdkman .jenv go .goenv miniconda3 anaconda3
 miniforge3 .juliaup .ghcup .opam .linuxbrew .dotnet .local/bin .local/lib .local/share/uv .local/share/pipx
 .local/share/mise .local/share/pnpm
 """)
-"""Folders of programs below a home, which are visible although the home is not."""
+"""Folders of programs below a home folder, which are visible although the home folder is not."""
 
-_SYSTEM_FOLDERS = _names("""
+_SYSTEM_FOLDERS = _split_names("""
 /usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/ssl/certs /opt /nix /snap /etc/passwd /etc/group
 /etc/nsswitch.conf /etc/hosts /etc/resolv.conf /etc/localtime /etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d
 /etc/os-release /etc/mime.types /etc/gitconfig /etc/services /etc/protocols /etc/java /etc/fonts /etc/terminfo
 /etc/inputrc /etc/debian_version /sys /proc
 """)
-"""System folders that programs need, for sandboxes that cannot hide files and refuse everything else."""
+"""System folders that programs need, for sandboxes that cannot hide files and therefore deny access to all others."""
 
 _LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib", "/lib64", "/lib", "/usr/local/lib")
-_LIBRARIES = _names("""
+_LIBRARIES = _split_names("""
 libc libm libdl libpthread librt libutil libgcc_s libstdc++ libz libbz2 liblzma libzstd libcrypto libssl libsqlite3
 libffi libexpat libuuid libmpdec libb2
 """)
-"""The shared libraries that the standard library's modules are linked to, as far as they compute."""
+"""The shared libraries that the computing modules of the standard library are linked to."""
 
-_LONG = 4  # characters of a version: programs request shorter names, which link to longer ones
+_MAX_SONAME_VERSION = 4  # characters of a version: programs request shorter names, which link to longer ones
 _TIME_ZONES = ("/usr/share/zoneinfo", "/etc/localtime")
-SCRATCH = "/tmp"  # a folder of the sandbox, empty and its own
-_SHARED_MEMORY = "/dev/shm"  # the sandbox's own
-_SIDE_SCRATCHES, _SIDE_SHARE = ("/var/tmp", _SHARED_MEMORY), 4  # they are given empty, not used
-_NEXT_TO_NOTHING = "65536"
+SCRATCH = "/tmp"  # private to the sandbox
+_SHARED_MEMORY = "/dev/shm"  # private to the sandbox
+_OTHER_SCRATCH, _OTHER_SCRATCH_SHARE = ("/var/tmp", _SHARED_MEMORY), 4  # they are given empty, not used
+_MIN_SIZE = "65536"
 
 Mount = tuple[str, str, str]
 """A part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
 description of its cover."""
 
 Rule = tuple[str, str]
-"""A word for what may be done (read, run, write, all), and the path below which it may."""
+"""An access right (read, run, write, all), and the path below which it applies."""
 
 _BUBBLEWRAP: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "ro": lambda path, source: ("--ro-bind", source, path),
@@ -74,9 +74,9 @@ _BUBBLEWRAP: dict[str, Callable[[str, str], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class MountPlan:
-    """The parts of a program's root, in order, and what it may open below which path.
+    """The mounts of a program's root, in order, and its access rules.
 
-    `bare_rules` apply if it cannot have a private root.
+    `bare_rules` apply without a private root.
     """
 
     mounts: tuple[Mount, ...]
@@ -84,12 +84,12 @@ class MountPlan:
     bare_rules: tuple[Rule, ...]
 
     def texts(self) -> dict[str, str]:
-        """The view as a worker takes it."""
+        """The plan as texts of a worker's setup frame."""
         lists = {"mounts": self.mounts, "rules": self.rules, "bare_rules": self.bare_rules}
         return {name: "\0".join(word for entry in entries for word in entry) for name, entries in lists.items()}
 
     def bubblewrap_arguments(self, covers: str) -> list[str]:
-        """The mounts as bubblewrap's command line says them; the covers are created in the empty folder `covers`."""
+        """The mounts as arguments of bubblewrap; the covers are created in the empty folder `covers`."""
         words: list[str] = []
         for number, (kind, path, source) in enumerate(self.mounts):
             if kind == "cover":
@@ -100,7 +100,7 @@ class MountPlan:
         return words
 
 
-def command_view(
+def command_mounts(
     folder: str,
     scratch: str,
     *,
@@ -109,11 +109,11 @@ def command_view(
     found: Survey = NOTHING_FOUND,
     hidden: Iterable[str] = (),
 ) -> MountPlan:
-    """The whole system read-only but for `folder`, without homes, secrets and what others keep for a while.
+    """The mounts of a command: the system, read-only except `folder`, without home folders, secrets and temporary data.
 
-    `found` are the paths that are hidden or locked, `hidden` further files and folders that are shown
-    empty. `scratch` is an empty folder of the host for where nothing can be mounted. Raises SandboxError when
-    `folder` does not exist or is the root folder.
+    `found` contains the paths that are hidden or locked; `hidden` are further files and folders that appear empty.
+    `scratch` is an empty folder of the host, for sandboxes without mounts. Raises SandboxError if `folder` does not
+    exist or is the root folder.
     """
     place = os.path.realpath(folder)
     if not os.path.isdir(place) or place == "/":
@@ -122,20 +122,20 @@ def command_view(
             "system."
         )
     environment = settings.environment()
-    homes = people_homes()
-    # The folders below the homes from which programs are started, and what those programs need
+    homes = home_folders()
+    # The folders below home folders that contain programs, and those that the programs need
     searched = environment.get("PATH", "")
     own = [f"{home}/{name}" for home in (*homes, *_children("/home")) for name in _TOOLCHAINS]
-    prefixes = [_prefix(path, homes) for path in searched.split(os.pathsep) if path]
+    prefixes = [_installation_prefix(path, homes) for path in searched.split(os.pathsep) if path]
     wanted = _real_folders([*own, *prefixes, sys.prefix, sys.base_prefix])
     below = [path for path in wanted if any(path.startswith(home + "/") for home in homes)]
     tools = [path for path in below if not any(path.startswith(other + "/") for other in below)]
-    emptied = (*_real_folders(_EMPTIED), _SHARED_MEMORY, *homes)
-    mounts = _system(place, tools, emptied, scratch_bytes)
+    empty = (*_real_folders(_EMPTY_FOLDERS), _SHARED_MEMORY, *homes)
+    mounts = _system_mounts(place, tools, empty, scratch_bytes)
     mounts += [("rw" if writable else "ro", place, place)]
-    mounts += _locked(place, found) if writable else []
-    mounts += _covers(place, found, emptied)
-    mounts += [part for path in _around(place, hidden) for part in _hidden(path)]
+    mounts += _locked_mounts(place, found) if writable else []
+    mounts += _covers(place, found, empty)
+    mounts += [part for path in _existing_outside(place, hidden) for part in _empty_mounts(path)]
     may = "all" if writable else "run"
     devices = ("all", "/dev")
     return MountPlan(
@@ -145,22 +145,22 @@ def command_view(
     )
 
 
-def _system(place: str, tools: list[str], emptied: Iterable[str], scratch_bytes: int) -> list[Mount]:
+def _system_mounts(place: str, tools: list[str], empty: Iterable[str], scratch_bytes: int) -> list[Mount]:
     """The system around a workspace: read-only, without secrets, and with private folders to write to."""
-    sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
-    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
-    mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
+    sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_OTHER_SCRATCH, max(1, scratch_bytes // _OTHER_SCRATCH_SHARE))}
+    mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _MIN_SIZE), ("proc", "/proc", "")]
+    mounts += [("tmpfs", path, str(sizes.get(path, _MIN_SIZE))) for path in empty]
     mounts += [("seal", "/dev", ""), ("seal", "/proc", "")]  # root may write the kernel's settings below /proc
-    mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
-    unseen = [*_existing("/", HIDDEN_PLACES), *_secrets_of_tools(tools)]
-    mounts += [part for path in unseen if not f"{place}/".startswith(f"{path}/") for part in _hidden(path)]
+    mounts += [("ro", path, path) for path in (*tools, *_existing_paths("/", ["etc/resolv.conf"]))]
+    unseen = [*_existing_paths("/", HIDDEN_PLACES), *_tool_secrets(tools)]
+    mounts += [part for path in unseen if not f"{place}/".startswith(f"{path}/") for part in _empty_mounts(path)]
     return mounts
 
 
-def python_view(packages: Iterable[str], *, scratch_bytes: int) -> MountPlan:
-    """The standard library and the shared ones it computes with, these packages, and a folder to write to.
+def python_mounts(packages: Iterable[str], *, scratch_bytes: int) -> MountPlan:
+    """The mounts of a Python worker: the standard library, its shared libraries, these packages, and a scratch folder.
 
-    The folder comes first and is empty but for what of the others lies below it.
+    The scratch folder is mounted first, because some of the others can be below it.
     """
     library = os.path.dirname(os.path.realpath(os.__file__))
     sources = [library, *_shared_libraries(os.path.dirname(library)), *filter(os.path.exists, _TIME_ZONES)]
@@ -177,24 +177,30 @@ def python_view(packages: Iterable[str], *, scratch_bytes: int) -> MountPlan:
     return MountPlan(tuple(mounts), (*rules, ("write", SCRATCH)), rules)
 
 
-def _shared_libraries(beside: str) -> list[str]:
-    """The files of the shared libraries that Python needs, in the folders in which they are looked for."""
+def _shared_libraries(library_folder: str) -> list[str]:
+    """The files of the shared libraries that Python needs, in the folders that the loader searches."""
     machine = getattr(sys.implementation, "_multiarch", "")
-    folders = dict.fromkeys(f"{folder}/{name}" for folder in (*_LIBRARY_FOLDERS, beside) for name in (machine, ""))
-    own = [folder.rstrip("/") for folder in folders if os.path.isdir(folder)]
-    real = {os.path.realpath(folder): folder for folder in reversed(own)}
-    return [path for folder in real.values() for path in _libraries_in(folder)]
+    folders = dict.fromkeys(
+        f"{folder}/{name}" for folder in (*_LIBRARY_FOLDERS, library_folder) for name in (machine, "")
+    )
+    existing = [folder.rstrip("/") for folder in folders if os.path.isdir(folder)]
+    real_folders = {os.path.realpath(folder): folder for folder in reversed(existing)}
+    return [path for folder in real_folders.values() for path in _folder_libraries(folder)]
 
 
-def _libraries_in(folder: str) -> list[str]:
-    """The libraries of a folder, by the names that programs request, such as libz.so.1."""
+def _folder_libraries(folder: str) -> list[str]:
+    """The libraries in a folder, by the names that programs request, such as libz.so.1."""
     parts = {name: name.partition(".so.") for name in sorted(os.listdir(folder))}
-    asked = [name for name, (base, _, version) in parts.items() if base in _LIBRARIES and 0 < len(version) < _LONG]
+    asked = [
+        name
+        for name, (base, _, version) in parts.items()
+        if base in _LIBRARIES and 0 < len(version) < _MAX_SONAME_VERSION
+    ]
     return [f"{folder}/{name}" for name in asked if os.path.isfile(f"{folder}/{name}")]
 
 
-def people_homes() -> list[str]:
-    """The home folders that a command does not see."""
+def home_folders() -> list[str]:
+    """The home folders, which are hidden from commands."""
     candidates = [*_HOMES, settings.environment().get("HOME", "")]
     with contextlib.suppress(KeyError, ImportError):  # a user may have no entry, and Windows has no such module
         import pwd
@@ -215,20 +221,20 @@ def _children(folder: str) -> list[str]:
         return []
 
 
-def _prefix(path: str, homes: list[str]) -> str:
-    """The folder that a program in `path` belongs to, unless that is a home or a folder of everything."""
+def _installation_prefix(path: str, homes: list[str]) -> str:
+    """The installation that programs in `path` belong to, or `path` itself if that would be a home or shared folder."""
     parent, name = os.path.split(path)
     is_own = name in ("bin", "sbin", "shims") and os.path.basename(parent) != ".local" and parent not in homes
     return parent if is_own else path
 
 
-def _existing(folder: str, names: Iterable[str]) -> list[str]:
+def _existing_paths(folder: str, names: Iterable[str]) -> list[str]:
     paths = (os.path.join(folder, name) for name in names)
     return list(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.exists(path)))
 
 
-def _secrets_of_tools(tools: Iterable[str]) -> Iterator[str]:
-    """The secrets in folders of programs that are shown although they lie below a home."""
+def _tool_secrets(tools: Iterable[str]) -> Iterator[str]:
+    """Yield the secrets in folders of programs that are visible although they are below a home folder."""
     for folder in tools:
         name = os.path.basename(folder)
         if secret(f"~/{name}"):
@@ -238,8 +244,8 @@ def _secrets_of_tools(tools: Iterable[str]) -> Iterator[str]:
             yield from (f"{folder}/{each}" for each in os.listdir(folder) if secret(f"~/{name}/{each}"))
 
 
-def _locked(folder: str, found: Survey) -> list[Mount]:
-    """Read-only mounts of a workspace; its repository is mounted as well, so that it cannot be moved."""
+def _locked_mounts(folder: str, found: Survey) -> list[Mount]:
+    """Read-only mounts in a workspace; its repository is mounted too, so that it cannot be moved."""
     repository = f"{folder}/.git"
     held: list[Mount] = []
     if os.path.lexists(repository) and not os.path.islink(repository):  # what a link leads to is not shown
@@ -251,29 +257,29 @@ def _locked(folder: str, found: Survey) -> list[Mount]:
     return held + [("ro", path, path) for path in sorted(inside, key=lambda path: path.count("/"))]
 
 
-def _covers(folder: str, found: Survey, emptied: Iterable[str]) -> list[Mount]:
+def _covers(folder: str, found: Survey, empty: Iterable[str]) -> list[Mount]:
     """The covers of hidden files and of folders that cannot be searched, the innermost first."""
     covers: list[Mount] = []
-    shown = tuple(f"{each}/" for each in (folder, *found.around))
-    unseen = tuple(f"{each}/" for each in emptied)
+    roots = tuple(f"{each}/" for each in (folder, *found.around))
+    empty_folders = tuple(f"{each}/" for each in empty)
     for path in sorted(found.hidden, key=lambda path: path.count("/"), reverse=True):
-        if not path.startswith(shown) and path.startswith(unseen):
+        if not path.startswith(roots) and path.startswith(empty_folders):
             continue  # a link leads to it, out of the workspace and to where nothing is shown
         status = found.hidden[path]
         if stat.S_ISDIR(status.st_mode):
-            covers += [("tmpfs", path, _NEXT_TO_NOTHING), ("seal", path, "")]
+            covers += [("tmpfs", path, _MIN_SIZE), ("seal", path, "")]
         else:
             covers.append(("cover", path, cover_description(status)))
     return covers
 
 
-def _around(folder: str, paths: Iterable[str]) -> list[str]:
-    """The paths that are there, the innermost first, but for those that hold the folder itself."""
-    inner_first = sorted(_existing("/", paths), key=lambda path: path.count("/"), reverse=True)
+def _existing_outside(folder: str, paths: Iterable[str]) -> list[str]:
+    """The existing paths, innermost first, except those that contain the folder itself."""
+    inner_first = sorted(_existing_paths("/", paths), key=lambda path: path.count("/"), reverse=True)
     return [path for path in inner_first if not f"{folder}/".startswith(path.rstrip("/") + "/")]
 
 
-def _hidden(path: str) -> list[Mount]:
+def _empty_mounts(path: str) -> list[Mount]:
     if os.path.isdir(path):
-        return [("tmpfs", path, _NEXT_TO_NOTHING), ("seal", path, "")]
+        return [("tmpfs", path, _MIN_SIZE), ("seal", path, "")]
     return [("cover", path, cover_description(os.lstat(path)))]

@@ -38,7 +38,7 @@ from agentkit.sandbox.isolation import (
     uses_docker,
 )
 from agentkit.sandbox.launcher import start_isolated
-from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, command_view
+from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, command_mounts
 from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
 from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, Program, attend
@@ -47,7 +47,11 @@ SHELL_LIMITS = ProcessLimits()
 """Default limits of a command."""
 
 _INHERITED = ("PATH", "LANG", "TZ", "TERM")
-_CAUTIOUS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
+_SAFE_GIT_SETTINGS = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.bareRepository",
+    "GIT_CONFIG_VALUE_0": "explicit",
+}
 """For weak boundaries: any folder can look like a repository, and git runs programs that its settings name."""
 
 _ATTEMPTS = 6
@@ -55,13 +59,13 @@ _FIRST_PAUSE_SECONDS = 0.01
 _MOUNT_POINT_MODE = 0o444
 _SYNTAX_CHECK_SECONDS = 2.0
 _MAX_APPEARED, _MAX_VALUES, _SHORTEST_VALUE = 100, 300, 8
-_MAX_PLAIN = 1_000
+_MAX_PLAIN_CHARS = 1_000
 _RESERVED = r"(?:if|then|elif|else|fi|for|in|do|done|case|esac|while|until|select|function|coproc|time)(?![^\s;|&])"
 _WORD = r"""(?:[\w./=:,@%+-]|'[^'\n]*'|"[^"$`\\!\n]*")++"""
 _SIMPLE = rf"(?!{_RESERVED}){_WORD}(?: ++{_WORD})*+"
-PLAIN = re.compile(rf"{_SIMPLE}(?: *+(?:\|\|?|&&|;) *+{_SIMPLE})*+", re.ASCII)
+PLAIN_COMMAND = re.compile(rf"{_SIMPLE}(?: *+(?:\|\|?|&&|;) *+{_SIMPLE})*+", re.ASCII)
 """Commands of plain and quoted words, which bash can always parse."""
-_ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": ("d", 1024), "NPROC": ("u", 1)}
+_ULIMIT_OPTIONS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": ("d", 1024), "NPROC": ("u", 1)}
 """The letter and the unit, in bytes, of a kernel's limit in the shell's `ulimit`."""
 
 
@@ -69,13 +73,13 @@ _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": 
 class ProcessOutcome:
     """The outcome of a command: its status (ok, timed_out, failed), output and boundary.
 
-    `created` are the settings that other programs run later and that the command made: they were set aside, unless
-    they were permitted. `unsearched` says why not all secrets of the workspace were found and hidden, if they were not.
-    `appeared` are files with secrets that came or were replaced while it ran, so that it could read them; the output
-    is without their values.
-    `return_code` is None when it was ended from outside; then `error` says
-    why. A command that a signal ended gives 128 plus its number. `output` is stdout and stderr together, in the
-    order in which they came.
+    `created` are settings made by the command that other programs would run later: they were set aside, unless
+    they were permitted. `incomplete_because` is the reason if not all secrets of the workspace were found and hidden.
+    `appeared` are files with secrets that were created or replaced while it ran, so that it could read them; their
+    values are removed from the output.
+    `return_code` is None if the command was ended from outside; then `error` gives the reason. For a command that was
+    ended by a signal it is 128 plus the number of the signal. `output` is stdout and stderr together, in the order in
+    which they were written.
     """
 
     status: str
@@ -88,7 +92,7 @@ class ProcessOutcome:
     boundary: Boundary
     error: str = ""
     created: Created = NOTHING_CREATED
-    unsearched: str = ""
+    incomplete_because: str = ""
     appeared: tuple[str, ...] = ()
 
 
@@ -96,10 +100,10 @@ class ProcessOutcome:
 class Confinement:
     """The confinement of a command; with `writable=False` the workspace is read-only.
 
-    `network=True` lets it talk to whatever its host can talk to. `available` are the mechanisms that may be used:
-    with some taken away it is as on a machine without them. `hidden` are files and folders it is shown empty, where
-    a root can be built. `backend` is the sandbox, "kernel" or "docker" (a container of `image`); by default what
-    `AGENTKIT_SANDBOX` names. Raises ConfigError for an unknown isolation or backend.
+    `network=True` gives it the network of its host. `available` are the mechanisms that may be used; a restricted set
+    simulates a machine without the others. `hidden` are files and folders that it sees empty, if a private root is
+    possible. `backend` is the sandbox, "kernel" or "docker" (a container of `image`); the default is set by
+    `AGENTKIT_SANDBOX`. Raises ConfigError for an unknown isolation or backend.
     """
 
     isolation: str = "auto"
@@ -122,14 +126,14 @@ class Confinement:
         return self.isolation != "off" and uses_docker(self.backend)
 
     @property
-    def wanted(self) -> frozenset[str]:
-        """The mechanisms to put up."""
+    def requested(self) -> frozenset[str]:
+        """The mechanisms to set up."""
         if self.isolation == "off":
             return frozenset()
         return self.available - {"net"} if self.network else self.available
 
     def boundary(self, mechanisms: frozenset[str]) -> Boundary:
-        """These mechanisms, against what this confinement needs."""
+        """The boundary of these mechanisms, with those that this confinement requires."""
         if DOCKER in mechanisms:
             return Boundary(mechanisms, frozenset({DOCKER}))
         return Boundary(mechanisms, COMMAND_NEEDS - {"net"} if self.network else COMMAND_NEEDS)
@@ -158,13 +162,13 @@ class _Running(NamedTuple):
 
 
 class SandboxBackend(Protocol):
-    """Starts a command with its files (the workspace, as the job describes it) behind a boundary, and makes it wait."""
+    """Starts a command behind a boundary, with the workspace of the job, and makes it wait."""
 
     def __call__(self, job: _Job, boundary: Boundary) -> AbstractContextManager[_Running]:
-        """The waiting command for the duration of a block, with the boundary that it really has."""
+        """Provide the waiting command for the duration of a block, with its actual boundary."""
 
 
-def _never(_: str) -> bool:
+def _permit_nothing(_: str) -> bool:
     return False
 
 
@@ -174,17 +178,17 @@ def run_command(
     confinement: Confinement = DEFAULT,
     cancellation: Cancellation | None = None,
     *,
-    permitted: Callable[[str], bool] = _never,
+    permitted: Callable[[str], bool] = _permit_nothing,
     searched: bool = False,
 ) -> ProcessOutcome:
     """Run a command line with bash in `folder`, its workspace, and wait for it.
 
-    It gets neither input nor secrets of the environment, and every process that it starts ends with it. `permitted`
-    decides by their paths in the workspace which settings it may create that other programs run later. With `searched`
+    It has no input and no secrets in its environment, and every process that it starts ends with it. `permitted`
+    decides by path which settings that other programs run later it may create in the workspace. With `searched`,
     it is not run if the workspace cannot be searched for secrets. Raises SandboxError if the boundary reported by
     `command_boundary` cannot be set up for the workspace, and for text that cannot be passed to a program.
     """
-    # Raise SandboxError for what no program can be given as its argument.
+    # Raise SandboxError for text that cannot be passed as an argument.
     try:
         is_valid = b"\0" not in os.fsencode(command)
     except UnicodeEncodeError:
@@ -193,20 +197,22 @@ def run_command(
         raise SandboxError("The command contains a NUL character or a lone surrogate, so it was not run.")
     boundary = command_boundary(confinement)
     boundary.require(confinement.isolation)
-    with _commands.one_more():
+    with _commands.count_running():
         job, outcome = _run_attempts(
             (command, os.path.realpath(folder), confinement), boundary, cancellation, searched=searched
         )
         after = job.git.search()
-        outcome = _without_new_secrets(outcome, sorted(after.appeared(job.found)), job.folder)
+        outcome = _redact_new_secrets(outcome, sorted(after.appeared(job.found)), job.folder)
         if not confinement.writable:
-            return replace(outcome, unsearched=job.found.unsearched)
+            return replace(outcome, incomplete_because=job.found.incomplete_because)
         created = set_aside(job.folder, job.found, after, permitted, outside=job.git.outside)
-    return replace(outcome, created=created, unsearched=job.found.unsearched or after.unsearched)
+    return replace(
+        outcome, created=created, incomplete_because=job.found.incomplete_because or after.incomplete_because
+    )
 
 
-def _without_new_secrets(outcome: ProcessOutcome, appeared: list[str], folder: str) -> ProcessOutcome:
-    """The outcome without the values of these files, which nothing hid from the command when they appeared."""
+def _redact_new_secrets(outcome: ProcessOutcome, appeared: list[str], folder: str) -> ProcessOutcome:
+    """Redact the values of these files, which were not hidden from the command because they appeared later."""
     values: dict[str, None] = {}
     for line in "\n".join(small_text(path) for path in appeared[:_MAX_APPEARED]).split("\n"):
         parts = (part.strip(" \t\r\"',;") for part in (re.split("[=:]", line, maxsplit=1)[-1], line))
@@ -222,15 +228,15 @@ def _without_new_secrets(outcome: ProcessOutcome, appeared: list[str], folder: s
 def _run_attempts(
     task: tuple[str, str, Confinement], boundary: Boundary, cancellation: Cancellation | None, *, searched: bool
 ) -> tuple[_Job, ProcessOutcome]:
-    """Run the command around what was found in its workspace, and search again where that has changed too soon."""
+    """Search the workspace and run the command; repeat both if the found files change before the command starts."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         others = _commands.watch()
-        with _prepared(*task) as job, contextlib.suppress(_Moved):
-            if searched and job.found.unsearched:
-                why = f"secrets in the workspace may stay readable, because {job.found.unsearched}"
-                raise SandboxError(f"The command was not run: {why}.")
+        with _prepare(*task) as job, contextlib.suppress(_FilesMoved):
+            if searched and job.found.incomplete_because:
+                reason = f"secrets in the workspace may stay readable, because {job.found.incomplete_because}"
+                raise SandboxError(f"The command was not run: {reason}.")
             return job, _run_once(job, boundary, cancellation, others)
     raise SandboxError(
         "The sandbox cannot be started: files that must be hidden are being moved or replaced. Try again later."
@@ -238,7 +244,7 @@ def _run_attempts(
 
 
 @contextlib.contextmanager
-def _prepared(command: str, folder: str, confinement: Confinement) -> Iterator[_Job]:
+def _prepare(command: str, folder: str, confinement: Confinement) -> Iterator[_Job]:
     """Prepare an attempt to run a command: git first, since it creates settings, then the search; clean up at the end.
 
     The scratch folder of an attempt is deleted at its end.
@@ -255,17 +261,17 @@ def _prepared(command: str, folder: str, confinement: Confinement) -> Iterator[_
 def _run_once(
     job: _Job, boundary: Boundary, cancellation: Cancellation | None, others: Callable[[], bool]
 ) -> ProcessOutcome:
-    """Run the command once behind this boundary. Raises _Moved when the files were not still where they were found."""
+    """Run the command once behind this boundary. Raises _FilesMoved if the files have moved since the search."""
     start = _backend(job, boundary, others=others())
     try:
         with start(job, boundary) as running:
             if "mount" in boundary.mechanisms and not _is_current(job, others=others()):
-                raise _Moved
+                raise _FilesMoved
             running.go()
-            return _attended(running, job.confinement.limits, cancellation)
+            return _collect_outcome(running, job.confinement.limits, cancellation)
     except SandboxError:
-        if not (job.found.is_like(job.git.search()) and job.found.still_holds()):
-            raise _Moved from None
+        if not (job.found.matches(job.git.search()) and job.found.still_holds()):
+            raise _FilesMoved from None
         # Forget the detected boundaries, because one of them could not be set up.
         _mechanisms_of_worker.cache_clear()
         bubblewrap.forget()
@@ -273,21 +279,21 @@ def _run_once(
 
 
 def _is_current(job: _Job, *, others: bool) -> bool:
-    """Whether a new search finds what is hidden and locked in this sandbox, which no other program has replaced."""
+    """Whether a new search finds the paths that are hidden and locked in this sandbox, and none was replaced."""
     if others:
         return job.found.still_holds(job.git.search)
-    return job.found.still_holds() and job.found.is_like(job.git.search())
+    return job.found.still_holds() and job.found.matches(job.git.search())
 
 
 class _Commands:
-    """The commands that run in this process, which may change a workspace while another one is being searched."""
+    """Counts the commands of this process, which may change a workspace while it is searched for another one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running = self._run_attempts = 0
 
     @contextlib.contextmanager
-    def one_more(self) -> Iterator[None]:
+    def count_running(self) -> Iterator[None]:
         """Count a command while it runs."""
         with self._lock:
             self._running += 1
@@ -299,7 +305,7 @@ class _Commands:
                 self._running -= 1
 
     def watch(self) -> Callable[[], bool]:
-        """Tells, when it is called, whether any other command has run since now."""
+        """Return a function that reports whether any other command has run since this call."""
         with self._lock:
             alone, begun = self._running == 1, self._run_attempts
         return lambda: not alone or self._run_attempts != begun
@@ -308,31 +314,31 @@ class _Commands:
 _commands = _Commands()
 
 
-class _Moved(Exception):
-    """Files that were found to be secrets are no longer there, or are others."""
+class _FilesMoved(Exception):
+    """Files with secrets were moved or replaced after the search."""
 
 
 def _backend(job: _Job, boundary: Boundary, *, others: bool) -> SandboxBackend:
-    """Docker if chosen; bubblewrap where it is there, unless our own worker is both quicker and as strong."""
+    """Choose Docker if configured, and bubblewrap if available, unless our own worker is faster and as strong."""
     if DOCKER in boundary.mechanisms:
-        return _in_docker
+        return _start_in_docker
     if BUBBLEWRAP not in boundary.mechanisms:
-        return _in_worker
+        return _start_in_worker
     is_large = len(job.found.hidden) + len(job.found.locked) > bubblewrap.MAX_MOUNTS
-    return _in_worker if (others or is_large) and _worker_suffices(job, boundary) else _in_bubblewrap
+    return _start_in_worker if (others or is_large) and _worker_suffices(job, boundary) else _start_in_bubblewrap
 
 
 def _worker_suffices(job: _Job, boundary: Boundary) -> bool:
-    """Whether our own worker puts up all that is needed."""
-    return boundary.needs & boundary.mechanisms <= _mechanisms_of_worker(job.confinement.wanted - {BUBBLEWRAP})
+    """Whether our own worker can set up all required mechanisms."""
+    return boundary.required & boundary.mechanisms <= _mechanisms_of_worker(job.confinement.requested - {BUBBLEWRAP})
 
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:
-    """The boundary that commands get on this machine, found out once by running a harmless command behind it."""
+    """The boundary of commands on this machine, detected once by running a harmless command behind it."""
     if confinement.in_docker:
         return confinement.boundary(docker_backend.mechanisms(network=confinement.network))
     check_platform()
-    wanted = confinement.wanted
+    wanted = confinement.requested
     return confinement.boundary(bubblewrap.mechanisms(wanted) or _mechanisms_of_worker(wanted))
 
 
@@ -347,18 +353,18 @@ def _mechanisms_of_worker(wanted: frozenset[str]) -> frozenset[str]:
     return mechanisms
 
 
-def _attended(running: _Running, limits: ProcessLimits, cancellation: Cancellation | None) -> ProcessOutcome:
+def _collect_outcome(running: _Running, limits: ProcessLimits, cancellation: Cancellation | None) -> ProcessOutcome:
     started = time.perf_counter()
-    together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
-    takers = {running.stdout: stdout.also(together), running.stderr: stderr.also(together)}
-    stop = attend(running.program, takers, limits, cancellation)
+    combined, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
+    handlers = {running.stdout: stdout.tee(combined), running.stderr: stderr.tee(combined)}
+    stop = attend(running.program, handlers, limits, cancellation)
     return ProcessOutcome(
         status="ok" if stop is None else "timed_out" if stop.word == "timed_out" else "failed",
         return_code=running.program.returncode if stop is None else None,
-        output=together.text(),
+        output=combined.text(),
         stdout=stdout.text(),
         stderr=stderr.text(),
-        truncated=together.truncated,
+        truncated=combined.truncated,
         seconds=time.perf_counter() - started,
         boundary=running.boundary,
         error="" if stop is None else stop.sentence,
@@ -366,13 +372,13 @@ def _attended(running: _Running, limits: ProcessLimits, cancellation: Cancellati
 
 
 @contextlib.contextmanager
-def _in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
-    words = [*_view(job).bubblewrap_arguments(job.scratch), "--chdir", job.folder]
+def _start_in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
+    arguments = [*_mount_plan(job).bubblewrap_arguments(job.scratch), "--chdir", job.folder]
     for name, value in _environment(job, SCRATCH).items():
-        words += ["--setenv", name, value]
+        arguments += ["--setenv", name, value]
     with contextlib.closing(bubblewrap.Gate()) as gate:
-        command, chosen = _limited(job, gate.script), boundary.mechanisms - {RESOURCE_LIMITS}
-        with bubblewrap.started(command, words, chosen, gate.passed) as wrapped:
+        command, chosen = _with_limits(job, gate.script), boundary.mechanisms - {RESOURCE_LIMITS}
+        with bubblewrap.run_in_bubblewrap(command, arguments, chosen, gate.passed) as wrapped:
             gate.wait(wrapped)
             for path in job.found.replaced():
                 with contextlib.suppress(OSError):
@@ -383,39 +389,41 @@ def _in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
 
 
 @contextlib.contextmanager
-def _in_worker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
-    least = boundary.mechanisms & boundary.needs
-    wanted = job.confinement.wanted & {*boundary.mechanisms, LANDLOCK}
-    worker, mechanisms = start_isolated(_setup(job), wanted, least)
+def _start_in_worker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
+    required = boundary.mechanisms & boundary.required
+    wanted = job.confinement.requested & {*boundary.mechanisms, LANDLOCK}
+    worker, mechanisms = start_isolated(_setup(job), wanted, required)
     with contextlib.closing(worker):
         achieved = job.confinement.boundary(mechanisms)
         home = SCRATCH if "mount" in mechanisms else job.scratch
-        given = _environment(job, home) | ({} if achieved.is_strong else _CAUTIOUS)
-        environment = "\0".join(f"{name}\0{value}" for name, value in given.items())
+        variables = _environment(job, home) | ({} if achieved.is_strong else _SAFE_GIT_SETTINGS)
+        environment = "\0".join(f"{name}\0{value}" for name, value in variables.items())
         task = {"command": "\0".join(_bash(job.command)), "environment": environment}
         yield _Running(worker.program, worker.stdout, worker.stderr, achieved, lambda: worker.send(task))
 
 
 @contextlib.contextmanager
-def _in_docker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
-    own = (job.folder, *job.git.outside, *((job.git.repository.top,) if job.git.repository else ()))
-    within = tuple(f"{path}/" for path in own)
-    mounts = [mount for mount in _view(job).mounts if f"{mount[1]}/".startswith(within) or is_git_settings(mount)]
+def _start_in_docker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
+    shared_folders = (job.folder, *job.git.outside, *((job.git.repository.top,) if job.git.repository else ()))
+    prefixes = tuple(f"{path}/" for path in shared_folders)
+    mounts = [
+        mount for mount in _mount_plan(job).mounts if f"{mount[1]}/".startswith(prefixes) or is_git_settings(mount)
+    ]
     confinement = job.confinement
-    given = {name: value for name, value in _environment(job, SCRATCH).items() if name != "PATH"}
+    variables = {name: value for name, value in _environment(job, SCRATCH).items() if name != "PATH"}
     command = ("bash", "--noprofile", "--norc", "-c", "--", job.command)
     container = docker_backend.Container(
-        command, job.folder, mounts, given, confinement.limits, confinement.network, confinement.image
+        command, job.folder, mounts, variables, confinement.limits, confinement.network, confinement.image
     )
-    with docker_backend.started(container, job.scratch) as program:
+    with docker_backend.start_container(container, job.scratch) as program:
         yield _Running(program, program.stdout, program.stderr, boundary, lambda: program.send(b"\n"))
 
 
 def _setup(job: _Job) -> dict[str, str]:
     """The setup frame of a worker for a command."""
-    resources = _resources(job.confinement.limits).items()
+    resources = _resource_limits(job.confinement.limits).items()
     return {
-        **_view(job).texts(),
+        **_mount_plan(job).texts(),
         "task": "command",
         "folder": job.folder,
         "output_bytes": "0",
@@ -424,10 +432,10 @@ def _setup(job: _Job) -> dict[str, str]:
     }
 
 
-def _view(job: _Job) -> MountPlan:
+def _mount_plan(job: _Job) -> MountPlan:
     confinement = job.confinement
     scratch_bytes = confinement.limits.scratch_bytes
-    view = command_view(
+    view = command_mounts(
         job.folder,
         job.scratch,
         writable=confinement.writable,
@@ -435,17 +443,17 @@ def _view(job: _Job) -> MountPlan:
         found=job.found,
         hidden=confinement.hidden,
     )
-    view = job.git.adapted(view)
+    view = job.git.with_repository(view)
     return view if confinement.writable else _with_databases(view, job)
 
 
 def _with_databases(view: MountPlan, job: _Job) -> MountPlan:
-    """The view of a command that only reads, in which it can open the databases that it names."""
-    # The folders of the databases that a command names and that cannot be opened without creating files. Those with
-    # more than 300 entries are left out; opening such a database fails as before.
-    words = list(dict.fromkeys(_SQLITE_WORD.findall(job.command)))[:_MAX_WORDS]
+    """Let a command in a read-only workspace open the databases that it names."""
+    # SQLite creates files to open some databases, so their folders are replaced by writable ones in memory. Folders
+    # with more than 300 entries are left out; opening a database in them fails.
+    arguments = list(dict.fromkeys(_SQLITE_WORD.findall(job.command)))[:_MAX_WORDS]
     found: dict[str, None] = {}
-    for path in _files_named(words, job.folder):
+    for path in _named_files(arguments, job.folder):
         parent = os.path.dirname(path)
         has_both = os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
         if parent not in found and not has_both and _is_in_wal_mode(path) and len(os.listdir(parent)) <= _MAX_ENTRIES:
@@ -466,22 +474,22 @@ def _environment(job: _Job, home: str) -> dict[str, str]:
     return {"PATH": os.defpath, **inherited, "HOME": home, "TMPDIR": home, **job.git.environment(home, host)}
 
 
-def _resources(limits: ProcessLimits) -> dict[str, int]:
-    """The kernel's limits. It may count a user's processes on the whole machine, so those there are come on top."""
+def _resource_limits(limits: ProcessLimits) -> dict[str, int]:
+    """The kernel's limits. NPROC counts a user's processes on the whole machine, so the existing ones are added."""
     resources = limits.resources(of_one_process=False)
     return {**resources, "NPROC": resources["NPROC"] + process_count()}
 
 
-def _limited(job: _Job, gate: str) -> list[str]:
-    """The command behind a shell that waits at the gate and sets its limits, for a program that cannot set them."""
-    limits = ((*_ULIMITS[name], amount) for name, amount in _resources(job.confinement.limits).items())
+def _with_limits(job: _Job, gate: str) -> list[str]:
+    """Wrap the command in a shell that waits at the gate and sets the limits, because bubblewrap cannot set them."""
+    limits = ((*_ULIMIT_OPTIONS[name], amount) for name, amount in _resource_limits(job.confinement.limits).items())
     setting = "; ".join(f"ulimit -{letter} {amount // unit}" for letter, unit, amount in limits)
     script = f'{gate}{{ {setting}; }} 2>/dev/null; exec "$0" --noprofile --norc -c -- "$1"'
     return [*_bash(script), _bash_path(), job.command]
 
 
-def _bash(command: str) -> list[str]:
-    return [_bash_path(), "--noprofile", "--norc", "-c", "--", command]
+def _bash(script: str) -> list[str]:
+    return [_bash_path(), "--noprofile", "--norc", "-c", "--", script]
 
 
 @functools.cache
@@ -493,20 +501,20 @@ def _bash_path() -> str:
     return path
 
 
-def bash_agrees(command: str) -> bool:
+def bash_can_parse(command: str) -> bool:
     """Whether bash can parse the command. Nothing is run; bash is not started for a command of plain words."""
-    if len(command) <= _MAX_PLAIN and PLAIN.fullmatch(command):
+    if len(command) <= _MAX_PLAIN_CHARS and PLAIN_COMMAND.fullmatch(command):
         return True
     try:
-        return parsed_by_bash(command)
+        return check_syntax(command)
     except (subprocess.TimeoutExpired, OSError, ValueError, SandboxError):
         return False
 
 
 @functools.lru_cache(maxsize=256)
-def parsed_by_bash(command: str) -> bool:
+def check_syntax(command: str) -> bool:
     """Whether `bash -n` parses the command."""
-    done = subprocess.run(  # with -n, bash only parses
+    process = subprocess.run(  # with -n, bash only parses
         [_bash_path(), "--noprofile", "--norc", "-n", "-c", "--", command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -516,7 +524,7 @@ def parsed_by_bash(command: str) -> bool:
         timeout=_SYNTAX_CHECK_SECONDS,
         check=False,
     )
-    return done.returncode == 0
+    return process.returncode == 0
 
 
 _SQLITE_WORD = re.compile(r"[^\s'\"|&;<>()=$`,]+")
@@ -524,11 +532,11 @@ _HEADER, _MODE, _WAL = b"SQLite format 3\0", slice(18, 20), b"\2\2"
 _MAX_WORDS, _MAX_ENTRIES, _MAX_FOLDERS = 500, 300, 5
 
 
-def _files_named(words: list[str], folder: str) -> Iterator[str]:
-    """The real paths of files in the workspace that these words name, also below other folders that are named."""
-    bases = [folder, *(path for word in words if os.path.isdir(path := os.path.join(folder, word)))]
+def _named_files(arguments: list[str], folder: str) -> Iterator[str]:
+    """Yield the real paths of files in the workspace named by these words, also relative to folders named by them."""
+    bases = [folder, *(path for word in arguments if os.path.isdir(path := os.path.join(folder, word)))]
     for base in bases[:_MAX_FOLDERS]:
-        for word in words:
+        for word in arguments:
             path = os.path.realpath(os.path.join(base, word.removeprefix("file:").partition("?")[0]))
             if path.startswith(f"{folder}/") and os.path.isfile(path):
                 yield path
@@ -542,7 +550,7 @@ def _is_in_wal_mode(path: str) -> bool:
 
 
 def database_mounts(folder: str, size: int) -> list[Mount]:
-    """The mounts that replace a folder by one in memory, in which every entry of it is shown read-only."""
+    """Mounts that replace a folder by one in memory that contains all of its entries read-only."""
     mounts: list[Mount] = [("tmpfs", folder, str(size))]
     with os.scandir(folder) as scan:
         for entry in sorted(scan, key=lambda each: each.name):

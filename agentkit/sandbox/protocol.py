@@ -25,13 +25,13 @@ def encode(**texts: str) -> bytes:
 def decode(body: bytes) -> dict[str, str]:
     """Decode a frame without its length. Raises ValueError if it is malformed."""
     words = []
-    place = 0
-    while place < len(body):
-        start = place + _LENGTH
-        place = start + int.from_bytes(body[place:start], "big")
-        if place > len(body):
+    position = 0
+    while position < len(body):
+        start = position + _LENGTH
+        position = start + int.from_bytes(body[position:start], "big")
+        if position > len(body):
             raise ValueError("The frame is truncated.")
-        words.append(body[start:place].decode("utf-8", "surrogateescape"))
+        words.append(body[start:position].decode("utf-8", "surrogateescape"))
     if len(words) % 2:
         raise ValueError("The frame has a name without a value.")
     return dict(zip(words[::2], words[1::2], strict=True))
@@ -40,39 +40,39 @@ def decode(body: bytes) -> dict[str, str]:
 def split(received: bytes) -> list[dict[str, str]]:
     """Decode the frames in the received data, up to the first incomplete or malformed one."""
     frames = []
-    place = 0
-    while place + _LENGTH <= len(received):
-        start = place + _LENGTH
-        place = start + int.from_bytes(received[place:start], "big")
-        if place > len(received):
+    position = 0
+    while position + _LENGTH <= len(received):
+        start = position + _LENGTH
+        position = start + int.from_bytes(received[position:start], "big")
+        if position > len(received):
             break
         try:
-            frames.append(decode(received[start:place]))
+            frames.append(decode(received[start:position]))
         except ValueError:
             break
     return frames
 
 
-def receive(descriptor: int, most_bytes: int = MAX_FRAME_BYTES) -> dict[str, str] | None:
+def receive(descriptor: int, max_bytes: int = MAX_FRAME_BYTES) -> dict[str, str] | None:
     """Wait for the next frame; returns None if the other side has closed.
 
     Raises ValueError if the frame is malformed.
     """
-    length = int.from_bytes(_exactly(descriptor, _LENGTH), "big")
-    if length > most_bytes:
+    length = int.from_bytes(_read_exactly(descriptor, _LENGTH), "big")
+    if length > max_bytes:
         raise ValueError("The frame is too long.")
-    body = _exactly(descriptor, length)
+    body = _read_exactly(descriptor, length)
     return decode(body) if body else None
 
 
-def _exactly(descriptor: int, count: int) -> bytes:
+def _read_exactly(descriptor: int, count: int) -> bytes:
     """Read exactly `count` bytes, or fewer at the end."""
     data = bytearray()
     while len(data) < count:
-        piece = os.read(descriptor, min(count - len(data), 65_536))
-        if not piece:
+        chunk = os.read(descriptor, min(count - len(data), 65_536))
+        if not chunk:
             break
-        data += piece
+        data += chunk
     return bytes(data)
 
 
@@ -83,26 +83,26 @@ def send(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def rooms(most_bytes: int) -> tuple[int, int]:
+def split_limit(max_bytes: int) -> tuple[int, int]:
     """The number of bytes to keep from the beginning and the end of data that is too long."""
-    head = math.ceil(most_bytes * _HEAD_SHARE)
-    return head, most_bytes - head
+    head = math.ceil(max_bytes * _HEAD_SHARE)
+    return head, max_bytes - head
 
 
-def abridged(head: bytes, tail: bytes, total_bytes: int) -> str:
+def abridge(head: bytes, tail: bytes, total_bytes: int) -> str:
     """Join beginning and end of data as text, with a line that states how many bytes were omitted."""
     missing = total_bytes - len(head) - len(tail)
     note = f"\n… {missing:,} of {total_bytes:,} bytes left out …\n"
     return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
 
 
-def shortened(text: str, most_bytes: int) -> str:
+def shorten(text: str, max_bytes: int) -> str:
     """Return the text unchanged if it is short enough, otherwise its beginning and its end."""
     data = text.encode("utf-8", "replace")
-    if len(data) <= most_bytes:
+    if len(data) <= max_bytes:
         return data.decode()
-    head, tail = rooms(most_bytes)
-    return abridged(data[:head], data[len(data) - tail :], len(data))
+    head, tail = split_limit(max_bytes)
+    return abridge(data[:head], data[len(data) - tail :], len(data))
 
 
 _READABLE = 0o444
@@ -119,13 +119,13 @@ def cover_description(status: os.stat_result) -> str:
     return f"{status.st_size} {mode:o} {status.st_mtime_ns}"
 
 
-def make_cover(place: str, description: str) -> None:
-    """Create a cover at `place`: a sparse file of zeros that its owner cannot open for reading.
+def make_cover(path: str, description: str) -> None:
+    """Create a cover at `path`: a sparse file of zeros that its owner cannot open for reading.
 
     A process without CAP_DAC_OVERRIDE gets EACCES, and even one that could read it would find only zeros.
     """
     size, mode, modified = description.split()
-    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.ftruncate(descriptor, int(size))
         os.fchmod(descriptor, int(mode, 8))

@@ -22,7 +22,7 @@ from agentkit.errors import SandboxError
 from agentkit.sandbox import docker_backend, protocol
 from agentkit.sandbox.isolation import DOCKER, MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation, uses_docker
 from agentkit.sandbox.launcher import WorkerHandle, start_isolated
-from agentkit.sandbox.mounts import SCRATCH, python_view
+from agentkit.sandbox.mounts import SCRATCH, python_mounts
 from agentkit.sandbox.watchdog import (
     MEGABYTE,
     Cancellation,
@@ -32,7 +32,7 @@ from agentkit.sandbox.watchdog import (
     attend,
     out_of_memory,
 )
-from agentkit.sandbox.worker import FAILED, listed
+from agentkit.sandbox.worker import FAILED, split_list
 
 PYTHON_LIMITS = ProcessLimits(
     timeout_seconds=10.0,
@@ -95,7 +95,7 @@ class WorkerSpec(NamedTuple):
     """
 
     limits: ProcessLimits = PYTHON_LIMITS
-    wanted: frozenset[str] = MECHANISMS
+    requested: frozenset[str] = MECHANISMS
     guard: bool = True
     calls: bool = False
     module: str = ""
@@ -121,7 +121,7 @@ def run_python(
     """
     spec = WorkerSpec(limits, frozenset() if sandbox == "off" else available, guard)
     if sandbox != "off" and uses_docker():
-        return _objected(code) or _run_in_container(code, spec, cancellation)
+        return _rejected_outcome(code) or _run_in_container(code, spec, cancellation)
     return _run({"code": code}, spec, sandbox, cancellation)
 
 
@@ -143,15 +143,21 @@ def run_program(
 
 
 class PythonSession:
-    """A worker that keeps the variables of code from call to call, until a call is ended from outside.
+    """A worker that keeps variables from call to call, until a call is ended from outside.
 
     Each call has the limits of a snippet; the computing time of all calls together is limited to that of 20. Calls
     wait for each other. `close` ends the worker, after the current call if there is one.
     """
 
-    def __init__(self, sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> None:
-        available = frozenset[str]() if sandbox == "off" else MECHANISMS
-        self._sandbox, self._spec = sandbox, WorkerSpec(limits, available, calls=True, stateful=True)
+    def __init__(
+        self,
+        sandbox: str = "auto",
+        limits: ProcessLimits = PYTHON_LIMITS,
+        *,
+        available: frozenset[str] = MECHANISMS,
+    ) -> None:
+        wanted = frozenset[str]() if sandbox == "off" else available
+        self._sandbox, self._spec = sandbox, WorkerSpec(limits, wanted, calls=True, stateful=True)
         self._lock = threading.Lock()
         self._worker: WorkerHandle | None = None
         self._boundary = Boundary(frozenset(), PYTHON_NEEDS)
@@ -159,19 +165,19 @@ class PythonSession:
 
     @property
     def has_variables(self) -> bool:
-        """Whether the variables of an earlier call are there."""
+        """Whether the variables of an earlier call exist."""
         return self._worker is not None and self._worker.program.poll() is None
 
     def run(self, code: str, cancellation: Cancellation | None = None) -> PythonOutcome:
         """Run code with the variables of earlier calls. Raises SandboxError if the required isolation is missing."""
-        refused = _objected(code)
+        refused = _rejected_outcome(code)
         if refused:
             return replace(refused, variables="kept")
         with self._lock:
             try:
-                worker = self._worker = self._started()
+                worker = self._worker = self._ready_worker()
                 worker.send({"code": code})
-                outcome = _attended(worker, self._spec.limits, self._boundary, cancellation, None)
+                outcome = _collect_outcome(worker, self._spec.limits, self._boundary, cancellation, None)
             except BaseException:
                 self._end()
                 raise
@@ -190,7 +196,7 @@ class PythonSession:
             finally:
                 self._lock.release()
 
-    def _started(self) -> WorkerHandle:
+    def _ready_worker(self) -> WorkerHandle:
         """The waiting worker, or a new one. Raises SandboxError."""
         if self._worker is not None and self.has_variables:
             return self._worker
@@ -217,7 +223,7 @@ def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
     """
     if available and uses_docker():
         return Boundary(docker_backend.mechanisms(network=False), frozenset({DOCKER}))
-    return Boundary(POOL.achievable(WorkerSpec(wanted=available)), PYTHON_NEEDS)
+    return Boundary(POOL.achievable_mechanisms(WorkerSpec(requested=available)), PYTHON_NEEDS)
 
 
 def _run(
@@ -228,7 +234,7 @@ def _run(
     answer: Answer | None = None,
 ) -> PythonOutcome:
     check_isolation(sandbox)
-    refused = _objected(task["code"])
+    refused = _rejected_outcome(task["code"])
     if refused:
         return refused
     worker, mechanisms = POOL.take(spec)
@@ -237,7 +243,7 @@ def _run(
         boundary.require(sandbox)
         worker.send(task)
         POOL.refill(spec)  # the next worker starts while this one runs
-        return _attended(worker, spec.limits, boundary, cancellation, answer)
+        return _collect_outcome(worker, spec.limits, boundary, cancellation, answer)
 
 
 _CONTAINER_BOOTSTRAP = """
@@ -254,13 +260,16 @@ def _run_in_container(code: str, spec: WorkerSpec, cancellation: Cancellation | 
     boundary = python_boundary()
     setup = {**_setup(spec), "mark": f"\0{secrets.token_hex(16)}\0"}
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-    packages = [f"{package}/sandbox", *listed(setup["guard"])]
+    packages = [f"{package}/sandbox", *split_list(setup["guard"])]
     files = [f"{package}/{name}.py" for name in ("errors", "_dataclass")]
     command = ["python3", "-P", "-s", "-S", "-u", "-X", "utf8", "-c", _CONTAINER_BOOTSTRAP, package]
     mounts = [("ro", path, path) for path in (*packages, *files)]
     environment = {"PYTHONHASHSEED": "0"}
     container = docker_backend.Container(command, SCRATCH, mounts, environment, spec.limits, reads=True)
-    with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch, docker_backend.started(container, scratch) as task:
+    with (
+        tempfile.TemporaryDirectory(prefix="agentkit-") as scratch,
+        docker_backend.start_container(container, scratch) as task,
+    ):
         task.send(b"\n" + protocol.encode(**setup) + protocol.encode(code=code))
         started = time.perf_counter()
         out, raw = Capture(spec.limits.output_bytes), bytearray()
@@ -269,7 +278,7 @@ def _run_in_container(code: str, spec: WorkerSpec, cancellation: Cancellation | 
     printed, report = (printed, report) if printed or report != bytes(raw) else (report, b"")
     err = Capture(spec.limits.output_bytes)
     err.add(printed)
-    verdict = _verdict(protocol.split(report), spec.limits) if stop is None else _stopped(stop)
+    verdict = _verdict(protocol.split(report), spec.limits) if stop is None else _stopped_verdict(stop)
     is_cut = verdict.truncated or out.truncated or err.truncated
     return PythonOutcome(
         output=out.text() + err.text(),
@@ -281,13 +290,13 @@ def _run_in_container(code: str, spec: WorkerSpec, cancellation: Cancellation | 
     )
 
 
-def _stopped(stop: TerminationReason) -> _Verdict:
-    return _Verdict("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
+def _stopped_verdict(stop: TerminationReason) -> _Result:
+    return _Result("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
 
 
-def _objected(code: str) -> PythonOutcome | None:
+def _rejected_outcome(code: str) -> PythonOutcome | None:
     """The outcome of code that is rejected before it reaches a sandbox."""
-    objection = _objection(code)
+    objection = _rejection_reason(code)
     if not objection:
         return None
     nothing = Boundary(frozenset(), PYTHON_NEEDS)
@@ -296,7 +305,7 @@ def _objected(code: str) -> PythonOutcome | None:
     )
 
 
-def _objection(code: str) -> str:
+def _rejection_reason(code: str) -> str:
     """Return why the code is rejected before it reaches a sandbox.
 
     The code is not parsed here: only the sandbox does that.
@@ -312,7 +321,7 @@ def _objection(code: str) -> str:
     return ""
 
 
-class _Verdict(NamedTuple):
+class _Result(NamedTuple):
     """The outcome of a snippet without its output."""
 
     status: str = "ok"
@@ -324,7 +333,7 @@ class _Verdict(NamedTuple):
     truncated: bool = False
 
 
-def _attended(
+def _collect_outcome(
     worker: WorkerHandle,
     limits: ProcessLimits,
     boundary: Boundary,
@@ -332,72 +341,72 @@ def _attended(
     answer: Answer | None,
 ) -> PythonOutcome:
     started = time.perf_counter()
-    together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
+    combined, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
     report, claim = bytearray(), bytearray()
-    takers = {
-        worker.stdout: stdout.also(together),
-        worker.stderr: stderr.also(together),
+    handlers = {
+        worker.stdout: stdout.tee(combined),
+        worker.stderr: stderr.tee(combined),
         worker.report: report.extend,
-        **call_takers(worker, answer),
+        **call_handlers(worker, answer),
     }
     if worker.calls is not None and answer is None:
-        takers[worker.calls] = claim.extend
-    stop = attend(worker.program, takers, limits, cancellation, lambda: bool(protocol.split(bytes(claim))))
+        handlers[worker.calls] = claim.extend
+    stop = attend(worker.program, handlers, limits, cancellation, lambda: bool(protocol.split(bytes(claim))))
     claims = protocol.split(bytes(claim))
-    verdict = _verdict(protocol.split(bytes(report)), limits) if stop is None else _stopped(stop)
-    verdict = _claimed(claims[0], limits) if claims else verdict
+    verdict = _verdict(protocol.split(bytes(report)), limits) if stop is None else _stopped_verdict(stop)
+    verdict = _claimed_verdict(claims[0], limits) if claims else verdict
     return PythonOutcome(
-        output=together.text(),
+        output=combined.text(),
         stdout=stdout.text(),
         stderr=stderr.text(),
         seconds=time.perf_counter() - started,
         boundary=boundary,
-        **verdict._replace(truncated=verdict.truncated or together.truncated)._asdict(),
+        **verdict._replace(truncated=verdict.truncated or combined.truncated)._asdict(),
     )
 
 
-def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
+def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Result:
     """Determine the outcome: the worker reports how the process ended, and claims count only after a normal exit."""
     if not frames:
-        return _Verdict("failed", error="The sandbox broke down: its supervisor died.", kind="sandbox")
+        return _Result("failed", error="The sandbox broke down: its supervisor died.", kind="sandbox")
     code = int(frames[-1]["code"])
     claims = protocol.split(frames[-1]["claim"].encode("utf-8", "surrogateescape"))
     claim = claims[0] if claims else {}
     if code == 0 and "kind" in claim:
-        return _claimed(claim, limits)
+        return _claimed_verdict(claim, limits)
     if code == FAILED and "failure" in claim:
-        failure = protocol.shortened(claim["failure"], limits.output_bytes)
-        return _Verdict("failed", error=f"The sandbox broke down: {failure}", kind="sandbox")
+        failure = protocol.shorten(claim["failure"], limits.output_bytes)
+        return _Result("failed", error=f"The sandbox broke down: {failure}", kind="sandbox")
     if code < 0:
-        return _signalled(-code, limits)
-    return _Verdict("failed", error=f"It ended its process (exit code {code}) before it finished.", kind="raised")
+        return _signal_verdict(-code, limits)
+    return _Result("failed", error=f"It ended its process (exit code {code}) before it finished.", kind="raised")
 
 
-def _claimed(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
+def _claimed_verdict(claim: dict[str, str], limits: ProcessLimits) -> _Result:
     """Convert the claim of the process about the code's end, which the code itself can have written."""
-    most_bytes = limits.output_bytes + _NOTE_BYTES
-    claim = {name: protocol.shortened(text, most_bytes) for name, text in claim.items()}
+    max_bytes = limits.output_bytes + _NOTE_BYTES
+    claim = {name: protocol.shorten(text, max_bytes) for name, text in claim.items()}
     is_cut = bool(claim.get("cut"))
     if claim.get("kind") == "ok":
-        return _Verdict(value=claim.get("value", ""), truncated=is_cut)
+        return _Result(value=claim.get("value", ""), truncated=is_cut)
     kind = claim["kind"] if claim.get("kind") in _KINDS else "raised"
     message, line = claim.get("message", ""), claim.get("line", "")
     if claim.get("raised") == "MemoryError":
         message, kind = out_of_memory(limits), "limit"
     number = int(line) if line.isascii() and line.isdecimal() and len(line) < _MAX_DIGITS else None
-    return _Verdict("failed", "", message or "It failed.", kind, number, claim.get("hint", ""), is_cut)
+    return _Result("failed", "", message or "It failed.", kind, number, claim.get("hint", ""), is_cut)
 
 
-def _signalled(signal: int, limits: ProcessLimits) -> _Verdict:
+def _signal_verdict(signal: int, limits: ProcessLimits) -> _Result:
     if signal == _CPU_SIGNAL:
         sentence = f"It timed out: it ran for more than {limits.timeout_seconds:g} seconds."
-        return _Verdict("timed_out", error=sentence, kind="limit")
+        return _Result("timed_out", error=sentence, kind="limit")
     if signal == _CALL_SIGNAL:
-        return _Verdict(
+        return _Result(
             "failed", error="It was stopped by a rule of the sandbox: a forbidden system call.", kind="limit"
         )
     name = _SIGNALS.get(signal, f"signal {signal}")
-    return _Verdict("failed", error=f"It crashed: its process was ended by {name}.", kind="limit")
+    return _Result("failed", error=f"It crashed: its process was ended by {name}.", kind="limit")
 
 
 @functools.lru_cache(maxsize=8)
@@ -409,7 +418,7 @@ def _setup(spec: WorkerSpec) -> dict[str, str]:
     resources = spec.limits.resources(of_one_process=True)
     resources["CPU"] *= _STATEFUL_CALLS if spec.stateful else 1
     return {
-        **python_view(packages, scratch_bytes=spec.limits.scratch_bytes).texts(),
+        **python_mounts(packages, scratch_bytes=spec.limits.scratch_bytes).texts(),
         "task": "module" if spec.module else "python",
         "module": spec.module,
         "paths": "\0".join(dict.fromkeys(os.path.dirname(package) for package in spec.packages)),
@@ -451,16 +460,16 @@ class WorkerPool:
         for worker in iter(lambda: self._pick(spec), None):
             report = worker.ready()
             if "mechanisms" in report:
-                return worker, frozenset(listed(report["mechanisms"]))
+                return worker, frozenset(split_list(report["mechanisms"]))
             worker.close()
-        worker, mechanisms = start_isolated(_setup(spec), spec.wanted)
+        worker, mechanisms = start_isolated(_setup(spec), spec.requested)
         self._achieved[spec] = mechanisms
         return worker, mechanisms
 
-    def achievable(self, spec: WorkerSpec) -> frozenset[str]:
+    def achievable_mechanisms(self, spec: WorkerSpec) -> frozenset[str]:
         """The mechanisms that workers for such snippets get on this machine."""
         if spec not in self._achieved:
-            worker, mechanisms = start_isolated(_setup(spec), spec.wanted)
+            worker, mechanisms = start_isolated(_setup(spec), spec.requested)
             self._achieved[spec] = mechanisms
             self._put(spec, worker)
         return self._achieved[spec]
@@ -468,9 +477,9 @@ class WorkerPool:
     def refill(self, spec: WorkerSpec) -> None:
         """Start a worker for the next snippet of this kind without waiting for it."""
         if not any(waiting == spec for waiting, _ in self._waiting):
-            asked = self._achieved.get(spec, spec.wanted) & spec.wanted
+            mechanisms = self._achieved.get(spec, spec.requested) & spec.requested
             with contextlib.suppress(SandboxError):  # the next snippet reports the error
-                self._put(spec, WorkerHandle({**_setup(spec), "mechanisms": "\0".join(asked)}))
+                self._put(spec, WorkerHandle({**_setup(spec), "mechanisms": "\0".join(mechanisms)}))
 
     def close(self) -> None:
         """Close the waiting workers. The next snippet starts a new one."""
@@ -552,16 +561,16 @@ def run_module(
     with contextlib.closing(worker):
         worker.send(request)
         MODULE_POOL.refill(spec)
-        takers = {worker.report: report.extend, worker.stdout: written.extend, worker.stderr: _discard}
-        stop = attend(worker.program, takers, limits)
+        handlers = {worker.report: report.extend, worker.stdout: written.extend, worker.stderr: _discard}
+        stop = attend(worker.program, handlers, limits)
     frames = protocol.split(bytes(written))
     if stop is not None:
         known: dict[str, Status] = {"timed_out": "timed_out", "memory": "memory", "flood": "flood"}
         return ModuleOutcome(known.get(stop.word, "failed"), frames, stop.sentence)
-    return _ended(protocol.split(bytes(report)), frames)
+    return _module_outcome(protocol.split(bytes(report)), frames)
 
 
-def _ended(reports: list[dict[str, str]], frames: list[dict[str, str]]) -> ModuleOutcome:
+def _module_outcome(reports: list[dict[str, str]], frames: list[dict[str, str]]) -> ModuleOutcome:
     """The outcome of a process that ended by itself, from what its worker reports."""
     if not reports:
         return ModuleOutcome("failed", frames, "its process was killed")
@@ -607,12 +616,12 @@ class CallingWorker(Protocol):
         ...
 
 
-def call_takers(worker: CallingWorker, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
+def call_handlers(worker: CallingWorker, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
     """The descriptor of calls, if they are enabled, mapped to the handler of the data read from it."""
-    return {} if answer is None or worker.calls is None else {worker.calls: _Answering(worker, answer).take}
+    return {} if answer is None or worker.calls is None else {worker.calls: _CallHandler(worker, answer).take}
 
 
-class _Answering:
+class _CallHandler:
     """Assembles calls from chunks of data and replies to each complete one."""
 
     def __init__(self, worker: CallingWorker, answer: Answer) -> None:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""The kernel's own number of each machine that is known here, and its column in the tables."""
+"""The kernel's architecture number of each supported machine, and its column in the tables."""
 
 _ALLOWED_IN_PYTHON = """
 read 0 63  write 1 64  readv 19 65  writev 20 66  pread64 17 67  pwrite64 18 68  open 2 -  openat 257 56  close 3 57
@@ -47,7 +47,7 @@ _SOCKET, _CLONE, _CLONE3, _IOCTL = "socket 41 198", "clone 56 220", "clone3 435 
 _NEW_NAMESPACES = 0x7E02_0000
 _TERMINAL_INJECTION = (0x5412, 0x541C)
 INTERNET = (2, 10, 16)
-"""The socket families for IPv4, IPv6 and asking for routes: never Unix sockets, behind which services listen."""
+"""The socket families for IPv4, IPv6 and netlink (routes), without Unix sockets, on which services listen."""
 
 _ALLOW, _KILL, _ERROR = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -56,26 +56,29 @@ _X32 = 0x4000_0000
 
 
 def python_filter(machine: str) -> bytes:
-    """A filter that lets through only what a computing Python needs; the rest fails with EPERM."""
-    let_through = (step for number in _numbers(_ALLOWED_IN_PYTHON, machine) for step in _when(number, _ALLOW))
-    return _program(machine, (*let_through, _return(_ERROR | errno.EPERM)))
+    """A filter that allows only the calls that computing in Python needs; others fail with EPERM."""
+    steps = (step for number in _call_numbers(_ALLOWED_IN_PYTHON, machine) for step in _action_for(number, _ALLOW))
+    return _program(machine, (*steps, _return_step(_ERROR | errno.EPERM)))
 
 
 def shell_filter(machine: str, families: Iterable[int] = INTERNET) -> bytes:
     """A filter for ordinary commands, which may open sockets of these families only."""
     denied = _ERROR | errno.EPERM
-    steps = [step for number in _numbers(_DENIED_IN_SHELL, machine) for step in _when(number, denied)]
-    steps += _when(
-        _number(_CLONE3, machine), _ERROR | errno.ENOSYS
+    steps = [step for number in _call_numbers(_DENIED_IN_SHELL, machine) for step in _action_for(number, denied)]
+    steps += _action_for(
+        _call_number(_CLONE3, machine), _ERROR | errno.ENOSYS
     )  # its flags lie in memory: libraries use clone then
-    steps += _checked(
-        _number(_CLONE, machine), _FIRST_ARGUMENT, [(_ANY_BIT, _NEW_NAMESPACES, 0, 1), _return(denied)], _ALLOW
+    steps += _check_argument(
+        _call_number(_CLONE, machine),
+        _FIRST_ARGUMENT,
+        [(_ANY_BIT, _NEW_NAMESPACES, 0, 1), _return_step(denied)],
+        _ALLOW,
     )
-    injections = [step for request in _TERMINAL_INJECTION for step in _when(request, denied)]
-    steps += _checked(_number(_IOCTL, machine), _SECOND_ARGUMENT, injections, _ALLOW)
-    allowed = [step for family in families for step in _when(family, _ALLOW)]
-    steps += _checked(_number(_SOCKET, machine), _FIRST_ARGUMENT, allowed, denied)
-    return _program(machine, (*steps, _return(_ALLOW)))
+    injections = [step for request in _TERMINAL_INJECTION for step in _action_for(request, denied)]
+    steps += _check_argument(_call_number(_IOCTL, machine), _SECOND_ARGUMENT, injections, _ALLOW)
+    allowed = [step for family in families for step in _action_for(family, _ALLOW)]
+    steps += _check_argument(_call_number(_SOCKET, machine), _FIRST_ARGUMENT, allowed, denied)
+    return _program(machine, (*steps, _return_step(_ALLOW)))
 
 
 _Step = tuple[int, int, int, int]
@@ -83,39 +86,39 @@ _Step = tuple[int, int, int, int]
 
 
 def _program(machine: str, steps: Iterable[_Step]) -> bytes:
-    """The steps behind a check that the call is made in the machine's own way."""
+    """Prepend a check that the call uses the machine's native calling convention."""
     architecture = MACHINES[machine][0]
     guard = [
         (_LOAD, _ARCHITECTURE, 0, 0),
         (_EQUAL, architecture, 1, 0),
-        _return(_KILL),
+        _return_step(_KILL),
         (_LOAD, _NUMBER, 0, 0),
         (_AT_LEAST, _X32, 0, 1),
-        _return(_ERROR | errno.EPERM),
+        _return_step(_ERROR | errno.EPERM),
     ]
     return b"".join(struct.pack("=HBBI", code, yes, no, operand) for code, operand, yes, no in (*guard, *steps))
 
 
-def _numbers(table: str, machine: str) -> list[int]:
+def _call_numbers(table: str, machine: str) -> list[int]:
     """The system call numbers of a table for one architecture; a dash is a call that it does not have."""
     column = MACHINES[machine][1]
     words = table.split()
     return [int(word) for word in words[1 + column :: 3] if word != "-"]
 
 
-def _number(row: str, machine: str) -> int:
-    return _numbers(row, machine)[0]
+def _call_number(row: str, machine: str) -> int:
+    return _call_numbers(row, machine)[0]
 
 
-def _return(action: int) -> _Step:
+def _return_step(action: int) -> _Step:
     return (_RETURN, action, 0, 0)
 
 
-def _when(value: int, action: int) -> list[_Step]:
-    return [(_EQUAL, value, 0, 1), _return(action)]
+def _action_for(value: int, action: int) -> list[_Step]:
+    return [(_EQUAL, value, 0, 1), _return_step(action)]
 
 
-def _checked(number: int, argument: int, checks: list[_Step], otherwise: int) -> list[_Step]:
-    """Checks on an argument of one call; the argument's upper half is ignored as the kernel ignores it."""
-    body = [(_LOAD, argument, 0, 0), *checks, _return(otherwise)]
+def _check_argument(number: int, argument: int, checks: list[_Step], otherwise: int) -> list[_Step]:
+    """Check an argument of one call; its upper half is ignored, as in the kernel."""
+    body = [(_LOAD, argument, 0, 0), *checks, _return_step(otherwise)]
     return [(_EQUAL, number, 0, len(body)), *body]

@@ -1,7 +1,7 @@
 """Search of a workspace for secret and protected paths.
 
-What a folder holds is remembered with its inode and its change time, which no program can set, so that a second
-search only looks at the folders that have changed.
+The listing of a folder is cached with its inode and its change time, which programs cannot set, so that a second
+search reads only the folders that have changed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ MAX_SECONDS = 10.0
 MAX_PLACES = 20_000
 """Hidden and locked paths, each of which is a mount. Linux allows 100,000 mounts."""
 
-_MAX_REMEMBERED = 200_000
-_YOUNG_NANOSECONDS = 50_000_000
-"""A folder changed just now may change again within one tick of its clock, so it is not remembered."""
+_MAX_CACHED = 200_000
+_RECENT_NANOSECONDS = 50_000_000
+"""A folder that has just changed may change again within one tick of its clock, so its listing is not cached."""
 
-_CONTEXT = 3
+_CONTEXT_PARTS = 3
 _NOT_ON_DISK = ("/proc/", "/dev/", "/sys/")
-_NAMES_OF_BRANCHES = ("refs", "logs")
+_BRANCH_FOLDERS = ("refs", "logs")
 _REPOSITORY_SETTINGS = ("config", "config.worktree", "hooks", "commondir")
-_TREES_OF_OBJECTS = ("objects", "lfs")
+_OBJECT_FOLDERS = ("objects", "lfs")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 
@@ -46,8 +46,8 @@ class Survey:
 
     `hidden` are files, and folders that cannot be searched, with their status. `locked` are settings and folders of
     secrets, `packaged` those in folders of packages, and `links` the targets of those that are links. `checked` are the
-    folders on the way to hidden files. `environments` are virtual environments. `unsearched` says why the search is
-    incomplete, or is empty. `begun` is when it began, in nanoseconds. `around` are further folders that were searched.
+    folders on the way to hidden files. `environments` are virtual environments. `incomplete_because` is the reason if
+    the search is incomplete. `begun` is its start in nanoseconds. `around` are further folders that were searched.
     """
 
     hidden: Mapping[str, os.stat_result] = field(default_factory=dict)
@@ -56,33 +56,33 @@ class Survey:
     links: Mapping[str, str] = field(default_factory=dict)
     checked: Mapping[str, Identity] = field(default_factory=dict)
     environments: frozenset[str] = frozenset()
-    unsearched: str = ""
+    incomplete_because: str = ""
     begun: int = 0
     around: tuple[str, ...] = ()
 
-    def joined(self, folder: str, other: Survey, *, locks: bool) -> Survey:
-        """This search, and another one of a further folder, whose settings count only where it `locks`."""
+    def merge(self, folder: str, other: Survey, *, locks: bool) -> Survey:
+        """Add the search of a further folder; its settings are included only with `locks`."""
         return replace(
             self,
             hidden={**other.hidden, **self.hidden},
             locked={**other.locked, **self.locked} if locks else self.locked,
             links={**other.links, **self.links} if locks else self.links,
             checked={**other.checked, **self.checked},
-            unsearched=self.unsearched or other.unsearched,
+            incomplete_because=self.incomplete_because or other.incomplete_because,
             around=(*self.around, folder),
         )
 
     def still_holds(self, search: Callable[[], Survey] | None = None) -> bool:
-        """Whether no hidden file was replaced since, and no folder on the way to one has changed.
+        """Whether since the search no hidden file was replaced and no folder on the way to one has changed.
 
-        Files that are gone do not matter. Where others may rename folders on purpose, `search` searches a second
-        time: one search alone can miss a folder that is renamed meanwhile. Every rename changes the folder's time.
+        Deleted files do not matter. If other programs may rename folders on purpose, pass `search` to search again: a
+        single search can miss a folder that is renamed meanwhile. Every rename changes the folder's time.
         """
-        if self.unsearched or search is None:
+        if self.incomplete_because or search is None:
             statuses = ((_status(path), identity) for path, identity in self.checked.items())
             is_same = all(now is not None and _identity(now) == identity for now, identity in statuses)
             return is_same and not any(self.replaced())
-        if any(changed > self.begun - _YOUNG_NANOSECONDS for _, _, changed, _ in self.checked.values()):
+        if any(changed > self.begun - _RECENT_NANOSECONDS for _, _, changed, _ in self.checked.values()):
             return False
         again = search()
         known = {path: (status.st_dev, status.st_ino) for path, status in self.hidden.items()}
@@ -90,17 +90,17 @@ class Survey:
             again.checked.get(path, identity) == identity for path, identity in self.checked.items()
         )
 
-    def is_like(self, other: Survey) -> bool:
+    def matches(self, other: Survey) -> bool:
         """Whether the same paths are hidden and locked."""
         return (self.hidden.keys(), self.locked.keys()) == (other.hidden.keys(), other.locked.keys())
 
     def appeared(self, before: Survey) -> Iterator[str]:
-        """The hidden files that were not there in a search before, or not the same."""
+        """The hidden files that are new or have been replaced since an earlier search."""
         known = {(status.st_dev, status.st_ino) for status in before.hidden.values()}
         return (path for path, status in self.hidden.items() if (status.st_dev, status.st_ino) not in known)
 
     def replaced(self) -> Iterator[str]:
-        """The hidden files in whose place others are now."""
+        """Yield the hidden files that have been replaced by other files."""
         for path, status in self.hidden.items():
             now = _status(path)
             if now is not None and (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
@@ -119,7 +119,7 @@ NOTHING_FOUND = Survey()
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """A folder: its subfolders with their zones, and its entries that are hidden, hidden links, or locked."""
+    """The listing of a folder: its subfolders with their zones, hidden files, hidden links and locked entries."""
 
     inode: int
     changed: int
@@ -132,30 +132,30 @@ class _Listing:
     is_notable: bool
 
 
-_remembered: dict[tuple[str, str, str], _Listing] = {}
-"""By the folder that was searched, since names count from there, the folder listed, and its zone."""
+_cache: dict[tuple[str, str, str], _Listing] = {}
+"""Listings by the folder of the search (paths are relative to it), the listed folder, and its zone."""
 
 
 def survey(
     folder: str,
     *,
     is_git_dir: bool = False,
-    most_entries: int = MAX_ENTRIES,
-    most_places: int = MAX_PLACES,
-    most_seconds: float = MAX_SECONDS,
+    max_entries: int = MAX_ENTRIES,
+    max_places: int = MAX_PLACES,
+    max_seconds: float = MAX_SECONDS,
 ) -> Survey:
     """Search a folder, given without links, for hidden and locked paths."""
     if folder == "/":
-        return Survey(unsearched="it is the whole file system")
-    search = _Search(folder, most_entries, most_places, time.monotonic() + most_seconds)
+        return Survey(incomplete_because="it is the whole file system")
+    search = _Search(folder, max_entries, max_places, time.monotonic() + max_seconds)
     return search.result("git" if is_git_dir else "")
 
 
 class _Search:
-    """The state of a search."""
+    """A search in progress."""
 
-    def __init__(self, folder: str, most_entries: int, most_places: int, deadline: float) -> None:
-        self._base, self._left, self._places, self._deadline = folder, most_entries, most_places, deadline
+    def __init__(self, folder: str, max_entries: int, max_places: int, deadline: float) -> None:
+        self._base, self._left, self._places, self._deadline = folder, max_entries, max_places, deadline
         self._hidden: dict[str, os.stat_result] = {}
         self._links: list[str] = []
         self._locked: dict[str, Identity] = {}
@@ -173,24 +173,24 @@ class _Search:
             self._enter(waiting.popleft(), waiting)
         for link in self._links:
             self._follow(link)
-        self._find_other_names()
+        self._find_hard_links()
         self._find_mounted()
         if len(self._hidden) + len(self._locked) > self._places:
             self._unsearched = f"it has more than {self._places:,} files that must be hidden or locked"
-        checked = self._ways() if len(self._hidden) <= self._places else {}
+        checked = self._parent_folders() if len(self._hidden) <= self._places else {}
         found = self._hidden, self._locked, self._packaged, self._locked_links, checked, frozenset(self._environments)
         return Survey(*found, self._unsearched, self._begun)
 
     def _enter(self, place: tuple[str, str], waiting: deque[tuple[str, str]]) -> None:
-        """Take note of what a folder holds, and add its subfolders to those that wait."""
+        """Process a folder, and add its subfolders to the queue."""
         path, zone = place
         try:
             status = self._entered[path] = os.lstat(path)
-            listing = _remembered.get((self._base, *place))
+            listing = _cache.get((self._base, *place))
             if listing is None or listing.changed != status.st_ctime_ns or listing.inode != status.st_ino:
                 listing = self._read(path, zone, status)
         except OSError as error:
-            self._refused(path, error)
+            self._handle_error(path, error)
             return
         self._left -= listing.count
         if self._left < 0:
@@ -198,11 +198,11 @@ class _Search:
         elif time.monotonic() > self._deadline:
             self._unsearched = "searching it for secrets takes too long"
         if listing.is_notable:
-            self._note(path, listing, zone)
+            self._add_listing(path, listing, zone)
         for name, below in listing.folders:
             waiting.append((f"{path}/{name}", below))
 
-    def _note(self, path: str, listing: _Listing, zone: str) -> None:
+    def _add_listing(self, path: str, listing: _Listing, zone: str) -> None:
         if listing.is_environment:
             self._environments.add(path)
         for name in listing.hidden:
@@ -212,19 +212,22 @@ class _Search:
         self._links += [f"{path}/{name}" for name in listing.links]
 
     def _read(self, path: str, zone: str, status: os.stat_result) -> _Listing:
-        """List a folder, and remember what it holds if it has not changed just now."""
+        """List a folder, and cache the listing unless the folder has just changed."""
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, path)
-        oldest = time.time_ns() - _YOUNG_NANOSECONDS
-        listing = _listed(path, path[len(self._base) + 1 :], zone, status)
+        oldest = time.time_ns() - _RECENT_NANOSECONDS
+        listing = _read_listing(path, path[len(self._base) + 1 :], zone, status)
         if status.st_ctime_ns < oldest:
-            if len(_remembered) >= _MAX_REMEMBERED:
-                _remembered.clear()
-            _remembered[self._base, path, zone] = listing
+            if len(_cache) >= _MAX_CACHED:
+                _cache.clear()
+            _cache[self._base, path, zone] = listing
         return listing
 
-    def _refused(self, path: str, error: OSError) -> None:
-        """Handle a folder that cannot be searched: it is gone, or hidden as its owner could open it, or unknown."""
+    def _handle_error(self, path: str, error: OSError) -> None:
+        """Handle a folder that cannot be searched: hide it if access is denied.
+
+        Any other error, unless the folder is missing, makes the search incomplete.
+        """
         if error.errno == errno.EACCES:
             self._hide(path)
         elif error.errno not in _GONE:
@@ -254,10 +257,10 @@ class _Search:
         found[path] = _identity(status)
 
     def _follow(self, link: str) -> None:
-        """Hide what a link with a hidden name leads to: a file of the workspace, or one with a hidden name.
+        """Hide the target of a link with a hidden name: a file of the workspace, or a file with a hidden name.
 
-        Of a link that is named like a folder of secrets, the files of the folder of the workspace are hidden. Any other
-        folder stays as it is, lest `.env.old -> .` hide everything.
+        If the link is named like a folder of secrets and leads to a folder of the workspace, the files of that folder
+        are hidden. Other folders are not, because `.env.old -> .` would hide everything.
         """
         target = os.path.realpath(link)
         is_inside = target.startswith(f"{self._base}/")
@@ -277,15 +280,15 @@ class _Search:
                 if len(self._hidden) <= self._places and not os.path.islink(f"{parent}/{name}"):
                     self._hide(f"{parent}/{name}")
 
-    def _find_other_names(self) -> None:
-        """Hide the files of the workspace that are hard links to hidden ones, but for those of packages."""
-        wanted = {
+    def _find_hard_links(self) -> None:
+        """Hide the files of the workspace that are hard links to hidden ones, except those of packages."""
+        hidden_files = {
             (status.st_dev, status.st_ino)
             for path, status in self._hidden.items()
             if status.st_nlink > 1 and stat.S_ISREG(status.st_mode) and not paths.PACKAGE_FOLDERS & {*path.split("/")}
         }
-        inodes = {inode for _, inode in wanted}
-        waiting = [self._base] if wanted else []
+        inodes = {inode for _, inode in hidden_files}
+        waiting = [self._base] if hidden_files else []
         while waiting:
             with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
                 for entry in entries:
@@ -293,13 +296,13 @@ class _Search:
                         waiting.append(entry.path)
                     elif entry.inode() in inodes:
                         status = entry.stat(follow_symlinks=False)
-                        if (status.st_dev, status.st_ino) in wanted:
+                        if (status.st_dev, status.st_ino) in hidden_files:
                             self._hidden[entry.path] = status
 
     def _find_mounted(self) -> None:
         """Hide secrets that are mounted in the workspace under other names (bind mounts).
 
-        A mounted file is hidden if it is one of the hidden files, or has a hidden name where it comes from.
+        A mounted file is hidden if it is one of the hidden files, or if its source has a hidden name.
         """
         known = {(status.st_dev, status.st_ino) for status in self._hidden.values()}
         for source, target in _mounts_below(self._base):
@@ -310,8 +313,8 @@ class _Search:
                 elif (status.st_dev, status.st_ino) in known or paths.hidden(source):
                     self._hide(target)
 
-    def _ways(self) -> dict[str, Identity]:
-        """The folders on the way to hidden files, which nobody may exchange before the files are covered."""
+    def _parent_folders(self) -> dict[str, Identity]:
+        """The folders on the way to hidden files, which must not be replaced before the files are covered."""
         folders: set[str] = set()
         for path in self._hidden:
             above = os.path.dirname(path)
@@ -322,7 +325,7 @@ class _Search:
 
 
 def _mounts_below(folder: str) -> Iterator[tuple[str, str]]:
-    """What is mounted below a folder: its path in the file system that it comes from, and where it is mounted."""
+    """Yield the mounts below a folder: the path in the source file system, and the mount point."""
     prefix = f"{folder}/"
     with (
         contextlib.suppress(OSError),
@@ -341,30 +344,30 @@ def _identity(status: os.stat_result) -> Identity:
 def _zone(name: str, zone: str) -> str:
     """The zone of a folder: a repository, names of branches, packages, or none."""
     if zone in ("git", "refs"):
-        return "refs" if name in _NAMES_OF_BRANCHES else zone
+        return "refs" if name in _BRANCH_FOLDERS else zone
     return "git" if name == ".git" else "packages" if name in paths.PACKAGE_FOLDERS else zone
 
 
-def _listed(path: str, place: str, zone: str, status: os.stat_result) -> _Listing:
-    """Read a folder and tell its entries apart."""
+def _read_listing(path: str, place: str, zone: str, status: os.stat_result) -> _Listing:
+    """Read a folder and classify its entries."""
     with os.scandir(path) as scan:
         kinds = {entry.name: _kind(entry) for entry in scan}
-    below = f"/{place}" if zone in ("git", "refs") or not place else "/" + "/".join(place.split("/")[-_CONTEXT:])
+    below = f"/{place}" if zone in ("git", "refs") or not place else "/" + "/".join(place.split("/")[-_CONTEXT_PARTS:])
     packaged = zone == "packages"
     hidden: list[str] = []
     links: list[str] = []
     locked = [name for name in _REPOSITORY_SETTINGS if name in kinds] if _is_repository(kinds) else []
     is_locked = paths.locked(below, packaged=packaged)
     for name in paths.candidates(below, [*kinds]):
-        spelled = f"{below.rstrip('/')}/{name}"
-        if zone != "refs" and paths.hidden(spelled, packaged=packaged):
+        entry_path = f"{below.rstrip('/')}/{name}"
+        if zone != "refs" and paths.hidden(entry_path, packaged=packaged):
             {"link": links, "folder": [], "file": hidden}[kinds[name]].append(name)
-            if kinds[name] != "file" and not packaged and paths.hidden(f"{spelled}/name"):
-                locked.append(name)  # a folder of secrets, in which programs look for settings too
-        if not is_locked and paths.locked(spelled, packaged=packaged):
+            if kinds[name] != "file" and not packaged and paths.hidden(f"{entry_path}/name"):
+                locked.append(name)  # a folder of secrets, which can also contain settings
+        if not is_locked and paths.locked(entry_path, packaged=packaged):
             locked.append(name)
     folders = tuple((name, _zone(name, zone)) for name, kind in kinds.items() if kind == "folder")
-    searched = tuple(each for each in folders if zone != "git" or each[0] not in _TREES_OF_OBJECTS)
+    searched = tuple(each for each in folders if zone != "git" or each[0] not in _OBJECT_FOLDERS)
     is_environment = "pyvenv.cfg" in kinds
     return _Listing(
         status.st_ino,
@@ -386,5 +389,5 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def _is_repository(kinds: Mapping[str, str]) -> bool:
-    """Whether git would take a folder with these entries for a repository."""
+    """Whether git would recognise a folder with these entries as a repository."""
     return "HEAD" in kinds and ("commondir" in kinds or {"objects", "refs"} <= kinds.keys())

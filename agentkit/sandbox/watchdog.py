@@ -69,22 +69,22 @@ class ProcessLimits:
 class Capture:
     """Bounded buffer of an output: its beginning, its end and its total length."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self.total_bytes = 0
-        self._head_room, self._tail_room = protocol.rooms(most_bytes)
+        self._max_head, self._max_tail = protocol.split_limit(max_bytes)
         self._head = bytearray()
         self._tail = bytearray()
 
     def add(self, data: bytes) -> None:
         """Add a chunk."""
         self.total_bytes += len(data)
-        room = self._head_room - len(self._head)
+        room = self._max_head - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
-        if len(self._tail) > 2 * self._tail_room + _READ_BYTES:
+        if len(self._tail) > 2 * self._max_tail + _READ_BYTES:
             self._shorten()
 
-    def also(self, other: Capture) -> Callable[[bytes], None]:
+    def tee(self, other: Capture) -> Callable[[bytes], None]:
         """Return a function that adds a chunk to both captures."""
 
         def add(data: bytes) -> None:
@@ -94,12 +94,12 @@ class Capture:
         return add
 
     def _shorten(self) -> None:
-        del self._tail[: max(0, len(self._tail) - self._tail_room)]
+        del self._tail[: max(0, len(self._tail) - self._max_tail)]
 
     @property
     def truncated(self) -> bool:
         """Whether the middle of the output was dropped."""
-        return self.total_bytes > self._head_room + self._tail_room
+        return self.total_bytes > self._max_head + self._max_tail
 
     def text(self) -> str:
         """Beginning and end as text, with a line that states how many bytes were omitted."""
@@ -107,23 +107,23 @@ class Capture:
         head, tail = bytes(self._head), bytes(self._tail)
         if not self.truncated:
             return (head + tail).decode("utf-8", "replace")
-        return protocol.abridged(head, tail, self.total_bytes)
+        return protocol.abridge(head, tail, self.total_bytes)
 
 
 class Cancellation:
     """A thread-safe request to end a program."""
 
     def __init__(self) -> None:
-        self._wished = threading.Event()
+        self._requested = threading.Event()
 
     def cancel(self) -> None:
         """Request the end of the program and its descendants."""
-        self._wished.set()
+        self._requested.set()
 
     @property
-    def is_wished(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the end was requested."""
-        return self._wished.is_set()
+        return self._requested.is_set()
 
 
 class RemoteProgram(ABC):
@@ -155,7 +155,7 @@ class TerminationReason:
     sentence: str
 
 
-def _never() -> bool:
+def _is_never_done() -> bool:
     return False
 
 
@@ -164,7 +164,7 @@ def attend(
     outputs: Mapping[int, Callable[[bytes], None]],
     limits: ProcessLimits,
     cancellation: Cancellation | None = None,
-    is_done: Callable[[], bool] = _never,
+    is_done: Callable[[], bool] = _is_never_done,
 ) -> TerminationReason | None:
     """Read the program's output until it ends or exceeds a limit; returns None if it ended by itself.
 
@@ -172,7 +172,7 @@ def attend(
     returns or raises, the whole process tree of the program is dead, unless `is_done` has found in its output that it
     waits for more work.
     """
-    watch = _Watch(program, limits, cancellation)
+    watch = _Monitor(program, limits, cancellation)
     try:
         stop = _read_all(program, outputs, watch, is_done)
     except SandboxError as error:
@@ -185,7 +185,7 @@ def attend(
 
 
 def _read_all(
-    program: Program, outputs: Mapping[int, Callable[[bytes], None]], watch: _Watch, is_done: Callable[[], bool]
+    program: Program, outputs: Mapping[int, Callable[[bytes], None]], watch: _Monitor, is_done: Callable[[], bool]
 ) -> TerminationReason | None:
     poll = select.poll()
     for descriptor in outputs:
@@ -196,7 +196,7 @@ def _read_all(
             data = os.read(descriptor, _READ_BYTES)
             began = time.monotonic()
             outputs[descriptor](data)
-            watch.excuse(time.monotonic() - began)
+            watch.exclude(time.monotonic() - began)
             watch.written_bytes += len(data)
             if not data:
                 poll.unregister(descriptor)
@@ -221,7 +221,7 @@ def _drain(outputs: Mapping[int, Callable[[bytes], None]]) -> None:
             take(data)
 
 
-class _Watch:
+class _Monitor:
     """Measures a running program and detects the first exceeded limit."""
 
     def __init__(self, program: Program, limits: ProcessLimits, cancellation: Cancellation | None) -> None:
@@ -230,13 +230,13 @@ class _Watch:
         self._deadline = time.monotonic() + limits.timeout_seconds
         self._next_count = time.monotonic() + _TREE_TICK_SECONDS
 
-    def excuse(self, seconds: float) -> None:
+    def exclude(self, seconds: float) -> None:
         """Exclude time spent by the host from the program's timeout."""
         self._deadline += seconds
 
     def stop(self) -> TerminationReason | None:
         limits = self._limits
-        if self._cancellation is not None and self._cancellation.is_wished:
+        if self._cancellation is not None and self._cancellation.is_requested:
             return TerminationReason("cancelled", "It was cancelled.")
         if time.monotonic() >= self._deadline:
             return TerminationReason(

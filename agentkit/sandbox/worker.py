@@ -46,20 +46,20 @@ def main(host: int, report: int) -> NoReturn:
     setup = protocol.receive(_CONTROL)
     if setup is None:
         os._exit(0)
-    asking = [int(setup["calls"])] if setup["calls"] else []
-    for descriptor in asking:
+    call_pipe = [int(setup["calls"])] if setup["calls"] else []
+    for descriptor in call_pipe:
         os.set_inheritable(descriptor, False)
-    left = _leave(setup)
+    namespaces = _leave_namespaces(setup)
     reading, writing = os.pipe()
     task = os.fork()
     if task == 0:
         os.close(reading)
-        _be_task(setup, left, report, writing)
-    for descriptor in (1, 2, writing, *asking):
+        _run_task(setup, namespaces, report, writing)
+    for descriptor in (1, 2, writing, *call_pipe):
         os.close(descriptor)
     claim = _Claim(reading, _CLAIM_TEXTS * (int(setup["output_bytes"]) + _CLAIM_FRAME_BYTES))
     code = os.waitstatus_to_exitcode(_watch(task, host, claim))
-    if _ON_LINUX and "pid" not in left:
+    if _ON_LINUX and "pid" not in namespaces:
         kill_descendants(os.getpid())
     claim.take_rest()
     with contextlib.suppress(OSError):  # the host has exited
@@ -75,14 +75,14 @@ def serve_container() -> NoReturn:
     setup, request = protocol.receive(_CONTROL), protocol.receive(_CONTROL)
     if setup is None or request is None:
         os._exit(0)
-    work = _TASKS[setup["task"]](setup)
+    run = _TASKS[setup["task"]](setup)
     reading, writing = os.pipe()
     task = os.fork()
     if task == 0:
         os.close(reading)
         os.dup2(os.open(os.devnull, os.O_RDONLY), _CONTROL)
-        _limit_resources(listed(setup["resources"]))
-        work(request, writing)
+        _limit_resources(split_list(setup["resources"]))
+        run(request, writing)
     os.close(writing)
     claim = _Claim(reading, _CLAIM_TEXTS * (int(setup["output_bytes"]) + _CLAIM_FRAME_BYTES))
     while claim.take():
@@ -96,38 +96,38 @@ def serve_container() -> NoReturn:
 class _Claim:
     """The bounded claim of the task's process about itself; untrusted, as the code can have written it."""
 
-    def __init__(self, descriptor: int, most_bytes: int) -> None:
+    def __init__(self, descriptor: int, max_bytes: int) -> None:
         self.descriptor, self.data = descriptor, bytearray()
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
 
     def take(self) -> bool:
         """Read available data; returns False at the end."""
         data = os.read(self.descriptor, _READ_BYTES)
-        self.data += data[: self._most_bytes - len(self.data)]
+        self.data += data[: self._max_bytes - len(self.data)]
         return bool(data)
 
     def take_rest(self) -> None:
         """Read data written before the task ended, without waiting for other processes that hold the pipe open."""
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
-        while len(self.data) < self._most_bytes and poll.poll(0) and self.take():
+        while len(self.data) < self._max_bytes and poll.poll(0) and self.take():
             pass
 
 
-def listed(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """Split a list in a frame."""
     return text.split("\0") if text else []
 
 
-def _leave(setup: Setup) -> list[str]:
+def _leave_namespaces(setup: Setup) -> list[str]:
     if not _ON_LINUX:
         return []
     from agentkit.sandbox import kernel
 
-    left = kernel.leave(listed(setup["mechanisms"]), setup["host_name"])
-    if "pid" not in left:
+    namespaces = kernel.leave_namespaces(split_list(setup["mechanisms"]), setup["host_name"])
+    if "pid" not in namespaces:
         kernel.adopt_orphans()
-    return left
+    return namespaces
 
 
 def _watch(task: int, host: int, claim: _Claim) -> int:
@@ -153,14 +153,14 @@ def _watch(task: int, host: int, claim: _Claim) -> int:
             return os.waitpid(task, 0)[1]
 
 
-def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoReturn:
+def _run_task(setup: Setup, namespaces: list[str], report: int, claims: int) -> NoReturn:
     """Isolate, report, close the report, receive the task and run it. Any failure ends this process."""
     error_pipe = report
     try:
         os.setsid()  # a separate process group, which can be killed as a whole
         nothing = os.open(os.devnull, os.O_RDONLY)
-        work = _TASKS[setup["task"]](setup)
-        achieved = _isolate(setup, left)
+        run = _TASKS[setup["task"]](setup)
+        achieved = _isolate(setup, namespaces)
         protocol.send(report, protocol.encode(mechanisms="\0".join(achieved)))
         error_pipe = claims
         os.close(report)
@@ -170,48 +170,50 @@ def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoRetur
         if not setup["calls"]:
             os.dup2(nothing, _CONTROL)  # from here on neither input nor host can be read
         os.close(nothing)
-        work(request, claims)
+        run(request, claims)
     except BaseException as error:  # nothing must continue after a failure here
         os.write(error_pipe, protocol.encode(failure=f"{type(error).__name__}: {error}"))
     os._exit(FAILED)
 
 
-def _isolate(setup: Setup, left: list[str]) -> list[str]:
+def _isolate(setup: Setup, namespaces: list[str]) -> list[str]:
     """Apply the requested isolation from the outside inwards; returns the mechanisms that are effective.
 
     A failure to set up the root is reported as an error, not as a missing mechanism.
     """
-    wanted = listed(setup["mechanisms"])
-    achieved = [*left]
+    wanted = split_list(setup["mechanisms"])
+    achieved = [*namespaces]
     if not _ON_LINUX:
-        _limit_resources(listed(setup["resources"]))
+        _limit_resources(split_list(setup["resources"]))
         return [*achieved, "rlimits"]
     from agentkit.sandbox import kernel, seccomp
 
     machine = os.uname().machine
     kernel.die_with_parent()
-    if "mount" in left:
-        words = listed(setup["mounts"])
+    if "mount" in namespaces:
+        words = split_list(setup["mounts"])
         kernel.enter_root(list(zip(words[::3], words[1::3], words[2::3], strict=True)), machine)
-    _limit_resources(listed(setup["resources"]))  # only now: a mounted cover can exceed the task's file size limit
-    kernel.give_up_privileges()
-    if setup["folder"] and ("mount" in left or setup["task"] == "command"):
+    _limit_resources(split_list(setup["resources"]))  # only now: a mounted cover can exceed the task's file size limit
+    kernel.drop_privileges()
+    if setup["folder"] and ("mount" in namespaces or setup["task"] == "command"):
         os.chdir(setup["folder"])
-    rules = _pairs(setup["rules" if "mount" in left else "bare_rules"])
-    if "landlock" in wanted and _works(lambda: kernel.restrict_access(rules, network=bool(setup["network"]))):
+    rules = _pairs(setup["rules" if "mount" in namespaces else "bare_rules"])
+    if "landlock" in wanted and _is_supported(lambda: kernel.restrict_access(rules, network=bool(setup["network"]))):
         achieved += (
-            ["landlock"] if kernel.landlock_is_complete(kernel.landlock_version(), own_root="mount" in left) else []
+            ["landlock"]
+            if kernel.landlock_is_complete(kernel.landlock_version(), own_root="mount" in namespaces)
+            else []
         )
     if "seccomp" in wanted and machine in seccomp.MACHINES:
         strict = setup["task"] != "command"
-        families = seccomp.INTERNET if setup["network"] or "net" in left else ()
+        families = seccomp.INTERNET if setup["network"] or "net" in namespaces else ()
         program = seccomp.python_filter(machine) if strict else seccomp.shell_filter(machine, families)
-        if _works(lambda: kernel.filter_calls(program)):
+        if _is_supported(lambda: kernel.filter_calls(program)):
             achieved.append("seccomp")
     return [*achieved, "rlimits"]
 
 
-def _works(step: Any) -> bool:
+def _is_supported(step: Any) -> bool:
     """Whether the kernel supports this mechanism; otherwise the step has no effect."""
     try:
         step()
@@ -221,7 +223,7 @@ def _works(step: Any) -> bool:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    words = listed(text)
+    words = split_list(text)
     return list(zip(words[::2], words[1::2], strict=True))
 
 
@@ -248,7 +250,7 @@ def _run_command(request: dict[str, str], claims: int) -> NoReturn:
     os.close(claims)
     child = os.fork()
     if child == 0:
-        arguments = listed(request["command"])
+        arguments = split_list(request["command"])
         environment = dict(_pairs(request["environment"]))
         os.execve(arguments[0], arguments, environment)  # the command that the policy has judged
     while True:
@@ -260,73 +262,75 @@ def _run_command(request: dict[str, str], claims: int) -> NoReturn:
 
 def _python(setup: Setup) -> Any:
     """Create the function that runs Python code. The guard and its lazy imports are loaded in advance."""
-    most_bytes = int(setup["output_bytes"])
+    max_bytes = int(setup["output_bytes"])
     if not setup["guard"]:
-        return lambda request, claims: _run_unguarded(request["code"], claims, most_bytes)
-    for folder in listed(setup["guard"]):  # a bare package, since its `__init__` imports more than needed
+        return lambda request, claims: _run_unguarded(request["code"], claims, max_bytes)
+    for folder in split_list(setup["guard"]):  # a bare package, since its `__init__` imports more than needed
         package = type(sys)(os.path.basename(folder))
         package.__path__ = [folder]
         sys.modules[package.__name__] = package
     from agentkit.sandbox import guard
 
-    functions = _functions(setup)
+    functions = _host_functions(setup)
     guard.run("import copy\n0", _discard)
     if setup["stateful"]:
-        return lambda request, _: _run_in_turn(guard.KeptNamespace(_write), request, int(setup["calls"]), most_bytes)
+        return lambda request, _: _run_requests(
+            guard.PersistentNamespace(_write), request, int(setup["calls"]), max_bytes
+        )
 
-    def work(request: dict[str, str], claims: int) -> NoReturn:
+    def run(request: dict[str, str], claims: int) -> NoReturn:
         _remove_native_modules()
-        _finish(claims, most_bytes, _details(guard.run(request["code"], _write, functions(request))))
+        _finish(claims, max_bytes, _claim_details(guard.run(request["code"], _write, functions(request))))
 
-    return work
+    return run
 
 
-def _details(ending: Any) -> dict[str, Any]:
+def _claim_details(ending: Any) -> dict[str, Any]:
     """The outcome of guarded code as a claim."""
     raised = ending.message.partition(":")[0] if ending.kind == "raised" else ""
     details = {"message": ending.text(), "line": ending.line, "hint": ending.hint, "value": ending.value}
     return {"kind": ending.kind, "raised": raised, **details}
 
 
-def _run_in_turn(namespace: Any, request: dict[str, str] | None, outcomes: int, most_bytes: int) -> NoReturn:
+def _run_requests(namespace: Any, request: dict[str, str] | None, outcomes: int, max_bytes: int) -> NoReturn:
     """Run one request after another with the same variables, until the host exits or ends this process."""
     os.set_inheritable(outcomes, False)
     _remove_native_modules()
     while request is not None:
-        protocol.send(outcomes, _encoded(_details(namespace.run(request["code"])), most_bytes))
+        protocol.send(outcomes, _encode_claim(_claim_details(namespace.run(request["code"])), max_bytes))
         request = protocol.receive(_CONTROL)
     os._exit(0)
 
 
 def _module(setup: Setup) -> Any:
-    """Load the function `work` of a module of this package, imported with its dependencies before isolation.
+    """Load the function `run` of a module of this package, imported with its dependencies before isolation.
 
     It takes the request and yields dictionaries of texts, which are written to standard output as frames.
     """
     from importlib import import_module
 
-    sys.path += listed(setup["paths"])
+    sys.path += split_list(setup["paths"])
     function = import_module(setup["module"]).work
 
-    def work(request: dict[str, str], claims: int) -> NoReturn:
+    def run(request: dict[str, str], claims: int) -> NoReturn:
         _remove_native_modules()
         for texts in function(request):
             protocol.send(1, protocol.encode(**texts))
         _finish(claims, int(setup["output_bytes"]), {"kind": "ok"})
 
-    return work
+    return run
 
 
-def _functions(setup: Setup) -> Any:
+def _host_functions(setup: Setup) -> Any:
     """Create the function that builds the host functions of a request."""
     if not setup["calls"]:
         return lambda _: {}
-    from agentkit.sandbox.rpc_guest import functions_of
+    from agentkit.sandbox.rpc_guest import host_functions
 
-    return lambda request: functions_of(request["functions"], int(setup["calls"]), _CONTROL)
+    return lambda request: host_functions(request["functions"], int(setup["calls"]), _CONTROL)
 
 
-def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:
+def _run_unguarded(code: str, claims: int, max_bytes: int) -> NoReturn:
     """Run the code as plain Python, to test the other layers without the guard."""
     kind, raised, message = "ok", "", ""
     try:
@@ -337,7 +341,7 @@ def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:
         kind, raised = "raised", type(error).__name__
         message = f"{raised}: {error}"
         _write("stderr", message + "\n")
-    _finish(claims, most_bytes, {"kind": kind, "raised": raised, "message": message})
+    _finish(claims, max_bytes, {"kind": kind, "raised": raised, "message": message})
 
 
 def _remove_native_modules() -> None:
@@ -356,16 +360,16 @@ def _discard(_stream: str, _text: str) -> None:
     """Discard the output of the warm-up run."""
 
 
-def _finish(claims: int, most_bytes: int, details: dict[str, Any]) -> NoReturn:
+def _finish(claims: int, max_bytes: int, details: dict[str, Any]) -> NoReturn:
     """Report the outcome and exit at once: no finalizer of the code must run after its result."""
-    protocol.send(claims, _encoded(details, most_bytes))
+    protocol.send(claims, _encode_claim(details, max_bytes))
     os._exit(0)
 
 
-def _encoded(details: dict[str, Any], most_bytes: int) -> bytes:
+def _encode_claim(details: dict[str, Any], max_bytes: int) -> bytes:
     """The outcome as a frame of bounded texts."""
     whole = {name: "" if detail is None else str(detail) for name, detail in details.items()}
-    texts = {name: protocol.shortened(text, most_bytes) for name, text in whole.items()}
+    texts = {name: protocol.shorten(text, max_bytes) for name, text in whole.items()}
     is_cut = any(texts[name] != text for name, text in whole.items())
     return protocol.encode(**texts, cut="yes" if is_cut else "")
 

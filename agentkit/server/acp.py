@@ -40,6 +40,7 @@ from agentkit.messages import (
 )
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
 from agentkit.server.conversations import ClientConversation, front_end_events
+from agentkit.server.event_stream import truncate
 from agentkit.server.http_types import cancel_tasks
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
@@ -64,7 +65,6 @@ _APPROVAL_OPTIONS: tuple[tuple[Approval, str, Any], ...] = (
     (Approval.NO, "Reject", "reject_once"),
 )
 _STOP_REASONS: Mapping[str | None, Any] = {"iterations": "max_turn_requests", "tool_calls": "max_turn_requests"}
-_MAX_CHARS = 20_000
 _MAX_TITLE_CHARS = 100
 _HUNK, _LINE = re.compile(r"^@@ .*\n", re.MULTILINE), re.compile(r"^([ +-])([^\n]*\n?)", re.MULTILINE)
 
@@ -285,9 +285,7 @@ def _path(call: ToolCall, agent: Agent[Any]) -> str | None:
 def _text(text: str) -> Any:
     from acp import text_block, tool_content
 
-    omitted = len(text) - _MAX_CHARS
-    note = f"\n[… {omitted:,} more characters are not shown …]" if omitted > 0 else ""
-    return tool_content(text_block(escape_invisible(well_formed(text[:_MAX_CHARS])) + note))
+    return tool_content(text_block(truncate(escape_invisible(well_formed(text)))))
 
 
 def _preview(call: ToolCall, agent: Agent[Any]) -> str:

@@ -33,6 +33,7 @@ from agentkit.llm.pricing import cost_of
 from agentkit.messages import AssistantMessage, Message, UserMessage
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, is_offered
+from agentkit.safety.terminal_approver import calls_alike, calls_of_pattern
 from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage, format_cost
@@ -121,7 +122,6 @@ def question_event(question_id: str, request: ApprovalRequest) -> PageEvent:
     arguments = {str(name): value for name, value in request.arguments.items()}
     preview = request.preview
     covered = preview.covers if preview.diff else frozenset[str]()
-    origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
     return {
         "kind": "asked",
         "question": question_id,
@@ -142,7 +142,8 @@ def question_event(question_id: str, request: ApprovalRequest) -> PageEvent:
         "decision": decision_data(replace(request.decision, remedy="")),  # a remedy is for the model
         "answers": [str(answer) for answer in _OFFERED if is_offered(answer, request)],
         "pattern": escape_invisible(" ".join([*request.first_words, "*"])),
-        "like": f"any address at {escape_invisible(origins[0])}" if origins else "exactly this call",
+        "like": calls_alike(request),
+        "always": calls_of_pattern(request),
     }
 
 
@@ -205,7 +206,7 @@ def editable(value: object) -> str:
 
 
 def truncate(text: str) -> str:
-    """Truncate a text that is too long for the page."""
+    """Truncate a text that is too long to show."""
     omitted = len(text) - _MAX_CHARS
     return text if omitted <= 0 else f"{text[:_MAX_CHARS]}\n[… {omitted:,} more characters are not shown …]"
 

@@ -14,7 +14,7 @@ from agentkit.errors import BadArguments
 from agentkit.event_rendering import truncate
 from agentkit.tooling import coercion
 from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, join_reasons, read_json, regroup
-from agentkit.tooling.strict_schema import Schema, admits_null, tidied
+from agentkit.tooling.strict_schema import Schema, admits_null, tidy
 
 _MAX_TEXT = 1_000
 _MAX_SENTENCES = 5
@@ -72,7 +72,7 @@ def _sentences(faults: Iterable[Fault], schema: Schema, tool_name: str) -> Itera
     grouped: dict[Place, list[Fault]] = {}
     for fault in faults:
         grouped.setdefault(fault[0], []).append(fault)
-    readable = tidied(schema)
+    readable = tidy(schema)
     for path, same_place in grouped.items():
         yield _sentence(path, same_place, readable, tool_name)
 
@@ -224,8 +224,8 @@ class _Names:
         container = functools.reduce(_inside, parent, cast("Any", arguments))
         present: Mapping[str, Any] = container if isinstance(container, Mapping) else {}
         known = dict.fromkeys(coercion.names_in(coercion.nodes_at(schema, parent)))
-        unknown_sentence = coercion.by_letters(name for name in present if name not in known)
-        return cls(container, unknown_sentence, coercion.by_letters(name for name in known if name not in present))
+        unknown = coercion.by_letters(name for name in present if name not in known)
+        return cls(container, unknown, coercion.by_letters(name for name in known if name not in present))
 
     def rename(self, path: Place) -> dict[Place, Any]:
         """Rename an unknown argument to the missing one if they match by letters; drop a null."""
@@ -235,11 +235,11 @@ class _Names:
         if self.container.get(last, _ABSENT) is None:
             return {path: _DROPPED}
         letters = coercion.letters(last)
-        unknown_sentence = self.unknown.get(letters, ())
+        unknown = self.unknown.get(letters, ())
         candidates = [last] if last not in self.container else self.unused.get(letters, ())
-        if len(unknown_sentence) != 1 or len(candidates) != 1:
+        if len(unknown) != 1 or len(candidates) != 1:
             return {}
-        (old,), (new,) = unknown_sentence, candidates
+        (old,), (new,) = unknown, candidates
         return {(*parent, old): _DROPPED, (*parent, new): self.container[old]}
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from agentkit.text_encoding import lazy_pattern
-from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, referred
+from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, resolve_reference
 
 _MAX_DATE_CHARS = 60
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -360,7 +360,7 @@ def expand(nodes: Iterable[Any], root: Schema) -> list[Schema]:
         if isinstance(node, dict):
             found.append(node)
             pending += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
-            pending.append(referred(str(node.get("$ref", "")), root))
+            pending.append(resolve_reference(str(node.get("$ref", "")), root))
     return found
 
 

@@ -14,7 +14,7 @@ from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.arguments import MAX_FAULTS, ArgumentErrors, Fault, Place
 from agentkit.tooling.coercion import MISSING, UNKNOWN, number, whole
-from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, referred
+from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, resolve_reference
 
 if TYPE_CHECKING:
     from agentkit.tooling.arguments import Fault
@@ -36,7 +36,7 @@ _MAX_SHOWN_CHARS = 200
 def conditional(value: Any, schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
     """Yield the faults under `not`, `if`, `dependentSchemas` and `pattern`."""
     if "not" in schema and not faults(value, schema["not"]):
-        yield (), f"should not fit {_shown(schema['not'])}", value
+        yield (), f"should not fit {_format_schema(schema['not'])}", value
     if "if" in schema:
         branch = "else" if faults(value, schema["if"]) else "then"
         yield from faults(value, schema.get(branch, True))
@@ -58,7 +58,7 @@ def of_list(value: Sequence[Any], schema: Mapping[str, Any], faults: FaultFinder
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
     if not least <= count <= most:
         limits = f"at least {least}" if count < least else f"at most {most}"
-        yield (), f"should contain {limits} that fit {_shown(schema['contains'])}", value
+        yield (), f"should contain {limits} that fit {_format_schema(schema['contains'])}", value
 
 
 def of_object(value: Mapping[str, Any], schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
@@ -68,7 +68,7 @@ def of_object(value: Mapping[str, Any], schema: Mapping[str, Any], faults: Fault
             if matches(pattern, name):
                 yield from (((name, *path), what, given) for path, what, given in faults(inner, asked))
         if faults(name, schema.get("propertyNames", True)):
-            yield (name,), f"should have a name that fits {_shown(schema['propertyNames'])}", inner
+            yield (name,), f"should have a name that fits {_format_schema(schema['propertyNames'])}", inner
     for name, needed in _mapping(schema, "dependentRequired").items():
         for other in needed if name in value and isinstance(needed, list) else ():
             if other not in value:
@@ -130,7 +130,7 @@ def _with_whole_numbers(value: Any) -> Any:
     return [_with_whole_numbers(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _shown(schema: Any) -> str:
+def _format_schema(schema: Any) -> str:
     text = json.dumps(schema, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}…"
 
@@ -175,7 +175,7 @@ def usual(schema: Any) -> Any:
         new["prefixItems"] = new.pop("items")
     for change in (_with_usual_type, _with_null, _with_usual_limits, _with_choices_of_entries, _with_usual_choices):
         new = change(new)
-    new = _with_required_listed(new)
+    new = _collect_required(new)
     for key in new.keys() & {*NAMED, "definitions"}:
         if isinstance(new[key], dict):
             new[key] = {name: usual(inner) for name, inner in new[key].items()}
@@ -231,7 +231,7 @@ def _is_described(inner: Any) -> bool:
 
 def _with_usual_type(schema: Schema) -> Schema:
     kind = schema.get("type")
-    kinds = [_usual_type(each) for each in _listed(kind)]
+    kinds = [_usual_type(each) for each in _as_list(kind)]
     if "type" in schema and any(each in _UNSAID for each in kinds):
         return {key: schema[key] for key in schema if key != "type"}
     return {**schema, "type": kinds if isinstance(kind, list) else kinds[0]} if "type" in schema else schema
@@ -244,12 +244,12 @@ def _usual_type(kind: Any) -> Any:
     return word if word in _UNSAID else _TYPES.get(word, kind)
 
 
-def _listed(kind: Any) -> list[Any]:
+def _as_list(kind: Any) -> list[Any]:
     return kind if isinstance(kind, list) else [kind]
 
 
 def _with_null(schema: Schema) -> Schema:
-    return _widened(schema, ["null"]) if schema.get("nullable") is True and "type" in schema else schema
+    return _widen(schema, ["null"]) if schema.get("nullable") is True and "type" in schema else schema
 
 
 def _with_usual_limits(schema: Schema) -> Schema:
@@ -279,19 +279,19 @@ def _with_usual_choices(schema: Schema) -> Schema:
         return schema
     if not choices:
         return {key: value for key, value in schema.items() if key != "enum"}
-    spelled = [_spelled(each, _listed(kinds)) for each in choices]
+    spelled = [_parse_choice(each, _as_list(kinds)) for each in choices]
     new = list({(type(each), json.dumps(each, sort_keys=True)): each for each in spelled}.values())
-    others = [kind_of(each) for each in new if not is_of(each, _listed(kinds))]
-    return {**_widened(schema, others), "enum": new}
+    others = [kind_of(each) for each in new if not is_of(each, _as_list(kinds))]
+    return {**_widen(schema, others), "enum": new}
 
 
-def _widened(schema: Schema, kinds: list[str]) -> Schema:
+def _widen(schema: Schema, kinds: list[str]) -> Schema:
     """Add types to the schema."""
-    every = list(dict.fromkeys([*_listed(schema["type"]), *kinds]))
+    every = list(dict.fromkeys([*_as_list(schema["type"]), *kinds]))
     return {**schema, "type": schema["type"] if len(every) == 1 else every} if kinds else schema
 
 
-def _spelled(choice: Any, kinds: list[Any]) -> Any:
+def _parse_choice(choice: Any, kinds: list[Any]) -> Any:
     """Parse a choice as one of the types; unchanged if it does not parse."""
     if is_of(choice, kinds):
         return choice
@@ -318,7 +318,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _with_required_listed(schema: Schema) -> Schema:
+def _collect_required(schema: Schema) -> Schema:
     """Collect boolean `required` of the properties in the `required` list of the object."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
@@ -387,23 +387,23 @@ _LIMITS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool],
 }
 
 
-def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str) -> dict[str, Any]:
+def validate_against(schema: Schema, arguments: reading.Arguments, tool_name: str) -> dict[str, Any]:
     """Validate arguments against a JSON schema.
 
     Checks every keyword at any depth, except formats, `unevaluatedProperties` and `unevaluatedItems`; `oneOf` counts as
     `anyOf`. Parameters not listed in the schema are rejected, unless the schema allows more. A null for an optional
     parameter that is not nullable counts as not given. Raises BadArguments.
     """
-    asked = closed(schema)
+    asked = close_schema(schema)
     optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
     given = reading.read_arguments(arguments, has_parameters=bool(asked.get("properties")))
     try:
-        return reading.validate_or_repair(given, functools.partial(_fitting, asked), optional, asked, tool_name)
+        return reading.validate_or_repair(given, functools.partial(_validate, asked), optional, asked, tool_name)
     except RecursionError:  # definitions that refer to one another, each a level deeper
         raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema nests too deeply.") from None
 
 
-def closed(schema: Schema) -> Schema:
+def close_schema(schema: Schema) -> Schema:
     """Close the top-level schema against unknown properties, unless it allows more here or elsewhere.
 
     A schema without `properties`, even an empty one, accepts any arguments.
@@ -412,7 +412,7 @@ def closed(schema: Schema) -> Schema:
     return {**schema, "additionalProperties": False} if is_whole else schema
 
 
-def _fitting(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | ArgumentErrors:
+def _validate(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | ArgumentErrors:
     """Return the arguments unchanged if they are valid."""
     try:
         faults = _Check(schema).faults(arguments, schema)
@@ -455,7 +455,7 @@ class _Check:
 
     def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:
         """Yield the faults under `$ref`, `allOf`, `anyOf` and `oneOf`."""
-        target = referred(str(schema.get("$ref", "")), self._root)
+        target = resolve_reference(str(schema.get("$ref", "")), self._root)
         for each in (target, *schema.get("allOf", ())):
             yield from self.faults(value, each)
         for union in (schema.get("anyOf"), schema.get("oneOf")):

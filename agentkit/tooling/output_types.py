@@ -21,7 +21,7 @@ from agentkit.tooling.coercion import MISSING, discriminator_fault, first_senten
 from agentkit.tooling.partial_json import GrowingJSON
 from agentkit.tooling.schema import adapter_of, json_schema_of, refuse_lazy
 from agentkit.tooling.signature import AnnotationContext, readable
-from agentkit.tooling.strict_schema import Schema, strict, tidied
+from agentkit.tooling.strict_schema import Schema, strict, tidy
 from agentkit.tooling.unions import TAGGED
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _build(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
 
     annotations = AnnotationContext({}, lambda text: Field(description=text), {})
     adapter = adapter_of(readable(kind, annotations))
-    schema = tidied(json_schema_of(adapter))
+    schema = tidy(json_schema_of(adapter))
     refuse_lazy(adapter.core_schema)
     return adapter, _inline_root(schema)
 

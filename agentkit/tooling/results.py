@@ -203,12 +203,12 @@ class _Renderer:
             return _CUT, 3
         is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
         too_many = f"more than {_MAX_ATTACHED[kind]} were returned" if number > _MAX_ATTACHED[kind] else ""
-        exception_result = "its URL contains a secret" if is_secret else too_many
+        fault = "its URL contains a secret" if is_secret else too_many
         try:
-            self.attached += [] if exception_result else [part.validated()]
+            self.attached += [] if fault else [part.validated()]
         except ValueError as error:
-            exception_result = str(error)
-        return self._text(f"[{label}: not shown, {exception_result}]" if exception_result else words, room)
+            fault = str(error)
+        return self._text(f"[{label}: not shown, {fault}]" if fault else words, room)
 
     def _text(self, text: str, room: int) -> tuple[str, int]:
         text, was_cut = _redact_and_cut(text, room, self._clean)
@@ -270,14 +270,14 @@ _Render = Callable[[Any, int], tuple[Any, int]]
 def _fill(
     entries: Iterable[Any], limit: int, used: int, target: int, room: int, render: _Render
 ) -> tuple[list[Any], int]:
-    rendered: list[Any] = []
+    kept: list[Any] = []
     for entry in islice(entries, limit):
         if used >= target:
             break
         rendered_entry, cost = render(entry, room - used)
-        rendered.append(rendered_entry)
+        kept.append(rendered_entry)
         used += cost + 2
-    return rendered, used
+    return kept, used
 
 
 def _simplify(value: Any) -> Any:

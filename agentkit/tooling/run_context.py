@@ -118,7 +118,7 @@ def is_told_of_run(function: object) -> bool:
     return can_be_called(function) or can_be_called(function, NO_RUN)
 
 
-def taken_of(function: Callable[..., Any], context: RunContext[Any]) -> tuple[RunContext[Any], ...]:
+def context_arguments(function: Callable[..., Any], context: RunContext[Any]) -> tuple[RunContext[Any], ...]:
     """Return the arguments for such a function: none, or the context."""
     return () if can_be_called(function) else (context,)
 

@@ -32,7 +32,7 @@ from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.coercion import KEY, as_json, discriminator_fault, first_sentence, reason
-from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
+from agentkit.tooling.json_schema import close_schema, refuse_what_is_around, usual, validate_against
 from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
 from agentkit.tooling.signature import (
     REQUIRED,
@@ -41,12 +41,12 @@ from agentkit.tooling.signature import (
     Documentation,
     Parameter,
     by_first_place,
-    documented,
-    gathered,
+    gather_unknown,
     is_spread,
-    narrowed,
+    narrow_union,
+    parse_docstring,
     readable,
-    spread,
+    split_arguments,
     text_of,
 )
 from agentkit.tooling.strict_schema import (
@@ -56,10 +56,10 @@ from agentkit.tooling.strict_schema import (
     has_unions,
     refuse_malformed,
     strict,
-    tidied,
+    tidy,
     with_plain_references,
 )
-from agentkit.tooling.unions import NO_SCHEMAS, discriminated, json_members, with_tags
+from agentkit.tooling.unions import NO_SCHEMAS, discriminate, json_members, with_tags
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -244,7 +244,7 @@ def adapter_of(kind: Any) -> TypeAdapter[Any]:
     from pydantic_core import SchemaSerializer, SchemaValidator
 
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    schema: Any = discriminated(dict(adapter.core_schema))
+    schema: Any = discriminate(dict(adapter.core_schema))
     if schema is not None:
         adapter.core_schema = schema
         # The validators that model classes have built for themselves know nothing of tags.
@@ -325,7 +325,7 @@ def _with_texts(node: Any, kind: type) -> Schema:
     fields = {**getattr(kind, "__annotations__", {}), **getattr(kind, "model_fields", {})}
     names = {getattr(field, "alias", None) or name: name for name, field in fields.items()}
     docstring = kind.__doc__ or ""
-    documentation = documented(docstring, list(fields)) if "\n" in docstring else Documentation(docstring)
+    documentation = parse_docstring(docstring, list(fields)) if "\n" in docstring else Documentation(docstring)
     texts = {**documentation.parameters, **_annotated_texts(kind)}
     written: Schema = dict(node)
     if "properties" in written:
@@ -440,7 +440,7 @@ class FunctionParameters:
                 schema["properties"][name]["description"] = text
             elif text:
                 schema["properties"][name].setdefault("description", text)
-        return schema if is_plain else tidied(schema)
+        return schema if is_plain else tidy(schema)
 
     @functools.cached_property
     def strict_schema(self) -> Schema | None:
@@ -450,7 +450,7 @@ class FunctionParameters:
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
         read = reading.read_arguments(arguments, has_parameters=bool(self._parameters))
-        given = gathered(self._signature, read) if self._is_spread else read
+        given = gather_unknown(self._signature, read) if self._is_spread else read
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
         return self._rich.check(given) if checked is None else checked
 
@@ -468,7 +468,7 @@ class FunctionParameters:
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""
         arguments = with_context(arguments, self._of_run, self._tool_name) if self._of_run else arguments
-        rest, named = spread(self._signature, arguments) if self._is_spread else ((), arguments)
+        rest, named = split_arguments(self._signature, arguments) if self._is_spread else ((), arguments)
         if not rest and reflection.dispatches_by_type(function):
             rest, named = by_first_place(self._signature, named)
         return functools.partial(function, *by_place, *rest, **named)
@@ -501,7 +501,7 @@ class GivenParameters:
             self.json_schema: Schema = {**described, "type": "object"}
             self._asked = {**copied, "type": "object"}
             # A null inside a nested object would reach the function, so nested properties cannot be optional.
-            self.strict_schema = strict(tidied(closed(self._asked)), nested_nulls=False)
+            self.strict_schema = strict(tidy(close_schema(self._asked)), nested_nulls=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"Tool {tool_name!r}: its schema is not a valid JSON schema ({error}).") from error
         if not is_object:
@@ -509,7 +509,7 @@ class GivenParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments. Raises BadArguments."""
-        return checked_against(self._asked, arguments, self._tool_name)
+        return validate_against(self._asked, arguments, self._tool_name)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Return the keyword arguments of a Python call. Raises TypeError for positional ones."""
@@ -540,7 +540,7 @@ class _RichParameters:
     def __init__(self, parameters: Sequence[Parameter], tool_name: str, names: Mapping[str, Any]) -> None:
         self._tool_name = tool_name
         fields = {f"agentkit_parameter_{index}": parameter for index, parameter in enumerate(parameters)}
-        self._fields, self._model, self._adapter, self._schema = _built_or_refused(fields, tool_name, names)
+        self._fields, self._model, self._adapter, self._schema = _build_representable(fields, tool_name, names)
         self.parameters = tuple(self._fields.values())
         self._has_unions = has_unions(self._schema)
         self._properties = self._schema.get("properties", {})
@@ -607,7 +607,7 @@ class _RichParameters:
             return None
 
 
-def _built(
+def _build_model(
     fields: Mapping[str, Parameter], names: Mapping[str, Any]
 ) -> tuple[type[BaseModel], TypeAdapter[Any], Schema]:
     from pydantic import ConfigDict, Field, create_model
@@ -635,16 +635,16 @@ def _built(
     return model, adapter, schema
 
 
-def _built_or_refused(
+def _build_representable(
     fields: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]
 ) -> tuple[Mapping[str, Parameter], type[BaseModel], TypeAdapter[Any], Schema]:
     """Build the model and schema of the fields that JSON can represent; other fields with a default are dropped."""
     try:
-        return fields, *_built(fields, names)
+        return fields, *_build_model(fields, names)
     except Exception as error:
-        kept = _given_by_json(fields, error, tool_name, names)
+        kept = _representable(fields, error, tool_name, names)
         if any(kept.get(field) is not parameter for field, parameter in fields.items()):
-            return _built_or_refused(kept, tool_name, names)
+            return _build_representable(kept, tool_name, names)
         given = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
         raise ConfigError(
             f"Tool {tool_name!r}: {given} cannot be read from JSON ({first_sentence(error)}); "
@@ -652,17 +652,17 @@ def _built_or_refused(
         ) from error
 
 
-def _given_by_json(
+def _representable(
     fields: Mapping[str, Parameter], error: Exception, tool_name: str, names: Mapping[str, Any]
 ) -> Mapping[str, Parameter]:
     """Drop the fields, and the members of their unions, that JSON cannot represent."""
     if len(fields) != 1:
-        each_alone = (_built_or_refused({field: fields[field]}, tool_name, names)[0] for field in fields)
+        each_alone = (_build_representable({field: fields[field]}, tool_name, names)[0] for field in fields)
         return {field: parameter for alone in each_alone for field, parameter in alone.items()}
     ((field, parameter),) = fields.items()
     if not _is_without_json(error):
         return fields
-    hint = narrowed(parameter.hint, lambda part: _is_read(replace(parameter, hint=part), names))
+    hint = narrow_union(parameter.hint, lambda part: _is_read(replace(parameter, hint=part), names))
     if hint is not parameter.hint:
         return {field: replace(parameter, hint=hint)}
     return fields if parameter.required else {}
@@ -671,7 +671,7 @@ def _given_by_json(
 def _is_read(parameter: Parameter, names: Mapping[str, Any]) -> bool:
     """Whether JSON can represent the type; other errors are reported later."""
     try:
-        return bool(_built({parameter.name: parameter}, names))
+        return bool(_build_model({parameter.name: parameter}, names))
     except (*reflection.UNRESOLVABLE, RuntimeError) as error:
         return not _is_without_json(error)
 

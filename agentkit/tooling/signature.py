@@ -184,23 +184,23 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     """
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     if any(hint is REQUIRED for hint in annotations.values()):
-        annotations |= _stated(signature, _docstring(function))
+        annotations |= _stated_types(signature, _docstring(function))
     for name, hint in annotations.items():
         if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in _module_names(function):
             annotations[name] = _BUILTIN_TYPES[hint]
         elif not isinstance(hint, type) and _has_forward_reference(hint):
-            annotations[name] = _resolved(hint, name, function, tool_name)
+            annotations[name] = _resolve(hint, name, function, tool_name)
     return tuple(
         Parameter(
             name,
-            *asked(signature.parameters[name], Any if hint is REQUIRED else hint),
+            *offered_annotation(signature.parameters[name], Any if hint is REQUIRED else hint),
             text_of(hint),
         )
         for name, hint in annotations.items()
     )
 
 
-def _stated(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
+def _stated_types(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
     """Return the types stated in the docstring for parameters without annotations."""
     found = stated_types(docstring) if docstring else {}
     bare = {name for name, each in signature.parameters.items() if each.annotation is REQUIRED}
@@ -209,10 +209,10 @@ def _stated(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
 
 def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) -> Documentation:
     """Return the documentation of the function and of the named parameters."""
-    return documented(_docstring(function), names)
+    return parse_docstring(_docstring(function), names)
 
 
-def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
+def parse_docstring(docstring: str, names: Collection[str] = ()) -> Documentation:
     """Parse a docstring in Google, NumPy, reST or Epytext style, detected by its sections."""
     docstring = docstrings.normalise(inspect.cleandoc(docstring.replace("\r\n", "\n")).strip(), names)
     style = next((style for style, pattern in _SECTIONS.items() if re.search(pattern, docstring)), None)
@@ -269,7 +269,7 @@ def _module_names(function: Callable[..., Any]) -> dict[str, Any]:
     return getattr(inspect.unwrap(_code_bearer(inspect.unwrap(innermost(function)))), "__globals__", {})
 
 
-def _resolved(hint: Any, name: str, function: Callable[..., Any], tool_name: str) -> Any:
+def _resolve(hint: Any, name: str, function: Callable[..., Any], tool_name: str) -> Any:
     holder = types.SimpleNamespace(__annotations__={name: hint})
     try:
         try:
@@ -311,10 +311,10 @@ _BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL
 _BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
 
 
-def asked(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+def offered_annotation(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Return the annotation and the default under which a parameter is offered to the model."""
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        return _asked_by_place(hint)
+        return _variadic_annotation(hint)
     if parameter.kind is not _BY_ANY_NAME:
         return hint, parameter.default
     if get_origin(hint) is Unpack:
@@ -323,7 +323,7 @@ def asked(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     return types.GenericAlias(dict, (str, Any if isinstance(hint, ParamSpecKwargs) else hint)), {}
 
 
-def _asked_by_place(hint: Any) -> tuple[Any, Any]:
+def _variadic_annotation(hint: Any) -> tuple[Any, Any]:
     """Return the annotation and the default for `*values`, annotated per value or as a whole (`*tuple[int, str]`)."""
     if getattr(hint, "__unpacked__", False):
         whole: Any = types.GenericAlias(tuple, get_args(hint))
@@ -347,7 +347,7 @@ def _without_text(hint: Any) -> Any:
     return get_args(hint)[0] if states_date else hint
 
 
-def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
+def gather_unknown(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
     """Move arguments with unknown names into the object for `**options`; models often put them at the top level.
 
     An argument whose name matches a parameter that was not given, compared by letters, is assigned to that parameter,
@@ -363,12 +363,12 @@ def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, A
     others = {name: value for name, value in given.items() if name not in signature.parameters}
     if not isinstance(known, dict) or not (known or others):
         return given
-    found, left = _claimed({**known, **others}, named - given.keys())
+    found, left = _claim({**known, **others}, named - given.keys())
     kept = {name: value for name, value in given.items() if name in named}
     return {**kept, **found, rest: left}
 
 
-def _claimed(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _claim(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split loose arguments into those that match a missing parameter, if the match is unique, and the rest."""
     known = {spelled: names[0] for spelled, names in by_letters(missing).items() if len(names) == 1}
     meant = {name: name if name in missing else known.get(letters(name)) for name in loose}
@@ -397,7 +397,9 @@ def by_first_place(
     return (arguments[first],), {name: value for name, value in arguments.items() if name != first}
 
 
-def spread(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def split_arguments(
+    signature: inspect.Signature, arguments: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Split validated arguments into positional and keyword arguments."""
     bound = signature.bind_partial()
     bound.arguments.update(arguments)
@@ -431,7 +433,7 @@ class AnnotationContext:
 
 def text_of(hint: Any) -> str:
     """Return the description in `Annotated[..., "text"]`, or an empty string."""
-    hint = hint if isinstance(hint, type) else _named(hint) or hint
+    hint = hint if isinstance(hint, type) else _alias_value(hint) or hint
     if get_origin(hint) is not Annotated:
         return ""
     texts = (getattr(extra, "documentation", extra) for extra in get_args(hint)[1:])  # typing_extensions.Doc has it
@@ -446,12 +448,12 @@ def readable(hint: Any, reading: AnnotationContext) -> Any:
     """
     if sys.version_info < (3, 12) and is_typeddict(get_origin(hint) or hint):
         return _modern_twin(hint, reading)
-    if _named(hint) is not None:
+    if _alias_value(hint) is not None:
         return _without_name(hint, reading)
     args = get_args(hint)
     new = tuple(readable(arg, reading) for arg in args)
     if get_origin(hint) in (Annotated, typing.Final):
-        return _described(hint, new, reading) if get_origin(hint) is Annotated else new[0]
+        return _with_description(hint, new, reading) if get_origin(hint) is Annotated else new[0]
     if any(hint is each or get_origin(hint) is each for each in _LISTS):
         return types.GenericAlias(list, new or (Any,))
     if new == args or get_origin(hint) is Literal:
@@ -460,7 +462,7 @@ def readable(hint: Any, reading: AnnotationContext) -> Any:
     return _with_parts(hint, new)
 
 
-def narrowed(hint: Any, is_read: Callable[[Any], bool]) -> Any:
+def narrow_union(hint: Any, is_read: Callable[[Any], bool]) -> Any:
     """Drop the unsupported members of unions from an annotation that cannot be read.
 
     Returns the annotation unchanged if that does not help. A union of None alone is not a valid result.
@@ -469,7 +471,7 @@ def narrowed(hint: Any, is_read: Callable[[Any], bool]) -> Any:
     if origin in (Literal, Callable):
         return hint
     inner = args[:1] if origin is Annotated else args
-    parts = [(arg, arg) if is_read(arg) else (arg, narrowed(arg, is_read)) for arg in inner]
+    parts = [(arg, arg) if is_read(arg) else (arg, narrow_union(arg, is_read)) for arg in inner]
     if origin in (typing.Union, types.UnionType):
         kept = [new for arg, new in parts if new is not arg or is_read(arg)]
         return functools.reduce(operator.or_, kept) if any(new is not types.NoneType for new in kept) else hint
@@ -486,7 +488,7 @@ def _with_parts(hint: Any, args: tuple[Any, ...]) -> Any:
     return hint.copy_with(args) if hasattr(hint, "copy_with") else get_origin(hint)[args]
 
 
-def _described(hint: Any, args: tuple[Any, ...], reading: AnnotationContext) -> Any:
+def _with_description(hint: Any, args: tuple[Any, ...], reading: AnnotationContext) -> Any:
     """Turn the text in `Annotated` into a description, unless the annotation already has one."""
     text = text_of(hint)
     if text and not any(getattr(extra, "description", None) for extra in args[1:]):
@@ -494,7 +496,7 @@ def _described(hint: Any, args: tuple[Any, ...], reading: AnnotationContext) -> 
     return hint if args == get_args(hint) else Annotated[args]
 
 
-def _named(hint: Any) -> Any:
+def _alias_value(hint: Any) -> Any:
     """Return the value of a `type Name = ...` alias, or None for any other annotation."""
     if type(hint).__name__ != "TypeAliasType":
         return None
@@ -531,11 +533,11 @@ def _modern_twin(hint: Any, reading: AnnotationContext) -> Any:
     twin.__doc__, twin.__module__ = origin.__doc__, origin.__module__
     twin.__required_keys__, twin.__optional_keys__ = origin.__required_keys__, origin.__optional_keys__
     inner = get_type_hints(origin, localns=dict(reading.names), include_extras=True)
-    twin.__annotations__ = {key: readable(_filled(each, given), reading) for key, each in inner.items()}
+    twin.__annotations__ = {key: readable(_substitute(each, given), reading) for key, each in inner.items()}
     return twin
 
 
-def _filled(hint: Any, given: Mapping[Any, Any]) -> Any:
+def _substitute(hint: Any, given: Mapping[Any, Any]) -> Any:
     """Substitute the type variables of a generic annotation."""
     if hint in given:
         return given[hint]

@@ -20,7 +20,7 @@ _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "
 """Keywords that map names, which can be the names of keywords, to schemas."""
 
 
-def referred(reference: str, root: Any) -> Any:
+def resolve_reference(reference: str, root: Any) -> Any:
     """Resolve a reference such as `#/$defs/Name` in the root; None if it does not exist.
 
     Tokens can be percent-encoded, and contain `~1` for a slash and `~0` for a tilde. A definition whose name contains
@@ -33,15 +33,15 @@ def referred(reference: str, root: Any) -> Any:
     home, _, rest = reference[len("#/") :].partition("/")
     named = root.get(home) if isinstance(root, dict) else None
     if isinstance(named, dict) and home in _NAMED:
-        for name in dict.fromkeys((rest, unquote(rest), _unescaped(unquote(rest)))):
+        for name in dict.fromkeys((rest, unquote(rest), _unescape(unquote(rest)))):
             if name in named:
                 return named[name]
     for token in reference[len("#/") :].split("/"):
-        root = _step(root, _unescaped(unquote(token)))
+        root = _step(root, _unescape(unquote(token)))
     return root
 
 
-def _unescaped(token: str) -> str:
+def _unescape(token: str) -> str:
     return token.replace("~1", "/").replace("~0", "~")
 
 
@@ -62,18 +62,20 @@ def with_plain_references(schema: Schema) -> Schema:
     unusual = {
         reference
         for reference in _references_in(schema)
-        if not _PLAIN.fullmatch(reference) or referred(reference, schema) is None
+        if not _PLAIN.fullmatch(reference) or resolve_reference(reference, schema) is None
     }
     if not unusual:
         return schema
     names = _free_names(unusual, schema)
-    targets = {name: referred(reference, schema) for reference, name in names.items()}
+    targets = {name: resolve_reference(reference, schema) for reference, name in names.items()}
     known = {name: f"{_PREFIX}{names[name]}" for name in names if targets[names[name]] is not None}
     links = {reference: known.get(reference, "") for reference in unusual}
-    definitions = {name: _relinked(target, links) for name, target in targets.items() if target is not None}
-    rewritten: Schema = _relinked({key: value for key, value in schema.items() if key != "definitions"}, links)
+    definitions = {name: _replace_references(target, links) for name, target in targets.items() if target is not None}
+    rewritten: Schema = _replace_references(
+        {key: value for key, value in schema.items() if key != "definitions"}, links
+    )
     shared = {**rewritten.get("$defs", {}), **definitions}
-    return {**rewritten, "$defs": _used(shared, rewritten)} if shared else rewritten
+    return {**rewritten, "$defs": _used_definitions(shared, rewritten)} if shared else rewritten
 
 
 def _references_in(node: Any) -> Iterator[str]:
@@ -102,7 +104,7 @@ def _free_names(references: set[str], schema: Schema) -> dict[str, str]:
     taken = set(schema["$defs"]) if isinstance(schema.get("$defs"), dict) else set()
     names: dict[str, str] = {}
     for reference in sorted(references):
-        last = _UNSAFE.sub("_", _unescaped(unquote(reference.rpartition("/")[2]))).strip("_") or "Definition"
+        last = _UNSAFE.sub("_", _unescape(unquote(reference.rpartition("/")[2]))).strip("_") or "Definition"
         name, number = last, 2
         while name in taken:
             name, number = f"{last}_{number}", number + 1
@@ -111,18 +113,18 @@ def _free_names(references: set[str], schema: Schema) -> dict[str, str]:
     return names
 
 
-def _relinked(node: Any, links: Mapping[str, str]) -> Any:
+def _replace_references(node: Any, links: Mapping[str, str]) -> Any:
     """Replace references according to `links`, where an empty text removes them."""
     if isinstance(node, list):
-        return [_relinked(each, links) for each in node]
+        return [_replace_references(each, links) for each in node]
     if not isinstance(node, dict):
         return node
     new: Schema = {}
     for key, value in node.items():
         if key in _NAMED and isinstance(value, dict):
-            new[key] = {name: _relinked(inner, links) for name, inner in value.items()}
+            new[key] = {name: _replace_references(inner, links) for name, inner in value.items()}
         else:
-            new[key] = value if key in _VALUES else _relinked(value, links)
+            new[key] = value if key in _VALUES else _replace_references(value, links)
     link = links.get(node["$ref"]) if isinstance(node.get("$ref"), str) else None
     if link:
         new["$ref"] = link
@@ -131,7 +133,7 @@ def _relinked(node: Any, links: Mapping[str, str]) -> Any:
     return new
 
 
-def _used(definitions: Schema, schema: Schema) -> Schema:
+def _used_definitions(definitions: Schema, schema: Schema) -> Schema:
     """The definitions that a schema refers to, directly or through others."""
     used: Schema = {}
     waiting = [{key: value for key, value in schema.items() if key != "$defs"}]
@@ -198,12 +200,12 @@ class _NotStrict(Exception):
     """Raised if a schema has no strict form."""
 
 
-def tidied(schema: Schema) -> Schema:
+def tidy(schema: Schema) -> Schema:
     """Remove titles, discriminators and numbers that JSON cannot represent, and inline definitions.
 
     Only recursive definitions stay in `$defs`.
     """
-    return _inlined(_rebuilt(schema, _without_noise))
+    return _inline(_rebuild(schema, _without_noise))
 
 
 def refuse_malformed(schema: Any) -> None:
@@ -249,7 +251,7 @@ def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
             raise TypeError(
                 f"{kind!r} is not a valid type of {place}; use one of {', '.join(JSON_TYPES)}, or leave 'type' out"
             )
-    target = referred(schema.get("$ref", ""), root)
+    target = resolve_reference(schema.get("$ref", ""), root)
     return [
         *((repr(name), inner) for name, inner in _inner_schemas(schema)),
         *([] if target is None else [(repr(schema["$ref"]), target)]),
@@ -263,10 +265,10 @@ def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:
     `nested_nulls=False` that applies to the outermost object only, and a nested optional property yields None.
     """
     try:
-        closed = _closed(schema, 0, nested_nulls=nested_nulls)
+        closed = _close(schema, 0, nested_nulls=nested_nulls)
         definitions = schema.get("$defs", {}).items()
         if definitions:
-            closed["$defs"] = {name: _closed(inner, 1, nested_nulls=nested_nulls) for name, inner in definitions}
+            closed["$defs"] = {name: _close(inner, 1, nested_nulls=nested_nulls) for name, inner in definitions}
     except _NotStrict:
         return None
     return closed if _is_within_limits(closed) else None
@@ -321,16 +323,16 @@ def _inner_schemas(schema: Schema) -> Iterator[tuple[str, Any]]:
     yield from ((key, schema[key]) for key in schema.keys() & {*SINGLE} if not isinstance(schema[key], list))
 
 
-def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+def _rebuild(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     if not isinstance(schema, dict):
         return schema
     new = dict(schema)
     for key in schema.keys() & {*NAMED}:
-        new[key] = {name: _rebuilt(inner, change) for name, inner in schema[key].items()}
+        new[key] = {name: _rebuild(inner, change) for name, inner in schema[key].items()}
     for key in schema.keys() & {*LISTED}:
-        new[key] = [_rebuilt(inner, change) for inner in schema[key]]
+        new[key] = [_rebuild(inner, change) for inner in schema[key]]
     for key in schema.keys() & {*SINGLE}:
-        new[key] = _rebuilt(schema[key], change)
+        new[key] = _rebuild(schema[key], change)
     return change(new)
 
 
@@ -360,7 +362,7 @@ def _is_writable(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _inlined(schema: Schema) -> Schema:
+def _inline(schema: Schema) -> Schema:
     definitions = schema.get("$defs")
     if not definitions or len(definitions) > _MAX_INLINED:
         return schema
@@ -378,12 +380,12 @@ def _inlined(schema: Schema) -> Schema:
         inlined, nodes = inlined + 1, nodes + sizes[name]
         if nodes > _MAX_NODES:
             return node
-        return {**_rebuilt(definitions[name], put_in), **{key: node[key] for key in node if key != "$ref"}}
+        return {**_rebuild(definitions[name], put_in), **{key: node[key] for key in node if key != "$ref"}}
 
-    body = _rebuilt({key: value for key, value in schema.items() if key != "$defs"}, put_in)
+    body = _rebuild({key: value for key, value in schema.items() if key != "$defs"}, put_in)
     if inlined >= _MAX_INLINED or nodes > _MAX_NODES:
         return schema
-    left = {name: _rebuilt(definitions[name], put_in) for name in definitions if name in recursive}
+    left = {name: _rebuild(definitions[name], put_in) for name in definitions if name in recursive}
     return {**body, "$defs": left} if left else body
 
 
@@ -410,7 +412,7 @@ def _references(schema: Any) -> Iterator[str]:
             yield from _references(inner)
 
 
-def _closed(schema: Any, depth: int, *, nested_nulls: bool) -> Schema:
+def _close(schema: Any, depth: int, *, nested_nulls: bool) -> Schema:
     if not isinstance(schema, dict) or depth > _DEEPEST or schema.keys() - _KEPT - _LEFT_OUT - _READ_ELSEWHERE:
         raise _NotStrict
     if "$ref" in schema:
@@ -424,13 +426,13 @@ def _closed(schema: Any, depth: int, *, nested_nulls: bool) -> Schema:
     if "format" in schema:
         new["format"] = schema["format"]
     if "anyOf" in new:
-        new["anyOf"] = [_closed(choice, depth, nested_nulls=nested_nulls) for choice in new["anyOf"]]
+        new["anyOf"] = [_close(choice, depth, nested_nulls=nested_nulls) for choice in new["anyOf"]]
     if _is(schema, "array"):
-        new["items"] = _closed(schema.get("items"), depth + 1, nested_nulls=nested_nulls)
-    return _closed_object(schema, new, depth, nested_nulls=nested_nulls) if _is(schema, "object") else new
+        new["items"] = _close(schema.get("items"), depth + 1, nested_nulls=nested_nulls)
+    return _close_object(schema, new, depth, nested_nulls=nested_nulls) if _is(schema, "object") else new
 
 
-def _closed_object(schema: Schema, new: Schema, depth: int, *, nested_nulls: bool) -> Schema:
+def _close_object(schema: Schema, new: Schema, depth: int, *, nested_nulls: bool) -> Schema:
     properties = schema.get("properties", {})
     open_ended = schema.get("additionalProperties", not properties)
     required = {*schema.get("required", ())}
@@ -441,7 +443,7 @@ def _closed_object(schema: Schema, new: Schema, depth: int, *, nested_nulls: boo
         raise _NotStrict
     new["properties"] = {}
     for name, inner in properties.items():
-        closed = _closed(inner, depth + 1, nested_nulls=nested_nulls)
+        closed = _close(inner, depth + 1, nested_nulls=nested_nulls)
         new["properties"][name] = _nullable(closed) if name in optional else closed
     return {**new, "required": list(properties), "additionalProperties": False}
 

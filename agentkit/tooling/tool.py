@@ -98,7 +98,7 @@ def judgment(
     return Decision(Verdict.DENY, "judge-failed", reason)
 
 
-def unconfirmed(decision: Decision) -> Decision:
+def deny_unconfirmed(decision: Decision) -> Decision:
     """Turn the decision on a direct, unconfirmed call into a denial if the call is destructive."""
     if decision.denied or not decision.destroys:
         return decision
@@ -112,7 +112,7 @@ _MAX_CHARS = 64
 _MIN_CHARS = 100
 
 
-def checked_name(name: object) -> str:
+def validate_tool_name(name: object) -> str:
     """Validate a tool name. Raises ConfigError if providers reject it."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
@@ -122,14 +122,14 @@ def checked_name(name: object) -> str:
     raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
 
 
-def checked_text(description: object) -> str | None:
+def validate_description(description: object) -> str | None:
     """Validate a description. Raises ConfigError if it is not text."""
     if description is None or isinstance(description, str):
         return description
     raise ConfigError(f"description= takes text, not {description!r}.")
 
 
-def checked_limits(timeout_seconds: object, max_chars: object) -> dict[str, Any]:
+def validate_tool_limits(timeout_seconds: object, max_chars: object) -> dict[str, Any]:
     """Validate the limits of a tool: a positive timeout or None, and room for a sentence. Raises ConfigError."""
     if timeout_seconds is not None and not (is_number(timeout_seconds) and timeout_seconds):
         raise ConfigError(
@@ -140,7 +140,7 @@ def checked_limits(timeout_seconds: object, max_chars: object) -> dict[str, Any]
     return {"timeout_seconds": timeout_seconds, "max_chars": max_chars}
 
 
-def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
+def validate_labels(labels: Iterable[object]) -> frozenset[Label]:
     """Validate labels, which can be given as texts. Raises ConfigError for invalid ones."""
     if not isinstance(labels, str) and isinstance(labels, Iterable):
         given = list(labels)
@@ -150,7 +150,7 @@ def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
     raise ConfigError(f"labels= takes a list of {known}; not {labels!r}.")
 
 
-def checked_paths(paths: Iterable[object]) -> tuple[str, ...]:
+def validate_path_names(paths: Iterable[object]) -> tuple[str, ...]:
     """Validate the names of the path arguments. Raises ConfigError if they are not a list of names."""
     if not isinstance(paths, str) and isinstance(paths, Iterable):
         given = list(paths)
@@ -167,7 +167,7 @@ _FUNCTIONS = {
 }
 
 
-def checked_functions(**given: object) -> dict[str, object]:
+def validate_functions(**given: object) -> dict[str, object]:
     """Validate the optional functions of a tool, by attribute name. Raises ConfigError if one is not callable."""
     for name, function in given.items():
         if function is not None and not callable(function):
@@ -282,16 +282,16 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
             bare = _bare(function)
             may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
             self.__dict__.update(
-                name=checked_name(reflection.name_of(bare) if name is None else name),
+                name=validate_tool_name(reflection.name_of(bare) if name is None else name),
                 **_level_and_labels(level, labels),
-                **checked_limits(timeout_seconds, max_chars),
+                **validate_tool_limits(timeout_seconds, max_chars),
                 function=bare if isinstance(function, staticmethod) else function,
                 idempotent=idempotent,
                 ends_run=ends_run,
                 conditions=() if when is None else conditions_from(when),
-                paths=checked_paths(paths) if paths != () else (),
-                _description=None if description is None else checked_text(description),
-                **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+                paths=validate_path_names(paths) if paths != () else (),
+                _description=None if description is None else validate_description(description),
+                **validate_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
                 **_function_attributes(bare, may_bind=may_bind),
             )
             _check_parameters(lambda: self._parameters, may_bind=may_bind)
@@ -318,7 +318,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         dialects are normalised. Raises ConfigError if the schema does not describe an object.
         """
         made: Tool[..., R] = cls.__new__(cls)
-        made.__dict__["_parameters"] = GivenParameters(json_schema, checked_name(name))
+        made.__dict__["_parameters"] = GivenParameters(json_schema, validate_tool_name(name))
         limits: dict[str, Any] = {"level": level, "timeout_seconds": timeout_seconds, "max_chars": max_chars}
         limits |= {"judge": judge, "labels": labels, "asynchronous": asynchronous}
         Tool.__init__(made, function, name, description, **limits)
@@ -372,9 +372,9 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
             return function(*args, **kwargs)
         bound = self._parameters.bind(args[self.lacks_instance :], kwargs)
         arguments, decision = self.decide(bound, bound.run)
-        decision = decision if confirmed else unconfirmed(decision)
+        decision = decision if confirmed else deny_unconfirmed(decision)
         if decision.denied:
-            return cast(R, _denied(arguments, decision, self._when_denied))
+            return cast(R, _denied_value(arguments, decision, self._when_denied))
         return self._parameters.call(function, {**arguments, **bound.others}, args[: self.lacks_instance])()
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
@@ -406,7 +406,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         """
         with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
-            return _recorded(records, self.run(checked, decision if confirm else unconfirmed(decision)))
+            return _with_records(records, self.run(checked, decision if confirm else deny_unconfirmed(decision)))
 
     async def ainvoke(
         self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
@@ -414,7 +414,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         """Like `invoke`, without blocking the event loop."""
         with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
-            return _recorded(records, await self.arun(checked, decision if confirm else unconfirmed(decision)))
+            return _with_records(records, await self.arun(checked, decision if confirm else deny_unconfirmed(decision)))
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run a validated call, unless it is denied, within the tool's and the caller's time limits. Never raises."""
@@ -506,12 +506,12 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     def described(self, description: str) -> Self:
         """Return the same tool, in every workspace, with another description. Raises ConfigError if it is not text."""
         within = None if self._within is None else functools.partial(_described_within, self._within, description)
-        return self._with(_description=checked_text(description), _within=within)
+        return self._with(_description=validate_description(description), _within=within)
 
     def renamed(self, name: str) -> Self:
         """Return the same tool, in every workspace, under another name. Raises ConfigError if providers reject it."""
         within = None if self._within is None else functools.partial(_renamed_within, self._within, name)
-        return self._with(name=checked_name(name), _within=within)
+        return self._with(name=validate_tool_name(name), _within=within)
 
     def of_plugin(self, plugin: str, level: SafetyLevel, labels: frozenset[Label] | None = None) -> Self:
         """Return the same tool as one of a plugin, with this level and these labels, in every workspace.
@@ -614,7 +614,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:
     """The attributes of a tool that follow from its level; a tool without one is SAFE and unlabelled."""
     own = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
-    own_labels = _LABELS[own] if labels is None else checked_labels(labels)
+    own_labels = _LABELS[own] if labels is None else validate_labels(labels)
     return {"level": own, "is_labelled": level is not None, "labels": own_labels}
 
 
@@ -652,7 +652,7 @@ def _renamed_within(within: Within, name: str, workspace: Any) -> Tool[..., Any]
     return within(workspace).renamed(name)
 
 
-def _recorded(records: Sequence[Reversible], result: ToolResult) -> ToolResult:
+def _with_records(records: Sequence[Reversible], result: ToolResult) -> ToolResult:
     return replace(result, records=tuple(records)) if records else result
 
 
@@ -663,7 +663,7 @@ def _is_default(value: Any, default: Any) -> bool:
         return False
 
 
-def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:
+def _denied_value(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:
     """Return the value of a denied direct call. Raises BadArguments, or Blocked without `when_denied`."""
     if decision.rule == BAD_ARGUMENTS:
         raise BadArguments(denial_text(decision))

@@ -76,11 +76,11 @@ class Toolset(Sequence[AnyTool]):
 
     def __init__(self, items: Iterable[Any] | Callable[..., Any] = ()) -> None:
         searchable: set[str] = set()
-        self._tools: tuple[AnyTool, ...] = tuple(_flattened(items, searchable))
+        self._tools: tuple[AnyTool, ...] = tuple(_flatten(items, searchable))
         self._by_name = {each.name: each for each in self._tools}
         self._searchable = frozenset(searchable)
         if len(self._by_name) < len(self._tools):
-            raise ConfigError(_told_twice(self._tools, self._searchable))
+            raise ConfigError(_duplicates_message(self._tools, self._searchable))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ class Toolset(Sequence[AnyTool]):
         return f"Toolset({', '.join(shown)})"
 
 
-def _told_twice(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
+def _duplicates_message(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
     """Return the error message for duplicate names."""
     first = next(tool for index, tool in enumerate(tools) if any(tool.name == each.name for each in tools[index + 1 :]))
     name, same = first.name, [each for each in tools if each.name == first.name]
@@ -223,7 +223,7 @@ def _told_twice(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
     )
 
 
-def _flattened(items: Any, searchable: set[str]) -> list[AnyTool]:
+def _flatten(items: Any, searchable: set[str]) -> list[AnyTool]:
     """Flatten `items` at any depth and wrap functions. Raises ConfigError for items that cannot be tools.
 
     The names of searchable tools are added to `searchable`.
@@ -238,7 +238,7 @@ def _flattened(items: Any, searchable: set[str]) -> list[AnyTool]:
         if isinstance(item, Tool) and not item.lacks_instance:
             found.append(item)
         else:
-            found += _flattened(item, searchable)
+            found += _flatten(item, searchable)
     return found
 
 
@@ -253,15 +253,15 @@ def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
             raise ConfigError(f"{_WANTED}; {complaint.format(item)}.")
     given = next((getattr(item, name) for name in _GIVING if hasattr(item, name)), None)
     if given is not None:
-        return _flattened(given(), searchable)
+        return _flatten(given(), searchable)
     if callable(item):  # also if it is iterable, as the fields of a pydantic model can be
-        return [_wrapped(item)]
+        return [_wrap(item)]
     if isinstance(item, Iterable):
-        return _flattened(tuple(item), searchable)
+        return _flatten(tuple(item), searchable)
     raise ConfigError(f"{_WANTED}; got {item!r}.")
 
 
-def _wrapped(function: Callable[..., Any]) -> AnyTool:
+def _wrap(function: Callable[..., Any]) -> AnyTool:
     """Wrap a function as a tool. From Python 3.13, a classmethod tool arrives as a bound method of that tool."""
     if isinstance(function, types.MethodType) and function.__name__ in _GIVING:
         raise ConfigError(f"{function.__qualname__} returns tools when it is called. Write: {function.__name__}()")

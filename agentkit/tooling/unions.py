@@ -95,15 +95,15 @@ class Discriminator:
         return None if ranked[0][:-1] == ranked[1][:-1] else self.members[ranked[0][-1]].tag
 
 
-def discriminated(schema: Schema) -> Schema | None:
+def discriminate(schema: Schema) -> Schema | None:
     """A core schema in which unions of several object types select their member; None if it has no such union."""
     walker = _Walker({each["ref"]: each for each in _definitions(schema)})
     new = walker.visited(schema)
-    return _closed_definitions(new, walker.closed) if walker.has_unions else None
+    return _close_definitions(new, walker.closed) if walker.has_unions else None
 
 
 def json_members(generator: Any, schema: Schema) -> Schema:
-    """The JSON schema of a union that `discriminated` made, with its tags still under a separate keyword."""
+    """The JSON schema of a union that `discriminate` made, with its tags still under a separate keyword."""
     node: Schema = {"anyOf": [generator.generate_inner(choice) for choice in schema["choices"].values()]}
     choose: Discriminator = schema["metadata"]["agentkit_union"]
     if choose.name not in choose.members[0].names:
@@ -121,12 +121,12 @@ def with_tags(schema: Schema) -> Schema:
         name, tags = node.pop(_MEMBERS)
         for place, tag in enumerate(tags):
             if tag is not None:
-                node["anyOf"][place] = _tagged(node["anyOf"][place], name, tag, definitions)
+                node["anyOf"][place] = _with_tag(node["anyOf"][place], name, tag, definitions)
     _prune(schema)
     return schema
 
 
-def _tagged(node: Schema, name: str, tag: str, definitions: Schema) -> Schema:
+def _with_tag(node: Schema, name: str, tag: str, definitions: Schema) -> Schema:
     """The JSON schema of a member with its tag. A definition stays one, as it can contain itself."""
     target = str(node.get("$ref", "")).removeprefix("#/$defs/")
     inner = definitions.get(target, node)
@@ -257,8 +257,8 @@ class _Walker:
             getattr(kind, "__name__", "object"),
             kind if isinstance(kind, type) and inner["type"] != "typed-dict" else None,
             frozenset(each for name, given, _ in fields for each in (name, *_aliases(given))),
-            frozenset(_shown_name(name, given) for name, given, _ in fields if _is_required(given, total=total)),
-            {_shown_name(name, given): kept["expected"] for name, given, kept in fields if kept["type"] == "literal"},
+            frozenset(_schema_name(name, given) for name, given, _ in fields if _is_required(given, total=total)),
+            {_schema_name(name, given): kept["expected"] for name, given, kept in fields if kept["type"] == "literal"},
             is_open=is_open,
         )
 
@@ -315,7 +315,7 @@ def _aliases(given: Schema) -> Iterator[str]:
             yield path
 
 
-def _shown_name(name: str, given: Schema) -> str:
+def _schema_name(name: str, given: Schema) -> str:
     """The name of a field in the JSON schema."""
     return next(_aliases(given), name)
 
@@ -333,7 +333,7 @@ def _definitions(schema: Schema) -> Iterable[Schema]:
     return found
 
 
-def _closed_definitions(schema: Schema, closed: set[str]) -> Schema:
+def _close_definitions(schema: Schema, closed: set[str]) -> Schema:
     """The core schema with unknown fields forbidden in the definitions of members."""
     if not closed:
         return schema

@@ -22,7 +22,7 @@ from agentkit.safety.approval import CallPreview
 from agentkit.safety.paths import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
 from agentkit.sandbox.isolation import check_isolation, uses_docker
-from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
+from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_can_parse, command_boundary, run_command
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, PythonSession, python_boundary, run_python
 from agentkit.sandbox.secret_search import survey
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 NOT_RUN = "none: it was not run"
 """The boundary reported for a command that was not run."""
 _EVIDENCE_CHARS = 200
-_MAX_NAMED = 10
 _MAX_LISTED = 10
 _FILE_CHANGES = ("shell.writes", "shell.undoable")
 """The rules of commands that change nothing but files of the workspace."""
@@ -148,7 +147,7 @@ class _Shell:
         folder = self.workspace.folder
         if folder not in self.searches:
             hidden = (*self.confinement.hidden, str(state_folder()))
-            self.searches[folder] = search(folder, repository_of(folder, hidden)).unsearched
+            self.searches[folder] = search(folder, repository_of(folder, hidden)).incomplete_because
         unsearched = self.searches[folder]
         if unsearched and decision.allowed:
             reason = f"Secrets in the workspace may stay readable, because {unsearched}."
@@ -192,7 +191,7 @@ class _Shell:
                 raise
             notes.append(f"Its changes could not be recorded, so they cannot be undone: {error}")
         if folder in self.searches:
-            self.searches[folder] = outcome.unsearched
+            self.searches[folder] = outcome.incomplete_because
         result = _command_result(command, outcome)
         notes += [*_created_notes(outcome), *_git_hints(outcome, repository, folder)]
         return result | {"note": " ".join(notes)} if notes else result
@@ -204,7 +203,7 @@ class _Shell:
         decision = settled(
             judgment,
             command,
-            agrees=bash_agrees,
+            agrees=bash_can_parse,
             unrestorable=self.workspace.unrestorable,
             ambiguous_name=self.workspace.ambiguous_name,
         )
@@ -338,18 +337,17 @@ def _created_notes(outcome: ProcessOutcome) -> list[str]:
     created = outcome.created
     notes = []
     if created.removed:
-        names = ", ".join(created.removed[:_MAX_NAMED]) + (" and more" if len(created.removed) > _MAX_NAMED else "")
         notes.append(
-            f"It created {names}, which other programs run or obey later. These files were removed. "
-            "Use write_file, which asks the user, if it is wanted."
+            f"It created {_join_names(created.removed)}, which other programs run or obey later. "
+            "These files were removed. Use write_file, which asks the user, if they are wanted."
         )
     if created.left:
-        notes.append(f"It created {', '.join(created.left[:_MAX_NAMED])}, which other programs run or obey later.")
+        notes.append(f"It created {_join_names(created.left)}, which other programs run or obey later.")
     if outcome.appeared:
         names = _join_names(outcome.appeared)
         notes.append(f"Files with secrets appeared while it ran: {names}. The output is without the values in them.")
-    if outcome.unsearched:
-        notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
+    if outcome.incomplete_because:
+        notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.incomplete_because}.")
     return notes
 
 
@@ -369,7 +367,7 @@ def _restore_refs(repository: Repository, before: git_repository.Refs, confineme
     A fast-forward loses nothing and is left in place. Returns notes for the model.
     """
     lost = {}
-    for name, (old, new) in git_repository.moved(before, git_repository.read_refs(repository)).items():
+    for name, (old, new) in git_repository.moved_refs(before, git_repository.read_refs(repository)).items():
         if not (
             git_repository.is_object(old)
             and git_repository.is_object(new)

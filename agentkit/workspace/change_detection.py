@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
-from agentkit.git.index import same_entries
+from agentkit.git.index import has_same_entries
 from agentkit.settings import state_folder
 from agentkit.workspace.journal_store import JournalStore
 from agentkit.workspace.root import Root
@@ -154,7 +154,7 @@ def is_same_index(one: State, other: State) -> bool:
     contents = one.content, other.content
     if contents[0] is None or contents[1] is None or not contents[0].startswith(b"DIRC"):
         return False
-    return same_entries(contents[0], contents[1])
+    return has_same_entries(contents[0], contents[1])
 
 
 def _walk(root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:

@@ -87,7 +87,7 @@ def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     made = open_vectors(knowledge.store, SPACE, embed, None)
 
     def search(question: str) -> list[int]:
-        vector = made.of_question(question) if made else []
+        vector = made.embed_question(question) if made else []
         return [number for number, _ in knowledge.store.find_vector(SearchScope(SPACE), vector, SHOWN)]
 
     return search

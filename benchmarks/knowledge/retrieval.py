@@ -122,7 +122,7 @@ def nearest(knowledge: Knowledge, embed: Embed) -> Search:
 
     def search(question: str) -> list[Span]:
         scope = SearchScope("knowledge/default")
-        found = knowledge.store.find_vector(scope, made.of_question(question) if made else [], SHOWN)
+        found = knowledge.store.find_vector(scope, made.embed_question(question) if made else [], SHOWN)
         known = knowledge.store.passages([number for number, _ in found])
         return spans([known[number] for number, _ in found])
 

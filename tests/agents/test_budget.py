@@ -98,7 +98,7 @@ def test_request_that_could_exceed_a_limit_is_refused(limits, name):
 def test_reservation_with_too_few_tokens_is_refused():
     """A reservation is refused if less than the required number of tokens is left."""
     assert isinstance(reserve(budget(output_tokens=150)), Reservation)
-    assert reserve(budget(output_tokens=150), fewest=200).limit == "output_tokens"
+    assert reserve(budget(output_tokens=150), min_tokens=200).limit == "output_tokens"
 
 
 def test_actual_usage_replaces_the_reservation():

@@ -114,8 +114,8 @@ def test_shared_budget_of_several_runs():
 def test_shared_budget_of_a_single_run():
     """A single run may reserve less after a refusal."""
     share = SharedBudget.of(Budget(Limits(total_tokens=100)), is_alone=True)
-    assert share.reserve(90, lambda: 80, lambda: None, fewest=20).limit == "total_tokens"
-    assert share.reserve(70, lambda: 80, lambda: None, fewest=20).max_tokens == 30
+    assert share.reserve(90, lambda: 80, lambda: None, min_tokens=20).limit == "total_tokens"
+    assert share.reserve(70, lambda: 80, lambda: None, min_tokens=20).max_tokens == 30
 
 
 def test_run_without_budget_is_saved_with_its_changes(tmp_path):

@@ -1,5 +1,6 @@
 """Tests for the `agentkit` command: questions and commands, output streams, and exit codes."""
 
+import inspect
 import signal
 import time
 from importlib.metadata import entry_points
@@ -93,6 +94,22 @@ def _options(command, path=()):
         yield from _options(command.get_command(None, name), (*path, name))
 
 
+def _commands(name, command):
+    yield name, command
+    for inner, each in getattr(command, "commands", {}).items():
+        yield from _commands(f"{name} {inner}", each)
+
+
+def test_options_of_each_command_are_parameters_of_its_function():
+    """The function of every command accepts the options and arguments that click passes to it."""
+    for top in COMMANDS:
+        for name, command in _commands(top, cli.get_command(None, top)):
+            accepted = inspect.signature(inspect.unwrap(command.callback)).parameters
+            passed = {each.name for each in command.params if each.expose_value}
+            has_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values())
+            assert has_any or passed <= {*accepted}, (name, passed - {*accepted})
+
+
 def test_list_of_commands_has_the_help_texts():
     """The list of commands describes each command by the first sentence of its help."""
     told = {name: line for name, (_, _, line) in COMMANDS.items()}
@@ -123,7 +140,7 @@ def test_lists_of_commands_have_complete_lines(group, capsys):
         (["tools", "lisst"], "No such command 'lisst'"),
         (["mcp", "nosuch"], "agentkit mcp has: login, logout, serve, tools."),
         (["--nonsense", "x"], "No such option"),
-        (["--modle", "x"], ".\nDid you mean --model or --offline?"),
+        (["--modle", "x"], ".\nDid you mean --model?"),
         (["tools", "run", "calculator", "2+2", "3"], "calculator takes expression; '3' is unexpected."),
         (["tools", "run", "calculator", "expression=1", "expression=2"], "'expression' is given twice"),
         (
@@ -153,7 +170,7 @@ def test_usage_error_exits_with_2(arguments, said, capsys):
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
-        (["-m", "anthropic", "x"], "anthropic is a provider.\nWrite anthropic:MODEL."),
+        (["-m", "anthropic", "x"], "'anthropic' is a provider, not a model.\nUse -m anthropic:MODEL"),
         (["ask", ""], "The question is missing"),
         (["  \t\n "], "The question is missing"),
     ],

@@ -108,7 +108,7 @@ def test_unknown_name_suggests_the_closest(shop):
 
 def test_model_calls_tools_of_a_file(command, shop):
     """`-t FILE.py` offers the tools of a file to the model, subject to the same policy."""
-    asked = [call("price", agent_options={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
+    asked = [call("price", order={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
     with FakeServer(*asked) as server:
         out, err, code = command("-t", str(shop), "--no-session", "What is it?", server=server)
     assert (out, code) == ("Ten.\n", 0)

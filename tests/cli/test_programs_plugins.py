@@ -76,8 +76,8 @@ def test_providers_and_commands_of_a_plugin_are_used_by_name(installed, process)
     [
         (("-t", "tied", "x"), "No tool is named 'tied'. Did you mean 'tide'?"),
         (("tidee", "now"), "'tidee' is not a command. Did you mean 'tide'?"),
-        (("-m", "parrot", "x"), "The model name 'parrot' lacks the model: parrot is a provider. Write parrot:MODEL."),
-        (("-m", "parrot:", "x"), "The model name 'parrot:' lacks the model: parrot is a provider."),
+        (("-m", "parrot", "x"), "'parrot' is a provider, not a model. Use -m parrot:MODEL"),
+        (("-m", "parrot:", "x"), "'parrot:' is a provider, not a model. Use -m parrot:MODEL"),
         (("config", "set", "plugins.tied", "network"), "No plugin is named 'tied'. Did you mean 'tide'?"),
     ],
 )

@@ -36,7 +36,7 @@ def test_named_tools_are_listed(tmp_path, capsys):
     assert run(["tools", "list", "calculator,string_length", f"{tmp_path / 'own.py'}"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["calculator", "string_length", "price"]
-    assert lines[-1].endswith("(no description; its docstring would be one)")
+    assert lines[-1].endswith("(no description: the tool has no docstring)")
 
 
 def test_tool_is_shown(capsys):

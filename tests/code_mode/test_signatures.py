@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from agentkit import ConfigError, Tool, Toolset, tool
-from agentkit.code_mode.signatures import described, functions_of, parameters_of
+from agentkit.code_mode.signatures import describe_function, parameter_names, tool_functions
 
 
 def plan(
@@ -35,7 +35,7 @@ def plan(
 
 def test_tool_is_described_as_a_function():
     """A signature has annotations, defaults, parameter descriptions and the return value."""
-    assert described("plan", Tool(plan)) == (
+    assert describe_function("plan", Tool(plan)) == (
         "plan(place: str, day: str, people: int = 2, kind: Literal['hotel', 'tent'] = 'tent', "
         "stops: list[str] | None = None) -> dict[str, float]\n"
         "    Plan a journey.\n"
@@ -84,8 +84,8 @@ PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}
 def test_signature_of_a_json_schema(schema, signature):
     """A JSON schema becomes a signature with valid Python names, required parameters first."""
     made = Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments)
-    assert described("f", made) == f"{signature}\n    Do it."
-    assert sorted(parameters_of(made)) == sorted(schema["properties"])
+    assert describe_function("f", made) == f"{signature}\n    Do it."
+    assert sorted(parameter_names(made)) == sorted(schema["properties"])
 
 
 @pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
@@ -99,15 +99,15 @@ def test_nested_definitions_are_bounded(kind):
         for name, after in zip(names, [*names[1:], "d0"], strict=True)
     }
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
-    assert len(described("f", Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments))) < 10_000
+    assert len(describe_function("f", Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments))) < 10_000
 
 
 def test_names_are_valid_in_python():
     """A tool with an invalid Python name gets a valid one; duplicate names are rejected."""
     first, second = (Tool(lambda: 1, name=name, description="x") for name in ("get-it", "get_it"))
-    assert list(functions_of(Toolset([first]))) == ["get_it"]
+    assert list(tool_functions(Toolset([first]))) == ["get_it"]
     with pytest.raises(ConfigError, match="would both be called get_it"):
-        functions_of(Toolset([first, second]))
+        tool_functions(Toolset([first, second]))
 
 
 @tool
@@ -129,10 +129,10 @@ def test_unspecific_return_types():
     def find() -> Any:
         """Find."""
 
-    assert described("look", Tool(look)) == "look() -> dict\n    Look."
-    assert described("find", Tool(find)) == "find()\n    Find."
+    assert describe_function("look", Tool(look)) == "look() -> dict\n    Look."
+    assert describe_function("find", Tool(find)) == "find()\n    Find."
 
 
 def test_missing_return_type_is_omitted():
     """Without a return annotation and a Returns section, the return type is omitted."""
-    assert described("bare", bare).splitlines()[0] == "bare(x: object)"
+    assert describe_function("bare", bare).splitlines()[0] == "bare(x: object)"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, RootModel
 from typing_extensions import TypedDict
 
 from agentkit import Tool
-from agentkit.code_mode.signatures import described, schema_returned
+from agentkit.code_mode.signatures import describe_function, return_schema
 from agentkit.content import Image
 from agentkit.tooling.results import render
 
@@ -87,7 +87,7 @@ def signature(hint, name="f"):
         """Do it."""
 
     function.__annotations__["return"] = hint
-    return described(name, Tool(function, name=name)).splitlines()[0].partition("()")[2]
+    return describe_function(name, Tool(function, name=name)).splitlines()[0].partition("()")[2]
 
 
 @pytest.mark.for_each(
@@ -164,12 +164,12 @@ async def ask(city: str) -> Tree:
 )
 def test_return_types_of_all_kinds_of_functions(function, told):
     """Async functions, methods, callable objects and partials are described."""
-    assert described("f", Tool(function, name="f")).splitlines()[0].endswith(f" -> {told}")
+    assert describe_function("f", Tool(function, name="f")).splitlines()[0].endswith(f" -> {told}")
 
 
 def test_function_without_a_signature():
     """A function without a signature has an empty return schema."""
-    assert schema_returned(Tool.from_schema("most", "The most.", {"type": "object"}, max)) == {}
+    assert return_schema(Tool.from_schema("most", "The most.", {"type": "object"}, max)) == {}
 
 
 @pytest.mark.for_each(
@@ -195,7 +195,7 @@ def test_described_type_matches_the_rendered_value(value, hint):
         """Do it."""
 
     function.__annotations__["return"] = hint
-    schema = schema_returned(Tool(function))
+    schema = return_schema(Tool(function))
     (came,) = json.loads(render([value], 10_000)[0])
     kinds = {str: "string", list: "array", dict: "object", int: "integer", float: "number"}
     assert kinds[type(came)] == schema.get("type", "string")
@@ -214,4 +214,4 @@ def test_types_of_a_nested_function_are_resolved():
         """Buy one."""
         return Ticket(await asyncio.sleep(0, 3))
 
-    assert described("buy", Tool(buy)).splitlines()[0] == "buy() -> {'price': int}"
+    assert describe_function("buy", Tool(buy)).splitlines()[0] == "buy() -> {'price': int}"

@@ -27,7 +27,7 @@ from agentkit import (
     tool,
 )
 from agentkit.code_mode import program_tool
-from agentkit.code_mode.signatures import functions_of
+from agentkit.code_mode.signatures import tool_functions
 from agentkit.code_mode.tool import ProgramCalls
 from agentkit.decisions import Label
 from agentkit.errors import Cancelled, SandboxError, ToolError
@@ -127,7 +127,7 @@ def test_each_call_is_logged_in_a_line(name, arguments, line):
         """Fail."""
         raise ValueError("It is broken.")
 
-    calls = ProgramCalls(functions_of(Toolset([add, broken])))
+    calls = ProgramCalls(tool_functions(Toolset([add, broken])))
     calls.answer(name, arguments)
     assert calls.summaries == [line]
 
@@ -340,7 +340,7 @@ def test_program_makes_no_call_after_the_time_limit():
 
     def late() -> str:
         """Make a call too late."""
-        calls = ProgramCalls(functions_of(Toolset([add])))
+        calls = ProgramCalls(tool_functions(Toolset([add])))
         time.sleep(1.1)
         try:
             calls.answer("add", '{"a": 1}')
@@ -366,7 +366,7 @@ def test_closing_the_event_loop_ends_the_program():
         return ""
 
     async def begin():
-        return ProgramCalls(functions_of(Toolset([Tool(hang, timeout_seconds=None)]))).awaited()
+        return ProgramCalls(tool_functions(Toolset([Tool(hang, timeout_seconds=None)]))).answer_on_loop()
 
     def wait():
         try:

@@ -57,10 +57,10 @@ def test_index_is_read_as_git_lists_it(version, objects, tmp_path):
     data = (tmp_path / ".git/index").read_bytes()
     assert data[7] == int(version)
     listed = git(tmp_path, "ls-files", "-s", "-z").split("\0")[:-1]
-    found = index.parsed(data, repository.oid_bytes)
+    found = index.parse_entries(data, repository.oid_bytes)
     assert [f"{e.mode:o} {e.oid.hex()} 0\t{e.path.decode()}" for e in found] == listed
-    assert index.same_entries(data, data)
-    assert index.parsed(data[:-40] + b"x", repository.oid_bytes) != []
+    assert index.has_same_entries(data, data)
+    assert index.parse_entries(data[:-40] + b"x", repository.oid_bytes) != []
 
 
 def test_racy_entry_is_refreshed(tmp_path):
@@ -73,12 +73,12 @@ def test_racy_entry_is_refreshed(tmp_path):
     place = str(tmp_path / ".git/index")
     found = index.load(place, [b"same"])
     assert found.is_racy(found.entries[b"same"])
-    assert index.refreshed(place, found, {b"same": str(tmp_path / "same")})
+    assert index.refresh(place, found, {b"same": str(tmp_path / "same")})
     after = index.load(place, [b"same"])
     assert not after.is_racy(after.entries[b"same"])
     assert git(tmp_path, "diff", "--name-only") == "changed\n"
     (tmp_path / ".git/index.lock").touch()
-    assert not index.refreshed(place, found, {b"same": str(tmp_path / "same")})
+    assert not index.refresh(place, found, {b"same": str(tmp_path / "same")})
 
 
 def test_at_most_20_000_settings_are_read(tmp_path):

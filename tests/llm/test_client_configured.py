@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from agentkit.errors import ConfigError, NoProvider, Unreachable
-from agentkit.llm.client import LLM, parted
+from agentkit.llm.client import LLM, split_model
 from agentkit.messages import Request, UserMessage
 from agentkit.testing import FakeServer, ScriptedLLM, fail
 from agentkit.usage import Price
@@ -38,7 +38,7 @@ def names(llm):
 )
 def test_names_separated_by_a_bar(model, told):
     """A bar separates a model from its fallbacks, and a leading bar uses the environment's model first."""
-    assert parted(model) == told
+    assert split_model(model) == told
 
 
 @pytest.mark.parametrize("model", ["a |", "a || b", "|"])

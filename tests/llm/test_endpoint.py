@@ -3,7 +3,15 @@
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.llm.endpoint import Description, Endpoint, LLMArguments, is_header_text, read_headers, read_url, shown_url
+from agentkit.llm.endpoint import (
+    Description,
+    Endpoint,
+    LLMArguments,
+    display_url,
+    is_header_text,
+    read_headers,
+    read_url,
+)
 from agentkit.settings import Secret
 
 PASSWORD_URL = "https://someone:pass-word@host.example:8443/v1"
@@ -68,7 +76,7 @@ def test_invalid_base_url_raises_config_error(url):
 )
 def test_urls_are_shown_without_secrets(url, shown):
     """A URL is shown without user, password, query and fragment, even if it is invalid."""
-    assert shown_url(url) == shown
+    assert display_url(url) == shown
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
-from agentkit.llm.fallback import all_failed, goes_on, is_lasting, missed, missed_text
+from agentkit.llm.fallback import all_failed_error, failed_model, format_failed_model, goes_on, is_lasting
 from agentkit.llm.protocols.error_mapping import failure
 from agentkit.messages import FailedModel
 from agentkit.usage import Tariff, Usage
@@ -53,17 +53,17 @@ def test_failures_passed_to_the_fallback(error, passes, lasts):
 def test_failed_requests_that_may_be_charged():
     """A request that may have been charged counts as unreported, and a rejected one does not count."""
     lost = Usage(requests=1, unreported=1)
-    assert missed("m", BadResponse("cut"), TARIFF).usage == lost
-    assert missed("m", BadResponse("cut"), TARIFF).usage.tariff == TARIFF
-    assert missed("m", refusal(429, "slow down"), TARIFF).usage == Usage()
+    assert failed_model("m", BadResponse("cut"), TARIFF).usage == lost
+    assert failed_model("m", BadResponse("cut"), TARIFF).usage.tariff == TARIFF
+    assert failed_model("m", refusal(429, "slow down"), TARIFF).usage == Usage()
     often = Unreachable("no answer")
     often.unanswered = 3
-    assert missed("m", often, None).usage == Usage(requests=3, unreported=3)
+    assert failed_model("m", often, None).usage == Usage(requests=3, unreported=3)
 
 
 def test_missed_text_of_a_skipped_model():
     """A skipped model is described as skipped, and a long message is truncated."""
-    told = missed_text(FailedModel("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
+    told = format_failed_model(FailedModel("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
     assert told.startswith("[openai:gpt, skipped after a recent failure] xxx")
     assert len(told) < 700
 
@@ -72,11 +72,11 @@ def test_error_contains_all_messages():
     """The error has the class of the last one, contains all messages, and does not modify the original."""
     last = RateLimited("wait", status=429, retry_after_seconds=7)
     known = [
-        missed("a", Unauthorized("bad key", status=401), TARIFF),
-        missed("b", BadResponse("cut"), TARIFF),
-        missed("c", last, TARIFF),
+        failed_model("a", Unauthorized("bad key", status=401), TARIFF),
+        failed_model("b", BadResponse("cut"), TARIFF),
+        failed_model("c", last, TARIFF),
     ]
-    error = all_failed(last, known)
+    error = all_failed_error(last, known)
     assert str(error) == "None of the 3 models answered. [a] bad key [b] cut [c] wait"
     assert (type(error), error.status, error.retry_after_seconds, error.unanswered) == (RateLimited, 429, 7, 1)
     assert error.missed == tuple(known)
@@ -86,6 +86,6 @@ def test_error_contains_all_messages():
 def test_refusal_after_other_failures():
     """If the last model refuses the request, the error is reported as a refusal."""
     last = Rejected("too long", code="context_length_exceeded", limit_tokens=9)
-    error = all_failed(last, [missed("a", Unreachable("gone"), None), missed("b", last, None)])
+    error = all_failed_error(last, [failed_model("a", Unreachable("gone"), None), failed_model("b", last, None)])
     assert str(error) == "The request was refused. [a] gone [b] too long"
     assert (error.is_too_long, error.limit_tokens) == (True, 9)

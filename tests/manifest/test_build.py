@@ -13,7 +13,7 @@ from mcp.server import MCPServer as ForeignServer
 from agentkit import Agent, Policy, Rule, Tool, Toolset, calculator_tool, core_tools
 from agentkit.decisions import Decision, Verdict
 from agentkit.manifest import Manifest, differences, manifest_of
-from agentkit.manifest.build import HARMLESS, secrets_of, server_facts, verdict
+from agentkit.manifest.build import HARMLESS_VARIABLES, secret_names, server_facts, verdict
 from agentkit.manifest.schema import VERDICTS
 from agentkit.mcp import ClientCredentials, MCPServer, connection_target
 from agentkit.mcp.definitions import Definition
@@ -188,7 +188,7 @@ def test_missing_tool_of_a_server(server):
     """A tool that its server no longer offers is listed as accepted."""
     kept = server("Rings.")
     gone = Agent("bot", tools=list(kept))
-    kept._seen.clear()
+    kept._current.clear()
     assert fact_of(gone, "tools", "ring", "definition").startswith("sha256:")
 
 
@@ -210,7 +210,7 @@ def test_server_elsewhere(tmp_path):
     far = MCPServer("https://bells.example.com/mcp?key=abc", token="tulip-tulip-tulip-4711", pins=tmp_path)
     stated = dict(server_facts(far, tmp_path))
     assert stated == {"folder": None, "pins": "kept on this machine", "reached": "https://bells.example.com/mcp"}
-    assert secrets_of(far) == ["authorization"]
+    assert secret_names(far) == ["authorization"]
 
 
 @pytest.mark.parametrize(
@@ -229,12 +229,12 @@ def test_server_elsewhere(tmp_path):
 )
 def test_login_is_a_secret(tmp_path, url, login, stated):
     """A server with a login receives a secret, whether or not a login is stored."""
-    assert secrets_of(MCPServer(url, login=login, pins=tmp_path)) == stated
+    assert secret_names(MCPServer(url, login=login, pins=tmp_path)) == stated
 
 
 def test_harmless_variables():
     """Variables that every server gets are not listed."""
-    assert frozenset(connection_target._PASSED_VARIABLES) == HARMLESS
+    assert frozenset(connection_target._PASSED_VARIABLES) == HARMLESS_VARIABLES
 
 
 def test_two_servers_of_one_name():
@@ -269,7 +269,7 @@ def test_rules_without_effect_are_reported():
     before = manifest_of(Agent("bot", policy=Policy(rules=[])))
     after = manifest_of(Agent("bot", policy=Policy(rules=[Rule("ask", "ring")])))
     [found] = differences(before, after)
-    assert (found.is_new, found.line) == (True, before.follows(("agents", "bot", "rules", "001")))
+    assert (found.is_new, found.line) == (True, before.line_before(("agents", "bot", "rules", "001")))
     assert str(found).startswith(f"after line {found.line}: ")
     assert Manifest.parse(str(after)).lines["agents", "bot", "rules", "001"] == found.line + 1
 

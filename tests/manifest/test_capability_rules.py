@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agentkit import Policy, Rule, SafetyLevel
 from agentkit.decisions import Decision, Verdict
-from agentkit.manifest.compare import changed, covers
+from agentkit.manifest.compare import covers, rule_changes
 from agentkit.manifest.schema import ChangeDirection
 
 VALUES = st.sampled_from(
@@ -62,7 +62,7 @@ def test_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
 @given(st.lists(RULES, max_size=3), st.lists(RULES, max_size=3), st.lists(CALLS, min_size=20, max_size=20))
 def test_rules_without_a_widening_allow_no_call_more(before, after, calls):
     """If no change is wider, no call is allowed that needed approval or was denied before."""
-    if any(way is ChangeDirection.WIDER for way, _, _ in changed(before, after)):
+    if any(way is ChangeDirection.WIDER for way, _, _ in rule_changes(before, after)):
         return
     strictness = ["allow", "ask", "deny"]
     for call in calls:
@@ -80,13 +80,13 @@ def judged(rules, call):
 def test_order_of_rules_has_no_effect(rules, call):
     """The strictest matching rule applies, whatever its position."""
     assert len({judged(order, call) for order in itertools.permutations(rules)}) == 1
-    assert all(list(changed(rules, order)) == [] for order in itertools.permutations(rules))
+    assert all(list(rule_changes(rules, order)) == [] for order in itertools.permutations(rules))
 
 
 @given(st.lists(RULES, max_size=3), RULES)
 def test_rule_added_and_removed(rules, more):
     """Removing a rule reverses the direction of adding it."""
-    there, back = (list(changed(*pair)) for pair in ((rules, [*rules, more]), ([*rules, more], rules)))
+    there, back = (list(rule_changes(*pair)) for pair in ((rules, [*rules, more]), ([*rules, more], rules)))
     assert [way for way, _, _ in there] == [
         ChangeDirection.WIDER if way is ChangeDirection.NARROWER else ChangeDirection.NARROWER for way, _, _ in back
     ]

@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 
 from agentkit import LLM, Session
-from agentkit.manifest.identity import command_told, folder_told, model_facts, session_told, url_told
+from agentkit.manifest.identity import format_command, format_folder, format_url, model_facts, session_kind
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
 from agentkit.testing import ScriptedLLM
 from agentkit.usage import Price
@@ -21,21 +21,21 @@ def test_folders(tmp_path, monkeypatch):
     """A folder is listed relative to the program; unrelated folders by kind or hash."""
     monkeypatch.setenv("HOME", "/home/somebody")
     program = tmp_path / "bots"
-    assert folder_told(program, program) == "."
-    assert folder_told(program / "data" / "in", program) == "data/in"
-    assert folder_told(tmp_path, program) == ".."
-    assert folder_told(tmp_path / "data", program) == "../data"
-    assert folder_told(Path(tempfile.gettempdir()) / "of-this-run", Path("/srv/bots")) == "a temporary folder"
-    assert folder_told("/home/somebody/notes/in", program) == "~/notes/in"
-    assert folder_told("/home/somebody", Path("/home/somebody/bots")) == "~"
+    assert format_folder(program, program) == "."
+    assert format_folder(program / "data" / "in", program) == "data/in"
+    assert format_folder(tmp_path, program) == ".."
+    assert format_folder(tmp_path / "data", program) == "../data"
+    assert format_folder(Path(tempfile.gettempdir()) / "of-this-run", Path("/srv/bots")) == "a temporary folder"
+    assert format_folder("/home/somebody/notes/in", program) == "~/notes/in"
+    assert format_folder("/home/somebody", Path("/home/somebody/bots")) == "~"
 
 
 def test_folders_elsewhere(tmp_path):
     """An unrelated folder is listed by the hash of its name."""
-    told = folder_told("/srv/data", tmp_path)
+    told = format_folder("/srv/data", tmp_path)
     assert told.startswith("elsewhere sha256:")
-    assert told == folder_told("/srv/data", tmp_path / "bots")
-    assert told != folder_told("/srv/other", tmp_path)
+    assert told == format_folder("/srv/data", tmp_path / "bots")
+    assert told != format_folder("/srv/other", tmp_path)
     assert "srv" not in told
 
 
@@ -50,22 +50,22 @@ def test_commands(tmp_path):
         "a b",
         TOLD_KEY,
     ]
-    told = shlex.split(command_told(words, tmp_path))
+    told = shlex.split(format_command(words, tmp_path))
     assert told[:-1] == ["python", "-m", "server", "server.py", "bin/run", "a b"]
     assert "a1b2" not in told[-1]
 
 
 def test_addresses():
     """A URL is listed without user, password, query and keys."""
-    assert url_told("https://me:word@example.com/mcp?token=abc") == "https://example.com/mcp"
-    assert "a1b2" not in url_told(f"https://example.com/{TOLD_KEY}/mcp")
+    assert format_url("https://me:word@example.com/mcp?token=abc") == "https://example.com/mcp"
+    assert "a1b2" not in format_url(f"https://example.com/{TOLD_KEY}/mcp")
 
 
 def test_sessions(tmp_path):
     """A session is listed by the kind of its store, without name or content."""
-    assert session_told(None) == session_told(Session()) == "in memory"
-    assert session_told(Session("trips", InMemorySessionStore())) == "in memory"
-    assert session_told("trips") == session_told(Session.open(tmp_path / "s.db", "trips")) == "kept on this machine"
+    assert session_kind(None) == session_kind(Session()) == "in memory"
+    assert session_kind(Session("trips", InMemorySessionStore())) == "in memory"
+    assert session_kind("trips") == session_kind(Session.open(tmp_path / "s.db", "trips")) == "kept on this machine"
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def test_other_layouts():
         ('"agents/bot/flow": true', '"agents": true', "no manifest states agents."),
         ('"agents/bot/flow": true', '"agents//flow": true', "no manifest states agents//flow."),
         ('"agents/bot/flow": true', '"agents/bot/tools/x/y": true', "no manifest states agents/bot/tools/x/y."),
-        ('"agents/bot/flow": true', '"agents/bot/dry_run": true', "it states agents/bot/dry_run twice."),
+        ('"agents/bot/flow": true', '"agents/bot/dry_run": true', "the key agents/bot/dry_run occurs twice."),
         ('  "agents/bot/flow": true,\n', "", "m.json does not state agents/bot/flow; lines are missing."),
         ('  "agent": "bot",\n', "", "m.json does not state agent; lines are missing."),
         ('"agent": "bot"', '"agent": "clerk"', "m.json does not state agents/clerk/approver"),

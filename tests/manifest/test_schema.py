@@ -21,7 +21,7 @@ FOLDERS = st.one_of(
         (schema.ranked(*LEVELS), st.sampled_from(LEVELS)),
         (schema.ranked(*VERDICTS), st.sampled_from(VERDICTS)),
         (schema.ranked(True, False), st.booleans()),
-        (schema.bounded, BOUNDS),
+        (schema.maximum, BOUNDS),
     ],
     ids=["levels", "verdicts", "truths", "bounds"],
 )
@@ -40,17 +40,17 @@ def test_ordered_values_are_wider_one_way_only(order, values):
 def test_folders_are_never_narrower_both_ways(one, two):
     """A folder is inside another, contains it, or is a different place in both directions."""
     if one != two:
-        assert (schema.containing(one, two), schema.containing(two, one)) != (NARROWER, NARROWER)
+        assert (schema.folders(one, two), schema.folders(two, one)) != (NARROWER, NARROWER)
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
 def test_additions_and_removals(one, two):
     """Added permissions are wider, and removed restrictions are wider."""
     if set(one) < set(two):
-        assert (schema.more(one, two), schema.more(two, one)) == (WIDER, NARROWER)
-        assert (schema.fewer(one, two), schema.fewer(two, one)) == (NARROWER, WIDER)
+        assert (schema.permissions(one, two), schema.permissions(two, one)) == (WIDER, NARROWER)
+        assert (schema.restrictions(one, two), schema.restrictions(two, one)) == (NARROWER, WIDER)
     elif set(one) - set(two):
-        assert schema.fewer(one, two) == WIDER
+        assert schema.restrictions(one, two) == WIDER
 
 
 @pytest.mark.for_each(
@@ -78,7 +78,7 @@ def test_additions_and_removals(one, two):
 )
 def test_subfolders_are_narrower(before, after, way):
     """A subfolder is narrower; a parent, sibling or unknown folder is wider."""
-    assert schema.containing(before, after) == way
+    assert schema.folders(before, after) == way
 
 
 @pytest.mark.parametrize(
@@ -95,33 +95,33 @@ def test_subfolders_are_narrower(before, after, way):
 )
 def test_fewer_hosts_are_narrower(before, after, way):
     """Fewer hosts, or a network within another, are narrower; any additional host is wider."""
-    assert schema.reaching(before, after) == way
+    assert schema.hosts(before, after) == way
 
 
 @pytest.mark.for_each(
     ("order", "before", "after", "way"),
     [
-        (schema.unread(none_is=NARROWER), None, "code", WIDER),
-        (schema.unread(none_is=NARROWER), "code", None, NARROWER),
-        (schema.unread(none_is=WIDER), None, "code", NARROWER),
-        (schema.unread(none_is=WIDER), "code", None, WIDER),
-        (schema.unread(none_is=WIDER), "code", "other", WIDER),
-        (schema.answering, None, "always yes: f", WIDER),
-        (schema.answering, "f", "always yes: f", WIDER),
-        (schema.answering, "always yes: f", "f", NARROWER),
-        (schema.answering, "always yes: f", "always yes: g", WIDER),
-        (schema.answering, "f", None, NARROWER),
-        (schema.named, "environment", "api.openai.com", NARROWER),
-        (schema.named, "api.openai.com", "environment", WIDER),
-        (schema.named, "one", "two", WIDER),
-        (schema.named, "one", None, NARROWER),
-        (schema.named, None, "one", WIDER),
-        (schema.named, "one", "one, then two", WIDER),
-        (schema.named, "one, then two", "two", NARROWER),
-        (schema.named, "one, then environment", "two", NARROWER),
+        (schema.hashed(none_is=NARROWER), None, "code", WIDER),
+        (schema.hashed(none_is=NARROWER), "code", None, NARROWER),
+        (schema.hashed(none_is=WIDER), None, "code", NARROWER),
+        (schema.hashed(none_is=WIDER), "code", None, WIDER),
+        (schema.hashed(none_is=WIDER), "code", "other", WIDER),
+        (schema.approver, None, "always yes: f", WIDER),
+        (schema.approver, "f", "always yes: f", WIDER),
+        (schema.approver, "always yes: f", "f", NARROWER),
+        (schema.approver, "always yes: f", "always yes: g", WIDER),
+        (schema.approver, "f", None, NARROWER),
+        (schema.location, "environment", "api.openai.com", NARROWER),
+        (schema.location, "api.openai.com", "environment", WIDER),
+        (schema.location, "one", "two", WIDER),
+        (schema.location, "one", None, NARROWER),
+        (schema.location, None, "one", WIDER),
+        (schema.location, "one", "one, then two", WIDER),
+        (schema.location, "one, then two", "two", NARROWER),
+        (schema.location, "one, then environment", "two", NARROWER),
         (schema.ranked(), None, "code", WIDER),
         (schema.ranked(), "code", None, WIDER),
-        (schema.remarked, "one", "two", ChangeDirection.OTHER),
+        (schema.description, "one", "two", ChangeDirection.OTHER),
     ],
 )
 def test_incomparable_changes_are_wider(order, before, after, way):

@@ -12,7 +12,7 @@ from agentkit.mcp.watchdog import NOT_STARTED, TOO_LONG
 KEEPER = """
 import sys
 from agentkit.mcp.watchdog import main
-sys.exit(main(sys.argv[2:], most_line_bytes=100_000, grace_seconds=float(sys.argv[1])))
+sys.exit(main(sys.argv[2:], max_line_bytes=100_000, grace_seconds=float(sys.argv[1])))
 """
 
 

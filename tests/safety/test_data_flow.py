@@ -7,7 +7,7 @@ import pytest
 from agentkit.content import Image
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from agentkit.safety.data_flow import judge_flow, said_in
+from agentkit.safety.data_flow import judge_flow, user_written_arguments
 
 LEAVES = Decision(Verdict.ALLOW, "url.public", "It is a public address.", egress=True)
 
@@ -168,7 +168,7 @@ def test_labels_of_calling_agent_count():
 )
 def test_user_stated_values(value, words, states_date):
     """A string or number counts as stated if it appears whole in the user's message; an empty value always does."""
-    assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if states_date else set())
+    assert user_written_arguments([UserMessage(words)], {"x": value}) == ({"x"} if states_date else set())
 
 
 @pytest.mark.for_each(
@@ -210,7 +210,7 @@ def test_user_stated_values(value, words, states_date):
 )
 def test_part_of_a_word_does_not_count(value, words):
     """A part of a name, number or address in the user's message does not count as stated by the user."""
-    assert not said_in([UserMessage(words)], {"x": value})
+    assert not user_written_arguments([UserMessage(words)], {"x": value})
 
 
 @pytest.mark.for_each(
@@ -232,13 +232,13 @@ def test_part_of_a_word_does_not_count(value, words):
 )
 def test_punctuation_next_to_a_word_is_ignored(value, words):
     """Quotes, punctuation and units next to a word do not change it."""
-    assert said_in([UserMessage(words)], {"x": value})
+    assert user_written_arguments([UserMessage(words)], {"x": value})
 
 
 def test_only_user_messages_count():
     """Text from the model or from tools does not count as stated by the user."""
     messages = [UserMessage("Go on."), AssistantMessage("eve"), ToolMessage("c", "read", "eve")]
-    assert said_in(messages, {"to": "eve", "note": None}) == {"note"}
+    assert user_written_arguments(messages, {"to": "eve", "note": None}) == {"note"}
 
 
 def test_parallel_calls_count_towards_the_limit():
@@ -253,5 +253,5 @@ def test_long_text_is_not_scanned_for_each_argument():
     """A long pasted text of partial matches is not scanned again for each of many arguments."""
     pasted = "e\u0301 " * 300_000
     started = time.process_time()
-    found = said_in([UserMessage(pasted)], {f"a{number}": "e" for number in range(100)})
+    found = user_written_arguments([UserMessage(pasted)], {f"a{number}": "e" for number in range(100)})
     assert (found, time.process_time() - started < 5) == (frozenset(), True)

@@ -18,13 +18,13 @@ import pytest
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox import bubblewrap
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.mounts import command_view
+from agentkit.sandbox.mounts import command_mounts
 from agentkit.sandbox.process import (
-    PLAIN,
+    PLAIN_COMMAND,
     Confinement,
-    bash_agrees,
+    bash_can_parse,
+    check_syntax,
     command_boundary,
-    parsed_by_bash,
     run_command,
 )
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
@@ -562,7 +562,7 @@ def test_unprivileged_user_has_the_same_sandbox(tmp_path):
 @pytest.mark.parametrize("command", ["echo x", "for i in 1 2; do echo $i; done", "cat <<E\nx\nE", "-c", "[[ a = b ]]"])
 def test_valid_command_is_parsed_by_bash(command):
     """A command that bash can parse is accepted without running it."""
-    assert bash_agrees(command)
+    assert bash_can_parse(command)
 
 
 @pytest.mark.parametrize(
@@ -570,18 +570,18 @@ def test_valid_command_is_parsed_by_bash(command):
 )
 def test_invalid_command_is_rejected_by_bash(command):
     """A command that bash cannot parse is rejected."""
-    assert not bash_agrees(command)
+    assert not bash_can_parse(command)
 
 
 def test_bash_is_started_only_if_needed():
     """Plain commands are not parsed by bash, and others are parsed once, with the same results as bash."""
-    started = parsed_by_bash.cache_info().misses
+    started = check_syntax.cache_info().misses
     for command in ("ls -la", "grep -rn 'a b' src | wc -l", 'git commit -m "x" && make', "if=1 echo in do done"):
-        assert bash_agrees(command), command
-    assert parsed_by_bash.cache_info().misses == started
+        assert bash_can_parse(command), command
+    assert check_syntax.cache_info().misses == started
     for command in ("echo $(ls)", "echo $(ls)", "time ls", "ls; if", "ls | do", "echo a ||", "! ls"):
-        assert bash_agrees(command) is (command[-2:] not in ("if", "do", "||")), command
-    assert parsed_by_bash.cache_info().misses == started + 6
+        assert bash_can_parse(command) is (command[-2:] not in ("if", "do", "||")), command
+    assert check_syntax.cache_info().misses == started + 6
 
 
 @pytest.mark.parametrize(
@@ -590,7 +590,7 @@ def test_bash_is_started_only_if_needed():
 def test_plain_commands_are_those_that_bash_parses(name):
     """Every command that is accepted as plain is one that bash can parse."""
     rows = Path(__file__).parents[1].joinpath("safety", name).read_text("utf-8").splitlines()
-    plain = [text for text in (json.loads(row)["input"] for row in rows) if PLAIN.fullmatch(text)]
+    plain = [text for text in (json.loads(row)["input"] for row in rows) if PLAIN_COMMAND.fullmatch(text)]
     assert len(plain) > 100
     script = "".join(f"f{number}() {{ {text}; }}\n" for number, text in enumerate(plain))
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
@@ -598,7 +598,7 @@ def test_plain_commands_are_those_that_bash_parses(name):
 
 def test_bash_only_parses_the_command(tmp_path):
     """Parsing a command with bash has no effect."""
-    assert bash_agrees(f"touch {tmp_path}/x")
+    assert bash_can_parse(f"touch {tmp_path}/x")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -617,7 +617,7 @@ def test_failure_of_bubblewrap_is_an_error():
     chosen = bubblewrap.mechanisms(MECHANISMS)
     with (
         contextlib.closing(bubblewrap.Gate()) as gate,
-        bubblewrap.started(["true"], ["--ro-bind", "/does/not/exist", "/x"], chosen, gate.passed) as wrapped,
+        bubblewrap.run_in_bubblewrap(["true"], ["--ro-bind", "/does/not/exist", "/x"], chosen, gate.passed) as wrapped,
         pytest.raises(SandboxError, match="/does/not/exist"),
     ):
         gate.wait(wrapped)
@@ -639,7 +639,7 @@ def test_homes_are_hidden_except_for_tools(monkeypatch, tmp_path):
     assert outcome.stdout.startswith("tool\ntool\n")
     assert "diary.txt\n" not in outcome.stdout
     assert TOKEN not in outcome.output
-    view = command_view(str(workspace), str(tmp_path), writable=True, scratch_bytes=100)
+    view = command_mounts(str(workspace), str(tmp_path), writable=True, scratch_bytes=100)
     assert ("tmpfs", str(home), "65536") in view.mounts
 
 

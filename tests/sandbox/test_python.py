@@ -1,6 +1,7 @@
 """Tests for the isolation of untrusted Python code, and the integrity of its result."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -21,8 +22,8 @@ from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.kernel import landlock_is_complete
 from agentkit.sandbox.launcher import start_isolated
-from agentkit.sandbox.mounts import python_view
-from agentkit.sandbox.python import PYTHON_LIMITS, WorkerPool, WorkerSpec, python_boundary, run_python
+from agentkit.sandbox.mounts import python_mounts
+from agentkit.sandbox.python import PYTHON_LIMITS, PythonSession, WorkerPool, WorkerSpec, python_boundary, run_python
 from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits, run_cancellable
 
 HERE = Path(__file__).parent
@@ -286,6 +287,26 @@ def test_missing_mechanism_is_reported_or_refused(missing):
         plain("print(1)", available=available, sandbox="required")
 
 
+def test_session_does_not_run_code_without_a_required_mechanism():
+    """A session that requires all mechanisms refuses each call where one is missing, and keeps no worker."""
+    session = PythonSession("required", available=MECHANISMS - {"seccomp"})
+    before = set(psutil.Process().children(recursive=True))
+    for _ in range(2):
+        with pytest.raises(SandboxError, match="is not available on this machine"):
+            session.run("print(1)")
+    assert not session.has_variables
+    assert not [child for child in set(psutil.Process().children(recursive=True)) - before if child.is_running()]
+
+
+def test_session_has_the_variables_of_earlier_calls():
+    """A session keeps variables until a call is ended by a limit, and reports whether they are there."""
+    with contextlib.closing(PythonSession(limits=SHORT)) as session:
+        assert [session.run(code).output for code in ("x = 6", "print(x * 7)")] == ["", "42\n"]
+        ended = session.run("while True: pass")
+        assert (ended.kind, ended.variables, session.has_variables) == ("limit", "lost", False)
+        assert "NameError" in session.run("print(x)").error
+
+
 def test_landlock_alone_blocks_reading_files(outside):
     """Without mounts, Landlock alone prevents reading files outside the sandbox."""
     outcome = plain(f"print(open('{outside['CANARY']}').read())", available=MECHANISMS - {"mount"})
@@ -342,7 +363,7 @@ def test_forked_process_has_its_own_workers():
     """A forked process uses its own workers and leaves the parent's waiting worker alone."""
     pool = WorkerPool()
     spec = WorkerSpec(guard=False)
-    pool.achievable(spec)
+    pool.achievable_mechanisms(spec)
     child = os.fork()
     if child == 0:
         status = 1
@@ -366,7 +387,7 @@ def test_waiting_worker_is_used_once_and_expires():
     specs = [WorkerSpec(guard=False), WorkerSpec(PYTHON_LIMITS, MECHANISMS - {"uts"}, guard=False)]
     for spec in (*specs, specs[1]):
         pool.refill(spec)
-        assert pool.achievable(spec) >= {"seccomp"}
+        assert pool.achievable_mechanisms(spec) >= {"seccomp"}
     assert len(psutil.Process().children()) <= before + 1
     deadline = time.monotonic() + 20
     while len(psutil.Process().children()) > before and time.monotonic() < deadline:
@@ -456,7 +477,7 @@ def test_only_the_standard_library_is_accessible():
     names = "ssl, sqlite3, zlib, bz2, lzma, decimal, uuid, ctypes, hashlib, zoneinfo, xml.parsers.expat"
     outcome = plain(f"import os, {names}\nprint(zoneinfo.ZoneInfo('Europe/Paris'))")
     assert outcome.output == "Europe/Paris\n"
-    view = python_view([], scratch_bytes=1_000_000)
+    view = python_mounts([], scratch_bytes=1_000_000)
     shown = [path for kind, path, _ in view.mounts if kind == "ro"]
     assert not {"/lib", "/usr/lib", "/usr/local/lib", "/usr/lib64"} & {*shown}
     library = str(Path(os.__file__).resolve().parent)

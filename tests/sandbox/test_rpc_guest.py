@@ -8,7 +8,7 @@ import pytest
 
 from agentkit.errors import ToolError
 from agentkit.sandbox import protocol
-from agentkit.sandbox.rpc_guest import MAX_BYTES, functions_of
+from agentkit.sandbox.rpc_guest import MAX_BYTES, host_functions
 
 
 class Line:
@@ -18,7 +18,7 @@ class Line:
         self.asked, asks = os.pipe()
         replies, self.replying = os.pipe()
         self.descriptors = [self.asked, asks, replies, self.replying]
-        functions = functions_of('{"add": ["a", "b-c"]}', asks, replies)
+        functions = host_functions('{"add": ["a", "b-c"]}', asks, replies)
         self.add = functions["add"]
         assert functions["ToolError"] is ToolError
 

@@ -10,7 +10,7 @@ import pytest
 from agentkit.errors import SandboxError
 from agentkit.sandbox import protocol
 from agentkit.sandbox.launcher import WorkerHandle
-from agentkit.sandbox.python import call_takers, python_boundary, run_program
+from agentkit.sandbox.python import call_handlers, python_boundary, run_program
 from agentkit.sandbox.watchdog import Cancellation
 
 CALL = protocol.encode(tool="add", arguments='{"a": 1}')
@@ -46,7 +46,7 @@ def answer(tool, arguments):
 
 def test_call_is_answered_when_it_is_complete(asking):
     """A call that arrives in pieces is answered once when it is complete."""
-    take = call_takers(asking, answer)[7]
+    take = call_handlers(asking, answer)[7]
     for place in range(len(CALL)):
         take(CALL[place : place + 1])
     take(CALL)
@@ -68,7 +68,7 @@ def test_call_is_answered_when_it_is_complete(asking):
 def test_invalid_call_ends_the_program(asking, data):
     """An invalid function call message raises a SandboxError and gets no reply."""
     with pytest.raises(SandboxError, match="invalid function call"):
-        call_takers(asking, answer)[7](data)
+        call_handlers(asking, answer)[7](data)
     assert asking.replies == []
 
 
@@ -76,16 +76,16 @@ def test_call_of_an_ended_program_is_not_made(asking):
     """A call of a program that has already ended is not made."""
     asking.program.kill()
     asking.program.wait()
-    call_takers(asking, answer)[7](CALL)
-    call_takers(asking, answer)[7](b"\xff\xff\xff\xff")
+    call_handlers(asking, answer)[7](CALL)
+    call_handlers(asking, answer)[7](b"\xff\xff\xff\xff")
     assert asking.replies == []
 
 
 def test_calls_without_functions_are_ignored(asking):
     """Without functions, calls are ignored."""
-    assert call_takers(asking, None) == {}
+    assert call_handlers(asking, None) == {}
     asking.calls = None
-    assert call_takers(asking, answer) == {}
+    assert call_handlers(asking, answer) == {}
 
 
 @strong

@@ -84,10 +84,10 @@ def test_incomplete_search_is_reported(tmp_path):
     """A workspace with more entries, secrets or levels than can be searched is reported as incomplete."""
     for number in range(20):
         (tmp_path / f"{number}.pem").write_text("x")
-    assert survey(str(tmp_path)).unsearched == ""
-    assert "too many files" in survey(str(tmp_path), most_entries=10).unsearched
-    assert "more than 10 files" in survey(str(tmp_path), most_places=10).unsearched
-    assert "too long" in survey(str(tmp_path), most_seconds=-1).unsearched
+    assert survey(str(tmp_path)).incomplete_because == ""
+    assert "too many files" in survey(str(tmp_path), max_entries=10).incomplete_because
+    assert "more than 10 files" in survey(str(tmp_path), max_places=10).incomplete_because
+    assert "too long" in survey(str(tmp_path), max_seconds=-1).incomplete_because
 
 
 def test_incomplete_search_rejects_the_command(tmp_path):
@@ -102,7 +102,7 @@ def test_incomplete_search_rejects_the_command(tmp_path):
     with pytest.raises(SandboxError, match="was not run"):
         run_command("touch made", str(tmp_path), searched=True)
     assert not (tmp_path / "made").exists()
-    assert run_command("true", str(tmp_path)).unsearched
+    assert run_command("true", str(tmp_path)).incomplete_because
 
 
 def test_second_search_sees_changes(tmp_path):
@@ -174,7 +174,7 @@ from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, run_command
 for available in (MECHANISMS, MECHANISMS - {"bubblewrap"}):
     outcome = run_command("cat *.txt d/*; ls d", sys.argv[1], Confinement(available=available))
-    print(outcome.output, outcome.unsearched)
+    print(outcome.output, outcome.incomplete_because)
 """
 
 

@@ -153,7 +153,7 @@ def test_cancelled_work_is_notified_and_awaited():
     ended = []
 
     def work(cancellation):
-        while not cancellation.is_wished:
+        while not cancellation.is_requested:
             time.sleep(0.01)
         ended.append(True)
 

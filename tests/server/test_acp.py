@@ -112,6 +112,19 @@ def test_editor_gets_text_reasoning_and_calls(tmp_path):
     assert "42" in used.content[-1].content.text
 
 
+def test_long_results_are_truncated(tmp_path):
+    """An editor gets the first 20,000 characters of a result, with a note of how many are missing."""
+
+    def read() -> str:
+        """Read it."""
+        return "x" * 20_005
+
+    editor = Editor()
+    talk(editor, Agent("helper", [read], llm=ScriptedLLM(call("read"), "Done.")), tmp_path, "Go!")
+    (shown,) = editor.calls()
+    assert shown.content[0].content.text == f"{'x' * 20_000}\n[… 5 more characters are not shown …]"
+
+
 @pytest.mark.parametrize(("chosen", "is_written"), [("once", True), ("no", False), (None, False), ("run", True)])
 def test_changes_are_approved_with_their_diff(tmp_path, chosen, is_written):
     """The person at the editor sees the diff, in the editor's folder, and decides; the calls keep the diff."""

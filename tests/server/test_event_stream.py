@@ -25,8 +25,9 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
-from agentkit.safety.approval import ApprovalRequest
+from agentkit.safety.approval import ApprovalRequest, CallPreview
 from agentkit.safety.data_flow import FLOW
+from agentkit.safety.policy import BY_LEVEL
 from agentkit.server.event_stream import argument_fields, editable, history, page_events, question_event, truncate
 from agentkit.sessions.store import SessionEntry
 
@@ -98,10 +99,20 @@ def test_question_contains_what_is_needed_to_answer():
     assert said["within"] == "run"
     assert (said["question"], said["id"], said["name"], said["folder"]) == (7, "c1", "fetch_url", "/w")
     assert said["answers"] == ["once", "run", "always"]
-    assert said["like"] == "any address at https://a.example:443"
+    assert said["like"] == said["always"] == "this call to any address at https://a.example:443"
     assert json.loads(said["json"]) == {"url": "https://a.example/x", "t": SPOOF}
     assert "\u202e" not in said["json"]
     assert said["decision"]["remedy"] == ""
+
+
+def test_always_applies_to_changes_of_the_file():
+    """A question about a change of a file states that an approval for good applies to that file."""
+    by_level = Decision(Verdict.ASK, BY_LEVEL, "It changes files.")
+    preview = CallPreview(("new file",), "+x", frozenset({"content"}), is_confined=True)
+    said = question_event(
+        "1", ApprovalRequest("a", "write_file", {"path": "a.txt", "content": "x"}, by_level, preview=preview)
+    )
+    assert (said["like"], said["always"]) == ("exactly this call", "write_file of 'a.txt'")
 
 
 def test_calls_that_could_leak_data_are_allowed_once():

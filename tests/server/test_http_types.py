@@ -8,14 +8,14 @@ import pytest
 from agentkit.server.http_types import HTTPError, HTTPRequest, json_bytes, json_response
 
 
-def document(*pieces, content_type="application/json", most_bytes=100):
+def document(*pieces, content_type="application/json", max_bytes=100):
     """Return the document parsed from the chunks of a body."""
 
     async def come():
         for piece in pieces:
             yield piece
 
-    return asyncio.run(HTTPRequest(come(), content_type).document(most_bytes))
+    return asyncio.run(HTTPRequest(come(), content_type).document(max_bytes))
 
 
 def test_body_is_parsed_as_a_json_object():

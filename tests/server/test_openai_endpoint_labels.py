@@ -59,10 +59,10 @@ def test_partial_stream_has_its_labels(before):
     """A stream cut off anywhere after a labelled read carries the label."""
     answers, read = AnswerLabels(), set()
     telling = StreamedAnswer(answers, read)
-    telling.tell(before)
+    telling.record(before)
     read.add(Label.PRIVATE)
     told = before
     for letter in LONG:
         told += letter
-        telling.tell(letter)
+        telling.record(letter)
         assert answers.labels([AssistantMessage(told)]) == {Label.PRIVATE}

@@ -132,10 +132,10 @@ def test_missing_file_raises(tmp_path):
 
 def test_messages_become_a_finished_run():
     """Messages from elsewhere are stored as a finished run."""
-    validate_messages, ended = history_entries(MESSAGES)
-    assert validate_messages.event == HistoryGiven(MESSAGES)
+    given, ended = history_entries(MESSAGES)
+    assert given.event == HistoryGiven(MESSAGES)
     assert ended.event == RunEnded("done")
-    assert validate_messages.run == ended.run
+    assert given.run == ended.run
 
 
 def test_new_conversation_is_named_after_its_prompt():

@@ -169,7 +169,7 @@ def test_estimates_are_dropped_with_their_messages() -> None:
     for number in range(1_000):
         message = UserMessage(str(number))
         assert estimates.of(message) == tokens_of(message)
-        assert estimates.made(message, "copy", lambda message=message: UserMessage(message.content)) == message
+        assert estimates.cached_value(message, "copy", lambda message=message: UserMessage(message.content)) == message
     assert estimates.count <= 2
 
 
@@ -187,7 +187,7 @@ def test_forgetting_releases_the_latest_request() -> None:
 def test_shortened_message_is_cached() -> None:
     """A shortened message is cached for each way of shortening."""
     estimates, message = Estimates(), UserMessage("hello")
-    made = [estimates.made(message, way, lambda: UserMessage("short")) for way in (1, 1, 2)]
+    made = [estimates.cached_value(message, way, lambda: UserMessage("short")) for way in (1, 1, 2)]
     assert made[0] is made[1]
     assert made[0] is not made[2]
 

@@ -32,7 +32,7 @@ def test_json_answer_has_a_length():
     assert head.startswith("HTTP/1.1 200 OK\r\nX-Request-Id: req_3\r\nContent-Type: application/json\r\n")
     assert head.endswith(f"Content-Length: {len(_body(delivery))}\r\n\r\n")
     assert json.loads(_body(delivery))["object"] == "chat.completion"
-    assert delivery.ends_well
+    assert delivery.is_complete
 
 
 def test_chat_stream_ends_with_done():
@@ -65,7 +65,7 @@ def test_stream_is_truncated_after_some_deltas(path, after, said):
     assert b"completed" not in body
     assert b'"finish_reason":"stop"' not in body
     assert body.endswith(b"0\r\n\r\n")
-    assert delivery.ends_well
+    assert delivery.is_complete
 
 
 @both_protocols
@@ -90,20 +90,20 @@ def test_dropped_stream_has_no_end(path):
     """A dropped stream stops in the middle, and its connection cannot be used again."""
     delivery = _deliver(drop("one two", after=1), _request(path, stream=True))
     assert b"one " in delivery.chunks[-1]
-    assert not delivery.ends_well
+    assert not delivery.is_complete
 
 
 def test_dropped_json_answer_is_incomplete():
     """A dropped answer states its whole length and has half of its bytes."""
     whole, dropped = _deliver("Hi", _request()), _deliver(drop("Hi"), _request())
     assert dropped.chunks == whole.chunks[:2]
-    assert not dropped.ends_well
+    assert not dropped.is_complete
 
 
 def test_silent_drop_sends_nothing():
     """`drop()` sends nothing, not even a status line."""
     delivery = _deliver(slow(drop(), before_seconds=2), _request())
-    assert (delivery.chunks, delivery.delay_seconds, delivery.ends_well) == ((), 2, False)
+    assert (delivery.chunks, delivery.delay_seconds, delivery.is_complete) == ((), 2, False)
 
 
 @both_protocols

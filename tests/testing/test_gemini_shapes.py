@@ -29,6 +29,8 @@ def test_stream_has_the_parts_of_the_whole_answer(reason, line):
     assert [part for part in parts if "text" not in part] == [
         part for part in whole["content"]["parts"] if "text" not in part
     ]
+    thoughts = [part["text"] for part in whole["content"]["parts"] if part.get("thought") is True]
+    assert thoughts == ["Let me think"] * (reason == "STOP")
     assert whole["finishReason"] == last["candidates"][0]["finishReason"] == reason
     assert (all(map(is_gemini_delta, deltas)), is_gemini_delta(last)) == (True, False)
 

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from agentkit.tooling.docstrings import normalise, split_docstring
-from agentkit.tooling.signature import Documentation, documented
+from agentkit.tooling.signature import Documentation, parse_docstring
 
 STYLES = {
     "google": """
@@ -141,7 +141,7 @@ OWN = {
 @pytest.mark.for_each("docstring", OWN.values(), ids=OWN)
 def test_section_is_recognised_by_its_entries(docstring: str) -> None:
     """A heading of any name or style starts a section if parameter entries follow it."""
-    found = documented(docstring, ["query", "limit"])
+    found = parse_docstring(docstring, ["query", "limit"])
     assert (found.text, dict(found.parameters)) == ("Search.", {"query": "What.", "limit": "How many."})
 
 
@@ -158,7 +158,7 @@ def test_nested_heading_belongs_to_its_parameter() -> None:
         "Find.\n\nArgs:\n    query: What.\n        Examples:\n            x\n    options: How.\n"
         "        Parameters:\n            query: not this\n    limit: How many."
     )
-    found = documented(docstring, ["query", "options", "limit"])
+    found = parse_docstring(docstring, ["query", "options", "limit"])
     assert found.parameters["query"] == "What.\nExamples:\n    x"
     assert found.parameters["limit"] == "How many."
 
@@ -173,7 +173,7 @@ def test_nested_heading_belongs_to_its_parameter() -> None:
 )
 def test_text_around_fields_is_not_part_of_them(docstring: str, text: str) -> None:
     """Roles are not fields, and text after the last field belongs to the function."""
-    assert documented(docstring, ["query"]) == Documentation(text, {"query": "What."})
+    assert parse_docstring(docstring, ["query"]) == Documentation(text, {"query": "What."})
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_text_around_fields_is_not_part_of_them(docstring: str, text: str) -> No
 )
 def test_text_that_resembles_entries(docstring: str) -> None:
     """Headings followed by words and fields of other names remain part of the description."""
-    assert documented(docstring, ["query"]).parameters == {}
-    assert documented(docstring, ["query"]).text.startswith("Find")
+    assert parse_docstring(docstring, ["query"]).parameters == {}
+    assert parse_docstring(docstring, ["query"]).text.startswith("Find")
 
 
 @pytest.mark.for_each(
@@ -212,13 +212,13 @@ def test_text_that_resembles_entries(docstring: str) -> None:
 def test_long_line_is_parsed_quickly(entry: str) -> None:
     """A very long line of spaces or backticks does not hide the entries after it."""
     line = entry.format(blanks=" " * 300_000, ticks="`" * 300_000)
-    assert documented(f"Do.\n\nArgs:\n  a: One.\n  {line}\n  b: Two.", ["a", "b"]).parameters["b"] == "Two."
+    assert parse_docstring(f"Do.\n\nArgs:\n  a: One.\n  {line}\n  b: Two.", ["a", "b"]).parameters["b"] == "Two."
 
 
 def test_many_headings_are_parsed_quickly() -> None:
     """A docstring with a hundred thousand headings is parsed in linear time."""
-    assert documented("Args\n---\n" * 100_000, ["a"]).parameters == {}
+    assert parse_docstring("Args\n---\n" * 100_000, ["a"]).parameters == {}
     docstring = "Some words:\n" * 100_000
     assert split_docstring(docstring, ["a"]) == (docstring, {})
     for line in ("x (a\n", "x\n (\n", "Args: y\n", ":func:`x`\n", ":x: y\n"):
-        assert documented(line * 10_000, ["a"]).parameters == {}
+        assert parse_docstring(line * 10_000, ["a"]).parameters == {}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.json_schema import checked_against
+from agentkit.tooling.json_schema import validate_against
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -80,7 +80,7 @@ SCHEMA: dict[str, Any] = {
 )
 def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], checked: dict[str, Any]) -> None:
     """Valid arguments are accepted, with strings and numbers converted to the type in the schema."""
-    assert checked_against(SCHEMA, given, "demo") == {"text": str(given["text"]), **checked}
+    assert validate_against(SCHEMA, given, "demo") == {"text": str(given["text"]), **checked}
 
 
 @pytest.mark.for_each(
@@ -121,7 +121,7 @@ def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], che
 def test_invalid_arguments_are_explained(given: dict[str, Any], told: str) -> None:
     """The error names the arguments that do not match the schema and states what was expected."""
     with pytest.raises(BadArguments) as caught:
-        checked_against(SCHEMA, given, "demo")
+        validate_against(SCHEMA, given, "demo")
     assert str(caught.value) == told
 
 
@@ -129,19 +129,19 @@ def test_undescribed_arguments_are_rejected_by_default() -> None:
     """An argument that the schema does not describe is rejected unless the schema allows it."""
     text = {"properties": {"text": {"type": "string"}}}
     with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; its parameters are text\."):
-        checked_against(text, {"text": "a", "extra": 1}, "demo")
+        validate_against(text, {"text": "a", "extra": 1}, "demo")
     for more in ({"additionalProperties": True}, {"patternProperties": {"^e": {}}}, {"allOf": [{}]}):
-        assert checked_against({**text, **more}, {"extra": 1}, "demo") == {"extra": 1}
-    assert checked_against({}, {"extra": 1}, "demo") == {"extra": 1}
+        assert validate_against({**text, **more}, {"extra": 1}, "demo") == {"extra": 1}
+    assert validate_against({}, {"extra": 1}, "demo") == {"extra": 1}
     with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; it takes no arguments\."):
-        checked_against({"properties": {}}, {"extra": 1}, "demo")
+        validate_against({"properties": {}}, {"extra": 1}, "demo")
 
 
 def test_condition_on_all_arguments() -> None:
     """The error of a condition on the whole object refers to the arguments."""
     schema = {"properties": {"a": {}}, "anyOf": [{"type": "object", "enum": [{"a": 1}]}]}
     with pytest.raises(BadArguments, match=r"The arguments should be "):
-        checked_against(schema, {"a": 2}, "demo")
+        validate_against(schema, {"a": 2}, "demo")
 
 
 def test_too_deeply_nested_arguments_are_rejected() -> None:
@@ -154,7 +154,7 @@ def test_too_deeply_nested_arguments_are_rejected() -> None:
         "$defs": {"D": {"type": "array", "items": {"$ref": "#/$defs/D"}}},
     }
     with pytest.raises(BadArguments, match=r"should not be nested so deeply"):
-        checked_against(schema, {"a": deep}, "demo")
+        validate_against(schema, {"a": deep}, "demo")
 
 
 def chain(joining: Callable[[Any], Any], length: int) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def chain(joining: Callable[[Any], Any], length: int) -> dict[str, Any]:
 def test_nested_definitions_have_a_bounded_error(schema: dict[str, Any]) -> None:
     """Definitions with many or long reference chains raise a bounded error."""
     with pytest.raises(BadArguments) as caught:
-        checked_against(schema, {"a": 2}, "demo")
+        validate_against(schema, {"a": 2}, "demo")
     assert len(str(caught.value)) < 1_100
 
 
@@ -186,4 +186,4 @@ def test_nested_definitions_have_a_bounded_error(schema: dict[str, Any]) -> None
 def test_non_finite_number_is_rejected(value: float) -> None:
     """A number that JSON cannot represent is rejected."""
     with pytest.raises(BadArguments, match="should be a number"):
-        checked_against({"properties": {"a": {"type": "number"}}}, {"a": value}, "demo")
+        validate_against({"properties": {"a": {"type": "number"}}}, {"a": value}, "demo")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Optional, Protocol, TypedDict, TypeV
 import pytest
 
 from agentkit import ConfigError, Decision, RunContext, Tool, Verdict
-from agentkit.tooling.run_context import CONTEXT, is_told_of_run, taken_of
+from agentkit.tooling.run_context import CONTEXT, context_arguments, is_told_of_run
 
 T = TypeVar("T")
 
@@ -208,4 +208,4 @@ def test_functions_of_a_run_may_take_the_context(function, is_accepted, takes_co
     context = RunContext(Shop("Bo"))
     assert is_told_of_run(function) is is_accepted
     if takes_context is not None:
-        assert taken_of(function, context) == ((context,) if takes_context else ())
+        assert context_arguments(function, context) == ((context,) if takes_context else ())

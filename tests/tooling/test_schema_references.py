@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.tooling.strict_schema import referred, strict, with_plain_references
+from agentkit.tooling.strict_schema import resolve_reference, strict, with_plain_references
 from agentkit.tooling.tool import Tool
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -40,7 +40,7 @@ ROOT = {
 )
 def test_references(reference, target):
     """A reference is resolved, whether its tokens are escaped, percent-encoded or plain."""
-    assert referred(reference, ROOT) == target
+    assert resolve_reference(reference, ROOT) == target
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentkit.tooling.strict_schema import admits_null, refuse_malformed, strict, tidied
+from agentkit.tooling.strict_schema import admits_null, refuse_malformed, strict, tidy
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 CLOSED_POINT = {**POINT, "additionalProperties": False}
@@ -131,7 +131,7 @@ def test_schema_is_not_modified() -> None:
     schema = {"type": "object", "title": "T", "properties": {"a": {"type": "string", "title": "A"}}, "$defs": {}}
     before = json.dumps(schema)
     strict(schema)
-    tidied(schema)
+    tidy(schema)
     assert json.dumps(schema) == before
 
 
@@ -170,7 +170,7 @@ def test_titles_and_discriminators_are_removed() -> None:
         "items": True,
         "default": {"title": "kept: this is a value"},
     }
-    assert tidied(schema) == {
+    assert tidy(schema) == {
         "type": "object",
         "properties": {"title": {"type": "string"}, "discriminator": {}},
         "oneOf": [{"const": 1}],
@@ -182,7 +182,7 @@ def test_titles_and_discriminators_are_removed() -> None:
 @pytest.mark.parametrize("value", [float("inf"), [float("nan")], {"a": [-float("inf")]}])
 def test_infinite_numbers_are_omitted(value: Any) -> None:
     """An infinite default or bound, which is invalid in JSON, is omitted."""
-    assert tidied({"type": "number", "default": value, "maximum": value, "minimum": 1.5}) == {
+    assert tidy({"type": "number", "default": value, "maximum": value, "minimum": 1.5}) == {
         "type": "number",
         "minimum": 1.5,
     }
@@ -198,7 +198,7 @@ def test_definitions_are_inlined() -> None:
         },
     }
     inner = {"type": "object", "properties": {"p": {"type": "string"}}}
-    assert tidied(schema) == {
+    assert tidy(schema) == {
         "properties": {"a": {**inner, "description": "mine"}, "b": {**inner, "description": "its own"}}
     }
 
@@ -213,7 +213,7 @@ def test_recursive_definitions_are_not_inlined() -> None:
             "Leaf": {"type": "string"},
         },
     }
-    assert tidied(schema) == {
+    assert tidy(schema) == {
         "properties": schema["properties"],
         "$defs": {
             "A": {"items": {"$ref": "#/$defs/B"}},
@@ -229,7 +229,7 @@ def test_exponential_definitions_are_not_inlined() -> None:
         for n in range(30)
     }
     schema = {"properties": {"d": {"$ref": "#/$defs/D0"}}, "$defs": {**definitions, "D30": {"type": "string"}}}
-    assert tidied(schema) == schema
+    assert tidy(schema) == schema
 
 
 def test_malformed_schema_error_names_the_property() -> None:
@@ -288,6 +288,6 @@ def test_large_shared_definition_is_not_inlined() -> None:
     """A large definition with several references is not inlined."""
     large = {"properties": {f"p{number}": {"type": "string"} for number in range(1_000)}}
     schema = {"$defs": {"large": large}, "properties": {f"q{n}": {"$ref": "#/$defs/large"} for n in range(6)}}
-    assert tidied(schema) == schema
+    assert tidy(schema) == schema
     once = {"$defs": {"large": large}, "properties": {"q": {"$ref": "#/$defs/large"}}}
-    assert tidied(once) == {"properties": {"q": large}}
+    assert tidy(once) == {"properties": {"q": large}}

@@ -565,6 +565,30 @@ def test_named_settings_are_kept_except_those_of_agentkit(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
 
 
+@pytest.mark.for_each(("count", "more"), [(10, ""), (12, " and 2 more")])
+def test_notes_list_ten_files_by_name(count, more, tmp_path_factory):
+    """A note lists the first ten of the settings and secrets that a command created, and counts the others."""
+    shell = shell_tool_in(Workspace(tmp_path_factory.mktemp("ws")))
+    numbers = sorted(map(str, range(count)))
+    each = "mkdir -p d$n/.vscode; echo x > d$n/.vscode/tasks.json; echo x > d$n/agentkit.toml; echo K=1 > d$n/.env"
+    note = shell.function(command=f"for n in {' '.join(numbers)}; do {each}; done")["note"]
+    settings, secrets, removed = (
+        f"{', '.join(f'd{number}/{name}' for number in numbers[:10])}{more}"
+        for name in (".vscode", ".env", "agentkit.toml")
+    )
+    assert f"It created {settings}, which other programs run or obey later." in note
+    assert f"It created {removed}, which other programs run or obey later. These files were removed." in note
+    assert f"appeared while it ran: {secrets}. The output" in note
+
+
+def test_preview_lists_ten_files_by_name(shell):
+    """The preview of a command lists the first ten files of each kind, and counts the others."""
+    command = f"cat {' '.join(f'{number}.txt' for number in range(10, 22))}; touch new.txt; bash run.sh"
+    read = ", ".join(f"{number}.txt" for number in range(10, 20))
+    summary = shell.preview({"command": command}).summary
+    assert summary[-3:] == ("runs: run.sh", f"reads: {read} and 2 more", "changes: new.txt")
+
+
 def test_unrecordable_changes_do_not_hide_the_result(tmp_path):
     """If the changes of a command cannot be recorded, its result is returned with a note."""
     command = 'python3 -c \'import os\nfor _ in range(300): os.mkdir("d"); os.chdir("d")\nprint(1)\''

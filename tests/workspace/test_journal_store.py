@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.journal_store import FileJournalStore, InMemoryJournalStore
+from agentkit.workspace.journal_store import CallStore, FileJournalStore, InMemoryJournalStore
 
 NOTES = [({"a": 1}, (b"one\n", None)), ({"b": "\udcff é"}, ()), ({"c": []}, (b"", b"\0\n{}"))]
 
@@ -78,6 +78,25 @@ def test_full_disk_leaves_notes_unchanged(small_disk):
         store.add([({}, (b"x" * 100_000,))])
     store.add(NOTES)
     assert list(store.read()) == NOTES * 2
+
+
+def test_direct_call_is_recorded_in_memory_if_its_file_cannot_be_written(tmp_path):
+    """The notes of a direct call are in memory if the file cannot be written, and the store reports the problem."""
+    store = CallStore(tmp_path, lambda: None)
+    store.add(NOTES[:1])
+    store.add(NOTES[1:])
+    assert list(store.read()) == NOTES
+    assert store.problem == "The journal cannot be written (Is a directory)"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_direct_call_whose_file_is_begun_needs_the_file(small_disk):
+    """If the file of a direct call has notes already, a note that does not fit is an error and is not in memory."""
+    store = CallStore(small_disk / "notes", lambda: None)
+    store.add(NOTES)
+    with pytest.raises(ToolError, match="No space left"):
+        store.add([({}, (b"x" * 100_000,))])
+    assert (list(store.read()), store.problem) == (NOTES, "")
 
 
 def test_memory_is_bounded():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.events import Event, TextDelta, ToolCallDelta
-from agentkit.llm.pipeline import Steps, mapped
+from agentkit.llm.pipeline import Steps, map_events
 from agentkit.llm.protocols.parsing import json_or_text, sendable_name
 from agentkit.messages import (
     AssistantMessage,
@@ -29,7 +29,7 @@ from agentkit.messages import (
     UserMessage,
     with_distinct_ids,
 )
-from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE, referred, with_plain_references
+from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE, resolve_reference, with_plain_references
 
 if TYPE_CHECKING:
     from agentkit.llm.compat.rules import Receiver
@@ -75,7 +75,7 @@ def _merged(schema: Schema, root: Any, level: int) -> Schema:
     """The schema with the properties and required names of its references, `allOf`, `anyOf` and `oneOf`."""
     if level > _MAX_MERGED_LEVELS:
         return schema
-    parts = [referred(str(schema["$ref"]), root)] if "$ref" in schema else []
+    parts = [resolve_reference(str(schema["$ref"]), root)] if "$ref" in schema else []
     everywhere = [_merged(each, root, level + 1) for each in (*parts, *schema.get("allOf", ())) if _is_open(each)]
     groups = [
         [_merged(each, root, level + 1) for each in schema.get(name, ()) if _is_open(each)] for name in _ALTERNATIVES
@@ -198,7 +198,7 @@ class SchemaRewriter:
         """A reference replaced by its target; recursion ends after a few levels with any value."""
         name = schema["$ref"]
         others = {key: value for key, value in schema.items() if key != "$ref"}
-        target = referred(str(name), self._root)
+        target = resolve_reference(str(name), self._root)
         if not isinstance(target, dict) or self._open.count(name) >= _MAX_EXPANDED_LEVELS:
             kind = {"type": target["type"]} if isinstance(target, dict) and isinstance(target.get("type"), str) else {}
             return self._node({**kind, **others})
@@ -605,7 +605,7 @@ class ReceiverNames:
     def restored(self, steps: Steps[Response], *, streaming: bool) -> Steps[Response]:
         """The steps that answer a request, with the original names in their events and in the response."""
         restoration = Restoration(self)
-        response = yield from mapped(steps, restoration.events)
+        response = yield from map_events(steps, restoration.events)
         if streaming:
             yield from restoration.flush()
         return restoration.response(response)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import httpx2
 
 from agentkit.errors import AgentKitError, BadResponse, ConfigError, ModelError, RateLimited, Rejected, Unreachable
-from agentkit.llm.endpoint import shown_url
+from agentkit.llm.endpoint import display_url
 from agentkit.llm.http.connection_pool import LATER
 from agentkit.llm.pipeline import is_cancelled, too_late
 from agentkit.llm.protocols.error_mapping import CUT_SHORT, GENERATION_FAILED, ended, is_spent
@@ -189,7 +189,7 @@ def translated(error: Exception, connection: ConnectionInfo, retries: Retries) -
 def refusal(response: httpx2.Response, connection: ConnectionInfo, wire: WireProtocol) -> ModelError:
     """The error for a response, already read, with a status other than success."""
     if 300 <= response.status_code < 400:
-        target = shown_url(response.headers.get("location", "nowhere"))
+        target = display_url(response.headers.get("location", "nowhere"))
         text = f"{connection.where} redirects to {target}, and redirects are not followed. Correct the base URL."
         return BadResponse(text, status=response.status_code)
     if response.status_code == _PROXY_AUTHENTICATION:

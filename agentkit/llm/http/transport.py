@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import httpx2
 
 from agentkit.errors import AgentKitError, ConfigError, ModelError, Unauthorized
-from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
+from agentkit.llm.endpoint import Endpoint, display_url, is_header_text
 from agentkit.llm.http.connection_pool import (
     BoundedBody,
     ConnectionPool,
@@ -99,7 +99,7 @@ class Transport:
     @property
     def proxy(self) -> str:
         """The proxy that the environment sets for the endpoint, without its password; empty if there is none."""
-        return shown_url(proxy_of(self._endpoint) or "")
+        return display_url(proxy_of(self._endpoint) or "")
 
     def retries(self, *, is_hasty: bool = False) -> Retries:
         """The retries of one request."""

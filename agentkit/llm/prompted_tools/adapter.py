@@ -12,7 +12,7 @@ from agentkit.errors import ModelError
 from agentkit.events import Event, TextDelta, ToolCallDelta, response_deltas
 from agentkit.llm import pipeline
 from agentkit.llm.embeddings import embedder
-from agentkit.llm.pipeline import Provider, Stage, Steps, mapped, steps_of
+from agentkit.llm.pipeline import Provider, Stage, Steps, map_events, steps_of
 from agentkit.messages import AssistantMessage, Request, Response, ToolSpec, with_distinct_ids
 from agentkit.text_encoding import lazy_pattern
 from agentkit.usage import unreported
@@ -266,7 +266,7 @@ class PromptedToolsProvider(Stage):
             form = self._form(request, streaming=streaming)
             steps = steps_of(self.provider, form.request, streaming=streaming, is_hasty=is_hasty)
             try:
-                response = yield from mapped(steps, form.events) if streaming and form.translation else steps
+                response = yield from map_events(steps, form.events) if streaming and form.translation else steps
             except ModelError as error:
                 refusal = error
             else:

@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agentkit.sandbox.guard.errors import FILE, GuardedOutcome, Refused, own_frames, own_lines, piece_file
+from agentkit.sandbox.guard.errors import FILE, GuardedOutcome, Refused, own_frames, own_lines, program_file
 
 if TYPE_CHECKING:
     from agentkit.sandbox.guard.transformer import GuardTransformer
@@ -37,7 +37,7 @@ _AWAITED = ("a coroutine was expected", "in 'await' expression", "a coroutine or
 _NOTHING: Mapping[str, Any] = {}
 
 
-class KeptNamespace:
+class PersistentNamespace:
     """The variables of programs that run one after another. Their prints go to `write`."""
 
     def __init__(self, write: Callable[[str, str], object]) -> None:
@@ -49,9 +49,9 @@ class KeptNamespace:
         """Run a program that sees the variables of the earlier ones, also after one has failed."""
         self._programs += 1
         self.shown.clear()
-        file = piece_file(self._programs)
-        program = compiled(code, file)
-        return program if isinstance(program, GuardedOutcome) else executed(program, code, self.globals, self.shown)
+        file = program_file(self._programs)
+        program = compile_program(code, file)
+        return program if isinstance(program, GuardedOutcome) else run_compiled(program, code, self.globals, self.shown)
 
 
 def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING) -> GuardedOutcome:
@@ -60,7 +60,7 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
     `names` are functions and classes added to the built-in ones. Never raises for anything that the code does. The
     value of a final expression statement is only in the outcome.
     """
-    program = compiled(code)
+    program = compile_program(code)
     ending = program if isinstance(program, GuardedOutcome) else execute(program, code, write, names)
     functions = [name for name, given in names.items() if not isinstance(given, type)]
     is_awaited = not ending.hint and any(message in ending.message for message in _AWAITED)
@@ -77,7 +77,7 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
     return ending._replace(hint=f"{there}; {ending.hint}" if ending.hint else there)
 
 
-def compiled(code: str, file: str = FILE) -> CodeType | GuardedOutcome:
+def compile_program(code: str, file: str = FILE) -> CodeType | GuardedOutcome:
     """Compile the program with its guards; returns the outcome if that fails."""
     import ast
 
@@ -138,12 +138,12 @@ def execute(
     """Run a compiled program in a new namespace."""
     shown: list[str] = []
     namespace = new_namespace(write, shown, names)
-    ending = executed(program, code, namespace, shown)
+    ending = run_compiled(program, code, namespace, shown)
     release(namespace)
     return ending
 
 
-def executed(program: CodeType, code: str, namespace: dict[str, Any], shown: list[str]) -> GuardedOutcome:
+def run_compiled(program: CodeType, code: str, namespace: dict[str, Any], shown: list[str]) -> GuardedOutcome:
     """Run a compiled program in a namespace that notes the values of expression statements in `shown`."""
     try:
         exec(program, namespace)

@@ -29,25 +29,25 @@ from typing import Any
 
 from agentkit.sandbox.guard.errors import Refused, RefusedAttribute, RefusedCall
 from agentkit.sandbox.guard.name_rules import (
+    CLASS_NAMES,
     COPIES,
     DELICATE,
+    EXCEPTION_NAMES,
     HINT,
     METHODS,
-    OF_EXCEPTIONS,
-    OF_OWN_CLASSES,
-    OF_TUPLES,
     OWN_METHODS,
     READABLE_BY_TEXT,
     SETTERS,
     TEXTS,
+    TUPLE_NAMES,
     Privacy,
-    as_python_reads,
+    defined_names,
     is_dunder,
     is_own,
     may_be_matched,
     may_read,
     may_set,
-    names_given,
+    normalise_name,
     texts_in,
 )
 from agentkit.sandbox.guard.proxies import Attributes, ClassProxy, TypeFunction, class_of_proxy
@@ -129,7 +129,7 @@ def convert(value: Any, conversion: str | None) -> Any:
 
 MAIN = "__main__"
 CLOSED_TYPES = frozenset({CellType, CodeType, FrameType, ModuleType, TracebackType})
-LOOKED_AT = CLOSED_TYPES | {FunctionType}
+INSPECTED_TYPES = CLOSED_TYPES | {FunctionType}
 HOLDERS = frozenset({property, cached_property})  # their functions were written for objects of one class
 OWN_HINT = "underscore names can be used on objects of classes that the code itself defines"
 
@@ -156,8 +156,8 @@ class Guard:
         self._readers = {
             **dict.fromkeys(TEXTS, self._read_text),
             **dict.fromkeys(COPIES, self._read_copy),
-            **dict.fromkeys(OF_OWN_CLASSES | {"mro"}, self._read_of_own_class),
-            **dict.fromkeys(OF_EXCEPTIONS, read_of_exception),
+            **dict.fromkeys(CLASS_NAMES | {"mro"}, self._read_of_own_class),
+            **dict.fromkeys(EXCEPTION_NAMES, read_of_exception),
             **dict.fromkeys(OWN_METHODS | {"__wrapped__"}, self._read_own_function),
             **dict.fromkeys(SETTERS, self._read_setter),
             **dict.fromkeys(METHODS, self.read_plain),
@@ -218,7 +218,7 @@ class Guard:
     def read_plain(self, value: Any, name: str) -> Any:
         """Read an attribute whose name is harmless on every object."""
         found = getattr(value, name)
-        if type(found) in LOOKED_AT or found is type:
+        if type(found) in INSPECTED_TYPES or found is type:
             return self._looked_at(value, found, name)
         return found
 
@@ -226,14 +226,14 @@ class Guard:
         """Read an attribute of any name."""
         if type(name) is not str:
             raise TypeError("attribute name must be string, not " + repr(type(name).__name__))
-        if not may_read(as_python_reads(name)):
+        if not may_read(normalise_name(name)):
             raise unavailable(name)
         reader = self._readers.get(name)
         if reader:
             return reader(value, name)
         if name.startswith("_"):
             kind = value if issubclass(type(value), type) else type(value)
-            if not (kind is super or (name in OF_TUPLES and issubclass(kind, tuple)) or self.is_own(value)):
+            if not (kind is super or (name in TUPLE_NAMES and issubclass(kind, tuple)) or self.is_own(value)):
                 raise unavailable(name)
             self.privacy.check(value, name)
         return self.read_plain(value, name)
@@ -245,7 +245,7 @@ class Guard:
 
     def read_by_text(self, value: Any, name: str) -> Any:
         """Read an attribute by a name computed at run time; fewer special names are allowed than in source code."""
-        readable = type(name) is not str or not is_dunder(as_python_reads(name)) or name in READABLE_BY_TEXT
+        readable = type(name) is not str or not is_dunder(normalise_name(name)) or name in READABLE_BY_TEXT
         if not readable and not (name == "__dict__" and self.is_own(value)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be read by its name as text", OWN_HINT)
         return self.read(value, name)
@@ -357,7 +357,7 @@ class Guard:
         if name and name not in self._inner.get(kind, (name,)):
             return value
         if name:
-            self.privacy.check_given(value, name)
+            self.privacy.check_setting(value, name)
         if kind in self._own_classes or kind in self._settable:
             return value
         if self.is_own(value) or issubclass(kind, BaseException):
@@ -368,7 +368,7 @@ class Guard:
         """Refuse to set or delete an attribute that must not be changed."""
         if type(name) is not str:
             raise TypeError("attribute name must be string, not " + repr(type(name).__name__))
-        if not may_set(as_python_reads(name)):
+        if not may_set(normalise_name(name)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be set here", OWN_HINT)
         self.write(value, name)
         names = self._settable.get(type(value))
@@ -457,7 +457,7 @@ def check_privacy(guard: Guard, body: CodeType, bases: Iterable[type]) -> None:
         raise Refused("a class cannot derive from super here")
     own = {kind for kind in kinds if guard.is_own_class(kind)}
     inner = {name for kind in kinds - own for name in guard.privacy.of_python(kind)}
-    taken = inner.intersection(texts_in(body)).union(*(names_given(kind) & inner for kind in own))
+    taken = inner.intersection(texts_in(body)).union(*(defined_names(kind) & inner for kind in own))
     if taken:
         raise RefusedAttribute(f"the name {min(taken)!r} cannot be used in this class", HINT)
 

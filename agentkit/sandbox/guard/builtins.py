@@ -83,18 +83,18 @@ def make_builtins(guard: Guard, streams: Streams) -> dict[str, Any]:
     )
     for value in offered.values():
         guard.register(value)
-    offered.update((name, refusing(name, hint)) for name, hint in REFUSED.items())
+    offered.update((name, refused_function(name, hint)) for name, hint in REFUSED.items())
     functions = AttributeFunctions(guard)
     offered.update((name, getattr(functions, name)) for name in words("getattr hasattr setattr delattr vars dir"))
-    offered["print"] = printing(guard, streams)
-    offered["exit"] = offered["quit"] = leave
+    offered["print"] = make_print(guard, streams)
+    offered["exit"] = offered["quit"] = exit_program
     offered["type"] = guard.type
     offered["__build_class__"] = class_builder(guard)
     offered["__import__"] = import_for_python
     return offered
 
 
-def refusing(name: str, hint: str) -> Callable[..., NoReturn]:
+def refused_function(name: str, hint: str) -> Callable[..., NoReturn]:
     """Create a function that explains why it is not available."""
 
     def function(*_: Any, **__: Any) -> NoReturn:
@@ -104,7 +104,7 @@ def refusing(name: str, hint: str) -> Callable[..., NoReturn]:
     return function
 
 
-def leave(code: Any = None) -> NoReturn:
+def exit_program(code: Any = None) -> NoReturn:
     """End the program."""
     raise SystemExit(code)
 
@@ -157,7 +157,7 @@ class AttributeFunctions:
         return sorted(name for name in dir(value) if not name.startswith("_"))
 
 
-def printing(guard: Guard, streams: Streams) -> Callable[..., None]:
+def make_print(guard: Guard, streams: Streams) -> Callable[..., None]:
     """Create the function `print`."""
 
     def print(

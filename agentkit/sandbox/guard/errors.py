@@ -58,7 +58,7 @@ FILE = "<code>"
 """The file name of a program."""
 
 
-def piece_file(number: int) -> str:
+def program_file(number: int) -> str:
     """The file name of one of several pieces of code."""
     return f"<code {number}>"
 

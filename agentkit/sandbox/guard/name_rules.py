@@ -61,14 +61,14 @@ LITERALS = frozenset({"__slots__", "__match_args__"})
 
 TEXTS = frozenset({"__name__", "__qualname__", "__doc__", "__module__"})
 COPIES = frozenset({"__dict__", "__annotations__", "__dataclass_fields__", "__slots__", "__match_args__"})
-OF_OWN_CLASSES = frozenset({"__mro__", "__bases__"})
-OF_EXCEPTIONS = frozenset({"__cause__", "__notes__", "__suppress_context__"})
-READABLE = DEFINABLE | TEXTS | COPIES | OF_OWN_CLASSES | OF_EXCEPTIONS | {"__class__", "__members__", "__wrapped__"}
+CLASS_NAMES = frozenset({"__mro__", "__bases__"})
+EXCEPTION_NAMES = frozenset({"__cause__", "__notes__", "__suppress_context__"})
+READABLE = DEFINABLE | TEXTS | COPIES | CLASS_NAMES | EXCEPTION_NAMES | {"__class__", "__members__", "__wrapped__"}
 # Readable by getattr, operator.attrgetter and format templates, whose names are computed at run time.
 READABLE_BY_TEXT = TEXTS | METHODS - {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__set_name__"}
 SETTABLE = DEFINABLE | {"__name__", "__qualname__", "__doc__", "__wrapped__"}
 
-OF_TUPLES = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
+TUPLE_NAMES = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
 OF_ENUMS = frozenset({"_generate_next_value_", "_ignore_", "_missing_", "_name_", "_order_", "_value_"})
 # Module metadata; Python ignores these names in a program that is not imported.
 ABOUT_MODULE = dunders("all author copyright credits date email license version")
@@ -93,7 +93,7 @@ def mangled(name: str, class_name: str | None) -> str:
     return f"_{class_name.lstrip('_')}{name}"
 
 
-def as_python_reads(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Normalise a name as Python's parser does: other widths and styles of letters become plain ones."""
     if name.isascii():
         return name
@@ -124,7 +124,7 @@ def may_be_matched(name: str) -> bool:
 
 
 # Underscore names that are documented or customary for subclasses.
-FOR_HEIRS = OF_TUPLES | words("_denominator _from_iterable _get _hash _init _mapping _numerator _put _qsize")
+FOR_SUBCLASSES = TUPLE_NAMES | words("_denominator _from_iterable _get _hash _init _mapping _numerator _put _qsize")
 # Names that Python writes into the classes of a program.
 WRITTEN_BY_PYTHON = words("_abc_impl _is_protocol _is_runtime_protocol")
 
@@ -165,12 +165,12 @@ class Privacy:
         if name in self.names(kind):
             raise RefusedAttribute(f"the attribute {name!r} is not available here", HINT)
 
-    def check_given(self, value: Any, name: str) -> None:
+    def check_setting(self, value: Any, name: str) -> None:
         """Refuse a private name for setting on a value and, if it is a class, on its subclasses, which inherit it."""
         self.check(value, name)
         if issubclass(type(value), type):
             for heir in type.__subclasses__(value):
-                self.check_given(heir, name)
+                self.check_setting(heir, name)
 
 
 def private_names(kind: type) -> frozenset[str]:
@@ -180,7 +180,9 @@ def private_names(kind: type) -> frozenset[str]:
         for function in functions_in(value):
             used = {name for code in codes_in(function.__code__) for name in texts_in(code)}
             found |= used - function.__globals__.keys()
-    return frozenset(name for name in found if is_own(name) and name.isidentifier() and name.strip("_")) - FOR_HEIRS
+    return (
+        frozenset(name for name in found if is_own(name) and name.isidentifier() and name.strip("_")) - FOR_SUBCLASSES
+    )
 
 
 def functions_in(value: Any) -> Iterator[FunctionType]:
@@ -211,6 +213,6 @@ def texts_in(code: CodeType) -> Iterator[str]:
             yield from texts_in(constant)
 
 
-def names_given(kind: type) -> set[str]:
+def defined_names(kind: type) -> set[str]:
     """The names that the program defined in a class, including fields."""
     return {*vars(kind), *vars(kind).get("__annotations__", ())} - WRITTEN_BY_PYTHON

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from agentkit.sandbox.guard.errors import RefusedAttribute, RefusedCall
-from agentkit.sandbox.guard.name_rules import as_python_reads, may_set
+from agentkit.sandbox.guard.name_rules import may_set, normalise_name
 
 
 class ClassProxy:
@@ -74,7 +74,7 @@ class Attributes(dict[str, Any]):
         self._inner = inner
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if type(name) is not str or not may_set(as_python_reads(name)) or name in self._inner:
+        if type(name) is not str or not may_set(normalise_name(name)) or name in self._inner:
             raise RefusedAttribute(f"the attribute {name!r} cannot be set here")
         self._live[name] = value
         super().__setitem__(name, value)

@@ -16,7 +16,7 @@ from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
 from typing import Any
 
 from agentkit.sandbox.guard.attributes import MAIN, Guard, check_fields, is_plain
-from agentkit.sandbox.guard.builtins import Streams, leave
+from agentkit.sandbox.guard.builtins import Streams, exit_program
 from agentkit.sandbox.guard.errors import Refused, RefusedCall, own_lines
 from agentkit.sandbox.guard.module_facades import Facade
 from agentkit.sandbox.guard.name_rules import words
@@ -302,7 +302,7 @@ def members(names: Any) -> list[Any]:
     return found
 
 
-def packed(name: str) -> dict[str, Any]:
+def compression_functions(name: str) -> dict[str, Any]:
     """`compress` and `decompress` of `bz2`, `gzip` or `lzma`, applied to real bytes."""
     import bz2
     import gzip
@@ -333,7 +333,7 @@ def gzip_names() -> dict[str, Any]:
             raise RefusedCall("GzipFile works in memory here", "give it fileobj=io.BytesIO(data) and no file name")
         return gzip.GzipFile(None, mode and str.__str__(mode), compresslevel, fileobj)
 
-    return {**packed("gzip"), "GzipFile": packed_file}
+    return {**compression_functions("gzip"), "GzipFile": packed_file}
 
 
 def codecs_names() -> dict[str, Any]:
@@ -376,7 +376,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "abc": lambda: {"ABCMeta": ClassProxy(ABCMeta)},
         "ast": _ast,
         "asyncio": _asyncio,
-        "bz2": lambda: packed("bz2"),
+        "bz2": lambda: compression_functions("bz2"),
         "calendar": lambda: _calendar(streams),
         "codecs": codecs_names,
         "contextlib": lambda: _contextlib(streams),
@@ -386,9 +386,9 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "enum": lambda: enumerations(MAIN, guard.allow_replacement),
         "functools": lambda: Functools(guard).names(),
         "gzip": gzip_names,
-        "lzma": lambda: packed("lzma"),
+        "lzma": lambda: compression_functions("lzma"),
         "operator": lambda: _operator(guard),
-        "pprint": lambda: printing(lambda: streams.stdout),
+        "pprint": lambda: pprint_functions(lambda: streams.stdout),
         "sys": lambda: _sys(streams),
         "textwrap": lambda: _settable(guard, "textwrap"),
         "tomllib": tomllib_names,
@@ -571,7 +571,7 @@ def _sys(streams: Streams) -> dict[str, Any]:
         """Set the recursion limit, up to what the process can handle."""
         sys.setrecursionlimit(min(limit, HIGHEST_RECURSION))
 
-    return {"argv": [""], "exit": leave, "setrecursionlimit": setrecursionlimit, **vars(streams)}
+    return {"argv": [""], "exit": exit_program, "setrecursionlimit": setrecursionlimit, **vars(streams)}
 
 
 def system_facade(guard: Guard, streams: Streams) -> type[Facade]:
@@ -693,7 +693,7 @@ def printer_class(stdout: Stdout) -> type:
     return PrettyPrinter
 
 
-def printing(stdout: Stdout) -> dict[str, Any]:
+def pprint_functions(stdout: Stdout) -> dict[str, Any]:
     """The class and the printing functions of `pprint`, which takes longer to import than the rest of the guard."""
     import pprint as python
 

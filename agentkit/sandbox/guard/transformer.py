@@ -180,8 +180,8 @@ class Expressions(Engine):
             self.refuse_attribute(node, name)
         node = self.node_contents_visit(node)
         if not reads:
-            told = [ast.Constant(name)] if name.startswith("_") else []
-            node.value = ast.copy_location(call(WRITE, node.value, *told), node)
+            name_argument = [ast.Constant(name)] if name.startswith("_") else []
+            node.value = ast.copy_location(call(WRITE, node.value, *name_argument), node)
             return ast.fix_missing_locations(node)
         guard = READ if name in DELICATE or name.startswith("_") else READ_PLAIN
         if is_own(name):
@@ -212,22 +212,22 @@ class Patterns(Expressions):
 
     def __init__(self) -> None:
         super().__init__()
-        self.looked_at: list[ast.expr] = []
-        self.most_looked_at = 0
+        self.class_checks: list[ast.expr] = []
+        self.max_class_checks = 0
 
     visit_Match = visit_MatchSequence = visit_MatchSingleton = visit_MatchOr = Expressions.plain
 
     def visit_match_case(self, node: ast.match_case) -> list[ast.match_case]:
         """Visit one case and insert the case that checks its classes."""
-        around, self.looked_at = self.looked_at, []
+        around, self.class_checks = self.class_checks, []
         node.pattern = self.visit(node.pattern)
-        looked_at, self.looked_at = self.looked_at, around
+        class_checks, self.class_checks = self.class_checks, around
         node.guard = self.visit(node.guard) if node.guard else None
         node.body = self.visit_all(node.body)
-        if not looked_at:
+        if not class_checks:
             return [node]
-        self.most_looked_at = max(self.most_looked_at, len(looked_at))
-        never = ast.UnaryOp(ast.Not(), ast.Tuple(looked_at, ast.Load()))
+        self.max_class_checks = max(self.max_class_checks, len(class_checks))
+        never = ast.UnaryOp(ast.Not(), ast.Tuple(class_checks, ast.Load()))
         skipped = ast.copy_location(ast.Pass(), node.pattern)
         never = ast.fix_missing_locations(ast.copy_location(never, node.pattern))
         look = ast.match_case(ast.copy_location(ast.MatchAs(), node.pattern), never, [skipped])
@@ -240,9 +240,9 @@ class Patterns(Expressions):
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
         """Allow only names that are harmless on every object: `Point(x=0)` reads attributes without a guard."""
-        wanted = call(MATCHABLE, self.visit(node.cls), ast.Constant(len(node.patterns)))
-        kept = f".{len(self.looked_at)}"
-        self.looked_at.append(ast.NamedExpr(ast.Name(kept, ast.Store()), wanted))
+        imported = call(MATCHABLE, self.visit(node.cls), ast.Constant(len(node.patterns)))
+        kept = f".{len(self.class_checks)}"
+        self.class_checks.append(ast.NamedExpr(ast.Name(kept, ast.Store()), imported))
         node.cls = ast.copy_location(ast.Name(kept, ast.Load()), node.cls)
         for name in node.kwd_attrs:
             if not may_be_matched(name):
@@ -333,7 +333,7 @@ class GuardTransformer(Patterns):
         """Visit a class; its body accesses the guards as globals, whatever namespace it fills."""
         self.check(node, node.name)
         self.in_scope("class", node, node.name)
-        kept = [f".{number}" for number in range(self.most_looked_at)]
+        kept = [f".{number}" for number in range(self.max_class_checks)]
         node.body.insert(int(has_doc(node.body)), ast.copy_location(ast.Global([*GUARDS, *kept]), node.body[0]))
         return node
 
@@ -371,8 +371,8 @@ class GuardTransformer(Patterns):
             name, _, _ = alias.name.partition(".")
             self.check_module(node, alias.name)
             self.check(node, alias.asname or name)
-            wanted = call(IMPORT, ast.Constant(alias.name), ast.Constant(alias.asname or ""))
-            statements.append(assign(alias.asname or name, wanted, node))
+            imported = call(IMPORT, ast.Constant(alias.name), ast.Constant(alias.asname or ""))
+            statements.append(assign(alias.asname or name, imported, node))
         return statements
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.stmt]:
@@ -390,8 +390,8 @@ class GuardTransformer(Patterns):
         statements: list[ast.stmt] = [ast.fix_missing_locations(ast.copy_location(found, node))]
         for name, bound in names:
             self.check(node, bound)
-            wanted = call(IMPORT_FROM, ast.Constant(module), ast.Constant(name))
-            statements.append(assign(bound, wanted, node))
+            imported = call(IMPORT_FROM, ast.Constant(module), ast.Constant(name))
+            statements.append(assign(bound, imported, node))
         return statements
 
     def check_module(self, node: ast.AST, module: str) -> None:

@@ -5,7 +5,7 @@ import { make } from "./markdown.js";
 const VERDICTS = { allow: "allowed", ask: "asks", deny: "denied" };
 const ANSWERS = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", pattern: "always allowed by you", workspace: "allowed with all changes here by you", impossible: "cannot succeed", no: "denied by you", later: "left for later" };
 const OFFERS = { once: "Allow once", run: "Allow for this run", workspace: "Allow all changes in this folder", always: "Always allow" };
-const GUARD_MILLISECONDS = 500; // what was typed or clicked before a question was seen is no answer to it
+const GUARD_MILLISECONDS = 500; // input from before the question was visible must not answer it
 const GLIMPSE_CHARS = 120;
 
 export function chip(text, kind) {
@@ -24,7 +24,7 @@ function reasons(decision) {
     decision.remedy ? make("p", {}, decision.remedy) : null);
 }
 
-// A tool call: folded, with its name, what was decided and how it goes; unfolded, with all of it.
+// A tool call: the summary has its name, decision and status; the open card has all details.
 export class Call {
   constructor() {
     this.name = make("code", { class: "tool" });
@@ -69,7 +69,7 @@ export class Call {
   }
 }
 
-// Buttons that wait until what they stand under can have been seen.
+// Buttons that are enabled only after the user can have read the text above them.
 function guard(buttons) {
   for (const each of buttons) each.disabled = true;
   setTimeout(() => { for (const each of buttons) each.disabled = false; }, GUARD_MILLISECONDS);
@@ -87,7 +87,7 @@ export function question(event, send, remove) {
   const run = button("Allow once with these arguments", "main", () => finish({ answer: "once", arguments: edit.value }));
   const all = [...buttons, deny, run];
   guard(all);
-  const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `“For this run” and “Always” apply to ${event.like}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
+  const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `${event.like === event.always ? "“For this run” and “Always” apply" : `“For this run” applies to ${event.like}, “Always”`} to ${event.always}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
   const node = make("section", { class: "question", "aria-labelledby": `${id}-title` },
     make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), event.within ? [" within ", make("code", {}, event.within)] : "", "?"),
     event.arguments.length ? fields(event.arguments) : null,
@@ -114,7 +114,7 @@ export function question(event, send, remove) {
   return node;
 }
 
-// A call of a run that is paused: it waits for approval, or for words that become its result.
+// A call of a paused run: it waits for approval, or for a text that becomes its result.
 export function waiting(run, pending, send) {
   const id = `waiting-${pending.id}`;
   const words = make("input", { id, type: "text", maxlength: "4000", autocomplete: "off" });
@@ -132,21 +132,21 @@ export function waiting(run, pending, send) {
 
 // The changes of a run in its folder, and the button that undoes them.
 export function changes(event, undo) {
-  const told = make("p", { role: "status", class: "remark" }, event.undone ? "Undone." : "");
+  const status = make("p", { role: "status", class: "remark" }, event.undone ? "Undone." : "");
   const take = event.record && !event.undone ? button("Undo", "", async () => {
     take.disabled = true;
     const [done, failure] = await undo(event.record);
-    told.textContent = done ?? failure;
+    status.textContent = done ?? failure;
     if (done) take.remove();
     else take.disabled = false;
   }) : "";
   return make("section", { class: "changes" },
     make("details", {}, make("summary", { dir: "auto" }, changedFiles(event.changes)),
       diffOf(event.changes)),
-    make("div", { class: "buttons" }, take), told);
+    make("div", { class: "buttons" }, take), status);
 }
 
-// Which files: "diff --git a/NAME b/NAME" has the name twice, so its half is the name, whatever is in it.
+// The file names: "diff --git a/NAME b/NAME" has the name twice, so half of it is the name, whatever it contains.
 function changedFiles(text) {
   const heads = text.split("\n").filter((line) => line.startsWith("diff --git ")).map((line) => line.slice(11));
   const names = heads.map((head) => head.slice((head.length + 1) / 2).replace(/^("?)b\//, "$1"));

@@ -109,7 +109,7 @@ function inline(tokens) {
 export function code(text, language = "") {
   const label = language ? `Code in ${language}` : "Code";
   return make("div", { class: "code-block" },
-    make("pre", { tabindex: "0", role: "group", "aria-label": label, dir: "ltr" }, make("code", {}, coloured(text, language))), copier(() => text, "Copy code"));
+    make("pre", { tabindex: "0", role: "group", "aria-label": label, dir: "ltr" }, make("code", {}, coloured(text, language))), text.trim() ? copier(() => text, "Copy code") : null);
 }
 
 // One expression finds comments, texts, numbers and words; each alternative takes time that grows with its match.

@@ -11,7 +11,7 @@ const [log, prompt, send, stop, names, search, model] = ["log", "prompt", "send"
 const FOLLOW_MILLISECONDS = 3_000;
 const state = { about: null, session: "", serial: 0, running: false, run: null, listening: null };
 
-// Talking to the server. The cookie says that this browser is signed in, the key that it is this page which asks.
+// Requests to the server. The cookie authenticates the browser, the key proves that the request is from this page.
 
 class Failure extends Error {
   constructor(message, code) {
@@ -25,8 +25,8 @@ async function request(path, options = {}) {
   const response = await fetch(path, { ...options, headers, credentials: "same-origin", redirect: "error" });
   if (response.status === 401 && path !== "/sign-in") signInFirst();
   if (!response.ok) {
-    const told = await response.json().catch(() => null);
-    throw new Failure(told?.error?.message ?? `The server answered with status ${response.status}.`, told?.error?.code);
+    const body = await response.json().catch(() => null);
+    throw new Failure(body?.error?.message ?? `The server answered with status ${response.status}.`, body?.error?.code);
   }
   return response;
 }
@@ -64,7 +64,7 @@ find("sign-in").addEventListener("submit", async (event) => {
   }
 });
 
-// What a screen reader hears: what happens in short, questions at once, the answer when it is whole.
+// Announcements for screen readers: short progress, questions immediately, the answer when it is complete.
 
 function announce(text, place = "status") {
   find(place).textContent = text;
@@ -81,20 +81,20 @@ function hear(event) {
   });
 }
 
-// Keep the end in sight while something comes, unless the reader has gone elsewhere.
+// Scroll to the end while content arrives, unless the reader has scrolled away.
 function following(change) {
   const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
   change();
   if (isAtEnd) log.scrollTop = log.scrollHeight;
 }
 
-// Show a question from its beginning, if the reader is at the end of the conversation, which it then is.
+// Scroll to the start of a question, if the reader was at the end of the conversation.
 function reveal(node) {
   const [above, below] = [node.getBoundingClientRect(), log.getBoundingClientRect()];
   if (log.lastElementChild.contains(node) && above.height > below.height) log.scrollTop += above.top - below.top;
 }
 
-// Listening: a line of JSON for each thing that happens. A lost connection is taken up where it was lost.
+// The event stream: one JSON line per event. After a lost connection, the stream continues where it ended.
 
 async function listen(session, serial) {
   state.listening?.abort();
@@ -125,7 +125,7 @@ async function listen(session, serial) {
   }
   if (listening.signal.aborted) return;
   if (state.run?.isOver) await ended();
-  else await open(session).catch((error) => tell(failure(error))); // the server knows nothing of this run any more
+  else await open(session).catch((error) => tell(failure(error))); // the server no longer has this run
 }
 
 async function* linesOf(body) {
@@ -154,7 +154,7 @@ function setRunning(running) {
   document.body.classList.toggle("running", running);
 }
 
-// Doing: ask, go on, stop, undo.
+// Actions: ask, continue, stop, undo.
 
 async function start(document, path = "/page/run") {
   try {
@@ -181,7 +181,7 @@ async function ask() {
   else prompt.value = text;
 }
 
-// Ask the last prompt again; its old answer becomes a conversation of its own.
+// Ask the last prompt again; the old answer is moved to a separate conversation.
 async function regenerate() {
   if (state.running) return;
   const last = state.run;
@@ -210,12 +210,12 @@ async function answer(document) {
     await post("/page/answer", { session: state.session, ...document });
     return null;
   } catch (error) {
-    // A question that was not answered can be answered again, unless it no longer waits.
+    // If the answer could not be sent, the question can be answered again, unless it is no longer open.
     return { text: failure(error), isOver: error instanceof Failure && error.code === "not_waiting" };
   }
 }
 
-// After the card with the focus is gone, the focus is where the next thing is typed; elsewhere it stays.
+// If the card with the focus was removed, move the focus to the prompt.
 function removed(node) {
   const hadFocus = node.contains(document.activeElement);
   node.remove();
@@ -306,7 +306,7 @@ async function open(session, { focus = true } = {}) {
   if (focus) prompt.focus({ preventScroll: true });
 }
 
-// Follow what other tabs do in this conversation: a run that they begin is shown here, without taking the focus.
+// Follow other tabs in this conversation: a run started there is shown here, without moving the focus.
 async function follow() {
   if (!state.session || state.running || document.hidden) return;
   try {
@@ -321,7 +321,7 @@ function showCost(spent) {
   find("cost").textContent = spent?.tokens ? figures(spent) : "";
 }
 
-// Example prompts by the tools that they need; the first three that fit are offered.
+// Example prompts by required tools; the first three that are possible are offered.
 const EXAMPLES = [
   ["web_search", "Search the web for this week's news about heat pumps, with sources."],
   ["list_directory", "Which files are in this folder, and what are they for?"],
@@ -352,7 +352,7 @@ function fold() {
   find("menu").setAttribute("aria-expanded", "false");
 }
 
-// The keys and buttons.
+// Keys and buttons.
 
 function grow() {
   prompt.rows = Math.min(10, Math.max(1, prompt.value.split("\n").length, Math.ceil(prompt.value.length / 80)));
@@ -393,7 +393,7 @@ model.addEventListener("focus", async () => {
 });
 attach({ button: find("attach"), chooser: find("chooser"), list: find("files"), area: find("chat"), input: prompt, tell });
 
-// The beginning: a token in the address is shown to the server once, and leaves the address before anything else.
+// Start: a token in the address is sent to the server once, and is removed from the address first.
 
 async function begin() {
   try {

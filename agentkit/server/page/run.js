@@ -92,7 +92,7 @@ export class Run {
     this.questions.set(event.question, node); // two workers can ask about calls with the same id
     requestAnimationFrame(() => this.page.reveal(node));
     this.working("Waiting for you");
-    this.page.announce(`May ${event.agent} call ${event.name}? ${event.reason} The buttons stand before the question field.`, "alert");
+    this.page.announce(`May ${event.agent} call ${event.name}? ${event.reason} The buttons are before the prompt field.`, "alert");
   }
 
   on_settled({ question: mark }) {
@@ -111,7 +111,7 @@ export class Run {
     this.page.announce(`${event.name}: ${event.ok ? "done" : event.status.replaceAll("_", " ")}.`);
   }
 
-  // The model's plan, which stays where it was written first and changes in place.
+  // The model's plan, which is updated in place.
   showPlan(text) {
     this.plan ??= this.add(make("section", { class: "plan", "aria-label": "Plan" }));
     const steps = text.split("\n").map((line) => {
@@ -122,7 +122,7 @@ export class Run {
   }
 
   on_waits(event) {
-    this.call(event).waits(event.name); // which may be a call that a program makes, and that has no other card
+    this.call(event).waits(event.name); // possibly a call made by a program, which has no other card
   }
 
   on_note({ what, words }) {
@@ -137,9 +137,9 @@ export class Run {
 
   on_ended(event) {
     this.over();
-    if (event.error && this.noted?.words === event.error) this.noted.node.remove(); // it would be told twice
+    if (event.error && this.noted?.words === event.error) this.noted.node.remove(); // it would be shown twice
     if (event.error) this.note(event.error, "bad");
-    if (event.status === "interrupted") this.note("Interrupted. What was done is kept.");
+    if (event.status === "interrupted") this.note("Interrupted. Completed work is stored.");
     if (event.changes) this.add(changes(event, this.page.undo));
     for (const pending of event.pending) this.add(waiting(event.run, pending, this.page.goOn));
     if (event.total) this.page.showCost(event.total);
@@ -149,7 +149,7 @@ export class Run {
 
   on_stopped() {
     this.over();
-    this.note("Stopped. What was done is kept.");
+    this.note("Stopped. Completed work is stored.");
   }
 
   on_failed({ error }) {
@@ -158,9 +158,9 @@ export class Run {
     this.page.announce(error, "alert");
   }
 
-  // The end of a run that was left: what it did is kept, and it can be continued.
+  // The end of an abandoned run: its completed work is stored, and it can be continued.
   leave(run) {
-    this.note("This run did not end. What was done is kept.");
+    this.note("This run did not end. Completed work is stored.");
     const node = this.add(make("div", { class: "buttons question-foot" }, button("Continue", "main", () => this.page.goOn({ run, answers: {} }, node))));
   }
 

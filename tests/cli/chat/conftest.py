@@ -119,7 +119,7 @@ class Notes:
     """A front end that records notices and events, and gives the listed answers."""
 
     def __init__(self, approve=None):
-        self.model = self.turns = ""
+        self.model = self.text = ""
         self.approve = approve
         self.approvals = CommandApprover(None, None)
         self.confirms = True
@@ -128,7 +128,7 @@ class Notes:
     def begin(self):
         """Do nothing."""
 
-    def aside(self):
+    def suspend(self):
         """Do nothing."""
         return nullcontext()
 
@@ -136,7 +136,7 @@ class Notes:
         """Record an event."""
         self.events.append(event)
 
-    def rest(self):
+    def end_output(self):
         """Do nothing."""
 
     def print(self, text, _style=""):
@@ -159,7 +159,7 @@ class Notes:
         self.told.append("(an empty screen)")
 
     @property
-    def text(self):
+    def printed(self):
         """Return all notices recorded since the last access, and clear them."""
         told, self.told = "\n".join(self.told), []
         return told

@@ -25,17 +25,17 @@ def test_undo_reverts_changes_run_by_run(room_with, notes, tmp_path):
     """Changes are shown, and /undo reverts them run by run, then raises an error if none is left."""
     with FakeServer(WRITE, "One.", call("write_file", path="note.txt", content="bye"), "Two.") as server:
         room = room_with(server, approve=lambda _: True)
-        assert room.take("Write it.") == 0
-        assert "+hello" in notes.text
-        room.take("Write another.")
-        assert notes.text.endswith("To undo this: /undo")
-        room.take("/undo")
+        assert room.execute("Write it.") == 0
+        assert "+hello" in notes.printed
+        room.execute("Write another.")
+        assert notes.printed.endswith("To undo this: /undo")
+        room.execute("/undo")
         assert (tmp_path / "note.txt").read_text() == "hello"
-        room.take("/undo")
-        assert "note.txt" in notes.text
+        room.execute("/undo")
+        assert "note.txt" in notes.printed
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(SessionError, match="There is nothing to undo in this conversation"):
-            room.take("/undo")
+            room.execute("/undo")
 
 
 def test_file_references_in_a_prompt(room_with, tmp_path):
@@ -44,9 +44,9 @@ def test_file_references_in_a_prompt(room_with, tmp_path):
     (tmp_path / "a.txt").write_text("hi")
     with FakeServer("One.", "Two.", "Three.") as server:
         room = room_with(server)
-        room.take("Compare @a.pdf, please, with (@a.txt) and @a.txt!")
-        room.take("What is @@a.pdf @@a.txt, @ada, a@a.pdf and @?")
-        room.take("/retry")
+        room.execute("Compare @a.pdf, please, with (@a.txt) and @a.txt!")
+        room.execute("What is @@a.pdf @@a.txt, @ada, a@a.pdf and @?")
+        room.execute("/retry")
         parts = texts(server, 0)[0]
         assert [part["type"] for part in parts] == ["text", "file", "text", "text", "text"]
         assert parts[3]["text"] == "[What follows is the file a.txt.]\nhi\n[Here ends the file a.txt.]"
@@ -56,13 +56,13 @@ def test_file_references_in_a_prompt(room_with, tmp_path):
         assert texts(server, 1)[-1] == "What is @a.pdf @a.txt, @ada, a@a.pdf and @?"
     (tmp_path / "a.zip").write_bytes(b"PK\x03\x04\x14\0\0\0")
     with pytest.raises(click.UsageError, match=r"not a file that models read.*as text: @@a\.zip"):
-        room.take("Unpack @a.zip")
+        room.execute("Unpack @a.zip")
 
 
 def test_dry_run_is_reported(room_with, notes, tmp_path):
     """With --dry-run, the diff is shown with a note that nothing was changed."""
     with FakeServer(WRITE, "One.") as server:
-        room_with(server, approve=lambda _: True, dry_run=True).take("Write it.")
+        room_with(server, approve=lambda _: True, dry_run=True).execute("Write it.")
     assert "+hello" in notes.told[0]
     assert notes.told[1] == "No changes were made: --dry-run."
     assert list(tmp_path.iterdir()) == []
@@ -71,8 +71,8 @@ def test_dry_run_is_reported(room_with, notes, tmp_path):
 def test_undo_reverts_runs_of_a_reopened_session(room_with, notes, tmp_path):
     """/undo reverts the changes of earlier runs of a reopened session."""
     with FakeServer(WRITE, "One.") as server:
-        room_with(server, approve=lambda _: True, session="trip").take("Write it.")
-        room_with(server, session="trip").take("/undo")
+        room_with(server, approve=lambda _: True, session="trip").execute("Write it.")
+        room_with(server, session="trip").execute("/undo")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,11 +80,11 @@ def test_retry_resends_the_prompt_without_the_old_answer(room_with, notes):
     """/retry sends the last prompt again, and stores the previous answer in a separate session."""
     with FakeServer("One.", "Two.", "Three.") as server:
         room = room_with(server)
-        room.take("first")
-        room.take("second")
-        assert room.take("/retry") == 0
+        room.execute("first")
+        room.execute("second")
+        assert room.execute("/retry") == 0
         assert texts(server) == ["first", "One.", "second"]
-        assert "> second" in notes.text
+        assert "> second" in notes.printed
     now, old = Session.summaries()
     assert [each.text for each in Session.open(name=old.name).messages[1::2]] == ["One.", "Two."]
     assert [each.text for each in room.conversation.messages[1::2]] == ["One.", "Three."]
@@ -95,27 +95,27 @@ def test_retry_of_the_first_prompt(room_with):
     """/retry repeats a failed or first prompt, and raises an error if there is none."""
     with FakeServer(fail(403, "no"), "One.", "Two.") as server:
         room = room_with(server)
-        assert room.take("first") == 1
-        assert room.take("/retry") == 0
-        assert room.take("/retry") == 0
+        assert room.execute("first") == 1
+        assert room.execute("/retry") == 0
+        assert room.execute("/retry") == 0
         assert texts(server) == ["first"]
         with pytest.raises(SessionError, match="There is no prompt to repeat yet"):
-            room_with(server).take("/retry")
+            room_with(server).execute("/retry")
 
 
 def test_retry_without_a_session(room_with, notes, tmp_path):
     """Without a session, /retry drops the old answer and reports that its file changes remain."""
     with FakeServer("Zero.", WRITE, "One.", "Two.") as server:
         room = room_with(server, approve=lambda _: True, no_session=True)
-        room.take("zero")
-        room.take("first")
-        room.take("/retry")
+        room.execute("zero")
+        room.execute("first")
+        room.execute("/retry")
         assert texts(server) == ["zero", "Zero.", "first"]
-        assert "Changes made by the last answer remain; /undo reverts them." in notes.text
+        assert "Changes made by the last answer remain; /undo reverts them." in notes.printed
         with pytest.raises(SessionError, match="not stored, so it has no name"):
-            room.take("/session rename trip")
-        room.take("/session")
-        assert "This conversation is not stored, so it has no name." in notes.text
+            room.execute("/session rename trip")
+        room.execute("/session")
+        assert "This conversation is not stored, so it has no name." in notes.printed
     assert (tmp_path / "note.txt").exists()
     assert Session.summaries() == []
 
@@ -127,7 +127,7 @@ def interrupted(front, kind, number=1):
     def hear(event):
         front.events.append(event)
         if isinstance(event, TextDelta):
-            front.turns += event.text
+            front.text += event.text
         if isinstance(event, kind):
             heard.append(event)
             if len(heard) == number:
@@ -141,9 +141,9 @@ def test_interrupted_answer_is_stored(room_with, notes):
     with FakeServer("one two three", "ok") as server:
         room = room_with(server)
         interrupted(notes, TextDelta)
-        assert room.take("Count.") == 130
-        assert notes.text == "Stopped. The answer so far is stored; /retry repeats the prompt."
-        room.take("Go on.")
+        assert room.execute("Count.") == 130
+        assert notes.printed == "Stopped. The answer so far is stored; /retry repeats the prompt."
+        room.execute("Go on.")
         count, said, more = texts(server)
     assert (count, more) == ("Count.", "Go on.")
     assert said.startswith("one")
@@ -155,11 +155,11 @@ def test_tool_calls_before_an_interruption_are_stored(room_with, notes, tmp_path
     with FakeServer(say("I write.", WRITE), "ok now", "fine") as server:
         room = room_with(server, approve=lambda _: True)
         interrupted(notes, TextDelta, 3)
-        assert room.take("Write.") == 130
-        assert "+hello" in notes.text
-        room.take("Go on.")
+        assert room.execute("Write.") == 130
+        assert "+hello" in notes.printed
+        room.execute("Go on.")
         assert texts(server)[0::4] == ["Write.", "Go on."]
-        room.take("/undo")
+        room.execute("/undo")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +178,7 @@ def test_second_ctrl_c_does_not_prevent_storing(room_with, notes):
                     signal.raise_signal(signal.SIGINT)
 
         notes.render = hear
-        assert room.take("Count.") == 130
+        assert room.execute("Count.") == 130
         assert len(room.conversation.messages) == 2
 
 
@@ -188,7 +188,7 @@ def test_ctrl_c_without_a_person_raises(room_with, notes):
         room = room_with(server, is_person=False)
         interrupted(notes, TextDelta)
         with pytest.raises(KeyboardInterrupt):
-            room.take("Count.")
+            room.execute("Count.")
 
 
 def test_conversation_in_a_thread(room_with, notes):
@@ -196,7 +196,7 @@ def test_conversation_in_a_thread(room_with, notes):
     codes = []
     with FakeServer("one two") as server:
         room = room_with(server)
-        thread = threading.Thread(target=lambda: codes.append(room.take("Count.")))
+        thread = threading.Thread(target=lambda: codes.append(room.execute("Count.")))
         thread.start()
         thread.join(60)
     assert codes == [0]
@@ -206,10 +206,10 @@ def test_resume_after_a_limit(room_with, notes, capsys):
     """A reached limit is reported with the command that continues the run, /resume."""
     with FakeServer(SUM, SUM, "So far.", "Four.") as server:
         room = room_with(server, limits=("tool_calls=1",))
-        assert room.take("loop") == 3
+        assert room.execute("loop") == 3
         assert capsys.readouterr().err.endswith("\nContinue with: /resume\n")
         room.conversation.change(limits=("tool_calls=10",))
-        assert room.take("/resume") == 0
+        assert room.execute("/resume") == 0
         assert notes.events[-1].result.output == "Four."
 
 
@@ -217,20 +217,20 @@ def test_pending_run_is_resumed(room_with, notes, tmp_path):
     """A pending call is reported when its session is opened, and /resume continues the run."""
     with FakeServer(WRITE, "Done.") as server:
         room = room_with(server, approve=lambda _: Approval.LATER, session="trip")
-        assert room.take("Write it.") == 130
-        assert notes.text == "The run waits for your answer about write_file. Continue with: /resume"
+        assert room.execute("Write it.") == 130
+        assert notes.printed == "The run waits for your answer about write_file. Continue with: /resume"
         room = room_with(server, approve=lambda _: True, session="trip")
-        assert "A run of this session did not end. To continue it: /resume" in notes.text
-        assert room.take("/resume") == 0
+        assert "A run of this session did not end. To continue it: /resume" in notes.printed
+        assert room.execute("/resume") == 0
     assert (tmp_path / "note.txt").read_text() == "hello"
     with pytest.raises(SessionError, match="There is nothing to resume"):
-        room.take("/resume")
+        room.execute("/resume")
 
 
 def test_offline_model_reports_its_limitations(room_with, notes):
     """A chat with the offline model starts with a note about its limitations."""
     room = room_with(offline=True)
-    assert "It does not chat" in notes.text
+    assert "It does not chat" in notes.printed
     assert room.bar == "offline model · network · /help"
 
 
@@ -243,7 +243,7 @@ def test_status_bar_shows_the_cost(room_with, monkeypatch):
         room = room_with(server, safety="safe")
         assert room.bar == "gpt-5.4-mini · safe · /help"
         room.conversation.llm = LLM(base_url=server.base_url, model="mine", price=Price(input=1_000, output=1_000))
-        room.take("hi")
+        room.execute("hi")
     assert room.bar == "mine · safe · ≈ $0.0150 · /help"
 
 
@@ -252,11 +252,11 @@ def test_leaving_shows_the_command_to_continue(room_with, notes):
     with FakeServer("ok", "ok") as server:
         room = room_with(server, session="my trip")
         room.leave()
-        assert notes.text == ""
-        room.take("hi")
+        assert notes.printed == ""
+        room.execute("hi")
         room.leave()
-        assert notes.text == "Continue with: agentkit chat -c   (later: agentkit chat --session 'my trip')"
+        assert notes.printed == "Continue with: agentkit chat -c   (later: agentkit chat --session 'my trip')"
         room = room_with(server, no_session=True)
-        room.take("hi")
+        room.execute("hi")
         room.leave()
-        assert notes.text == ""
+        assert notes.printed == ""

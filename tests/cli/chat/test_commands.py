@@ -41,16 +41,16 @@ def test_unknown_command_suggests_the_closest(room_with):
     with FakeServer() as server:
         room = room_with(server)
         with pytest.raises(ConfigError, match=r"The command /modle does not exist\. Did you mean '/model'\?"):
-            room.take("/modle x")
+            room.execute("/modle x")
         with pytest.raises(ConfigError, match=r"The command /zzz does not exist\. All commands: /help"):
-            room.take("/zzz")
+            room.execute("/zzz")
 
 
 def test_help_lists_every_command(room_with, notes):
     """/help lists all commands and keys."""
     with FakeServer() as server:
-        room_with(server).take("/help")
-    told = notes.text
+        room_with(server).execute("/help")
+    told = notes.printed
     assert [name for name in COMMANDS if f"/{name}" not in told] == []
     assert "Ctrl-C stops an answer" in told
 
@@ -59,16 +59,16 @@ def test_tools_command(room_with, notes):
     """/tools lists the tools, and /tools NAMES replaces them."""
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
-        room.take("/tools")
-        assert "run_shell             SYSTEM   may need approval" in notes.text
-        room.take("/tools calculator, web")
-        assert notes.text.splitlines()[0] == "calculator  SAFE"
-        room.take("hi")
-        room.take("/tools none")
-        assert "The model has no tools." in notes.text
-        room.take("hi")
+        room.execute("/tools")
+        assert "run_shell             SYSTEM   may need approval" in notes.printed
+        room.execute("/tools calculator, web")
+        assert notes.printed.splitlines()[0] == "calculator  SAFE"
+        room.execute("hi")
+        room.execute("/tools none")
+        assert "The model has no tools." in notes.printed
+        room.execute("hi")
         with pytest.raises(AgentKitError, match="No tool is named 'calculatr'"):
-            room.take("/tools calculatr")
+            room.execute("/tools calculatr")
     offered = [[tool["function"]["name"] for tool in each.json.get("tools", [])] for each in server.requests]
     assert offered == [["calculator", "web_search", "fetch_url", "wikipedia"], []]
 
@@ -76,8 +76,8 @@ def test_tools_command(room_with, notes):
 def test_model_command_shows_fallbacks(room_with, notes):
     """/model shows the fallbacks below the model."""
     with FakeServer() as server:
-        room_with(server).take("/model ollama:qwen3 | lmstudio:gemma")
-    assert notes.text.splitlines() == [
+        room_with(server).execute("/model ollama:qwen3 | lmstudio:gemma")
+    assert notes.printed.splitlines() == [
         "ollama:qwen3  http://127.0.0.1:11434/v1",
         "fallback  lmstudio:gemma at http://127.0.0.1:1234/v1 (decided by model=)",
     ]
@@ -87,19 +87,19 @@ def test_model_command(room_with, notes):
     """/model NAME changes the model and preserves the history; /model shows it."""
     with FakeServer("One.", "Two.") as server:
         room = room_with(server)
-        room.take("/model")
-        assert notes.text == f"openai:gpt-5.4-mini  {server.base_url}"
-        room.take("hi")
-        room.take("/model other-model")
-        room.take("again")
+        room.execute("/model")
+        assert notes.printed == f"openai:gpt-5.4-mini  {server.base_url}"
+        room.execute("hi")
+        room.execute("/model other-model")
+        room.execute("again")
         assert [request.json["model"] for request in server.requests] == ["gpt-5.4-mini", "other-model"]
         assert len(server.requests[-1].json["messages"]) == 4
         assert room.conversation.usage.requests == 2
         notes.told.clear()
-        room.take("/model offline")
-        assert notes.text.startswith("offline:needle3")
+        room.execute("/model offline")
+        assert notes.printed.startswith("offline:needle3")
         with pytest.raises(AgentKitError):
-            room.take("/model ollama:")
+            room.execute("/model ollama:")
         assert room.conversation.llm.provider == "offline"
 
 
@@ -107,47 +107,47 @@ def test_safety_command(room_with, notes):
     """/safety LEVEL changes the safety level and describes it."""
     with FakeServer("ok") as server:
         room = room_with(server)
-        room.take("/safety")
-        assert notes.text.startswith("NETWORK: computing and reading the web run without approval. Other")
+        room.execute("/safety")
+        assert notes.printed.startswith("NETWORK: computing and reading the web run without approval. Other")
         llm = room.conversation.llm
-        room.take("hi")
-        room.take("/safety SAFE")
-        assert notes.text.startswith("SAFE: only computing runs")
+        room.execute("hi")
+        room.execute("/safety SAFE")
+        assert notes.printed.startswith("SAFE: only computing runs")
         assert room.conversation.llm is llm
         with pytest.raises(ConfigError, match="SAFE"):
-            room.take("/safety none")
+            room.execute("/safety none")
 
 
 def test_session_command(room_with, notes):
     """/session lists, opens, creates and renames sessions."""
     with FakeServer("One.", "Two.", "Three.", "Four.") as server:
         room = room_with(server)
-        room.take("/session")
-        assert notes.text.startswith("This conversation has not begun.")
+        room.execute("/session")
+        assert notes.printed.startswith("This conversation has not begun.")
         with pytest.raises(AgentKitError, match="There is no conversation to rename yet"):
-            room.take("/session rename trip")
-        room.take("first")
+            room.execute("/session rename trip")
+        room.execute("first")
         with pytest.raises(AgentKitError, match="/session rename takes a name"):
-            room.take("/session rename")
-        room.take("/session rename trip")
-        assert notes.text == "This session is now 'trip'."
-        room.take("/session new")
-        room.take("second")
-        room.take("/session new other")
-        room.take("third")
-        room.take("/session trip")
-        told = notes.text
+            room.execute("/session rename")
+        room.execute("/session rename trip")
+        assert notes.printed == "This session is now 'trip'."
+        room.execute("/session new")
+        room.execute("second")
+        room.execute("/session new other")
+        room.execute("third")
+        room.execute("/session trip")
+        told = notes.printed
         assert told.startswith(
             "A new conversation begins with your next prompt.\nBegan 'other'.\nSession trip, 2 messages.\n> first"
         )
         assert told.endswith("One.")
-        room.take("fourth")
-        room.take("/session")
-        assert "* trip  " in notes.text
+        room.execute("fourth")
+        room.execute("/session")
+        assert "* trip  " in notes.printed
         with pytest.raises(AgentKitError, match=r"No session is named 'tripp'\. Did you mean 'trip'"):
-            room.take("/session tripp")
+            room.execute("/session tripp")
         with pytest.raises(AgentKitError, match=r"No session is named 'zzz'\. To begin one"):
-            room.take("/session zzz")
+            room.execute("/session zzz")
     assert len(server.requests[-1].json["messages"]) == 4
     assert sorted(each.runs for each in Session.summaries()) == [1, 1, 2]
 
@@ -156,12 +156,12 @@ def test_cost_command(room_with, notes):
     """/cost shows tokens and cost of this chat, of the last answer and of the session."""
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
-        room.take("/cost")
-        assert notes.text.startswith("this chat     0 tokens in")
-        room.take("hi")
-        room.take("hi")
-        room.take("/cost")
-    assert notes.text.splitlines() == [
+        room.execute("/cost")
+        assert notes.printed.startswith("this chat     0 tokens in")
+        room.execute("hi")
+        room.execute("hi")
+        room.execute("/cost")
+    assert notes.printed.splitlines() == [
         "this chat     20 tokens in, 10 out, cost unknown",
         "last answer   10 tokens in, 5 out, cost unknown",
         "this session  20 tokens in, 10 out, cost unknown",
@@ -173,12 +173,12 @@ def test_save_command(room_with, notes, tmp_path):
     with FakeServer("ok") as server:
         room = room_with(server)
         with pytest.raises(AgentKitError, match="/save takes a file"):
-            room.take("/save")
+            room.execute("/save")
         with pytest.raises(AgentKitError, match="The conversation is empty"):
-            room.take("/save a.md")
-        room.take("hi")
-        room.take("/save a.md")
-        assert notes.text == "Saved: a.md"
+            room.execute("/save a.md")
+        room.execute("hi")
+        room.execute("/save a.md")
+        assert notes.printed == "Saved: a.md"
     assert "## You" in (tmp_path / "a.md").read_text()
 
 
@@ -191,24 +191,24 @@ def test_edit_sends_the_text_of_the_editor(room_with, notes, monkeypatch, tmp_pa
     monkeypatch.setenv("VISUAL", str(editor))
     with FakeServer("ok") as server:
         room = room_with(server)
-        room.take("/edit begin")
+        room.execute("/edit begin")
         assert server.requests[0].json["messages"][-1]["content"] == "begin and end\na second line"
-        assert notes.text == "> begin and end\n> a second line"
+        assert notes.printed == "> begin and end\n> a second line"
         monkeypatch.setenv("VISUAL", "true")
-        room.take("/edit")
-        assert notes.text == "The prompt is empty, so nothing was sent."
+        room.execute("/edit")
+        assert notes.printed == "The prompt is empty, so nothing was sent."
 
 
 def test_clear_starts_a_new_conversation(room_with, notes):
     """/clear empties the screen and starts a new conversation; the old one remains stored."""
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
-        room.take("/clear")
-        assert notes.text == "(an empty screen)\nA new conversation."
-        room.take("hi there")
-        room.take("/clear")
-        assert "(an empty screen)\nA new conversation. The old one is the session 'hi-there-" in notes.text
-        room.take("hi again")
+        room.execute("/clear")
+        assert notes.printed == "(an empty screen)\nA new conversation."
+        room.execute("hi there")
+        room.execute("/clear")
+        assert "(an empty screen)\nA new conversation. The old one is the session 'hi-there-" in notes.printed
+        room.execute("hi again")
     assert len(server.requests[-1].json["messages"]) == 2
     assert len(Session.summaries()) == 2
 
@@ -216,7 +216,7 @@ def test_clear_starts_a_new_conversation(room_with, notes):
 def test_quit_raises_eof_error(room_with):
     """/quit raises EOFError."""
     with FakeServer() as server, pytest.raises(EOFError):
-        room_with(server).take("/quit")
+        room_with(server).execute("/quit")
 
 
 def test_completions(tmp_path):

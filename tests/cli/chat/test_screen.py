@@ -109,9 +109,9 @@ def test_chunk_size_does_not_change_the_display(size, monkeypatch):
     screen.begin()
     for at in range(0, len(MARKDOWN), size):
         screen.render(TextDelta(MARKDOWN[at : at + size]))
-    screen.rest()
+    screen.end_output()
     assert replayed(stream.getvalue()) == LINES
-    assert screen.turns == MARKDOWN
+    assert screen.text == MARKDOWN
 
 
 def finished(result_error=None, arguments='{"text": "x"}', decision=ALLOW, **result):

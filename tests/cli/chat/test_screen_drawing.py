@@ -72,7 +72,7 @@ def test_live_region_is_redrawn_below_kept_lines():
     for shown in (["a"], ["a", "b"], ["a", "bb", "c"], ["x"], ["x", "y"]):
         live.show(lines(*shown))
         assert screen.lines == [*shown, ""]
-    live.keep(lines("done"))
+    live.commit(lines("done"))
     live.show(lines("next"))
     assert screen.lines == ["done", "next", ""]
 
@@ -97,7 +97,7 @@ def test_lines_beyond_the_screen_are_written_when_kept():
     for count in range(1, 12):
         live.show(lines(*map(str, range(count))))
         assert screen.lines == [*map(str, range(max(0, count - 4), count)), ""]
-    live.keep(lines(*map(str, range(11))))
+    live.commit(lines(*map(str, range(11))))
     assert screen.lines == [*map(str, range(11)), ""]
 
 
@@ -105,7 +105,7 @@ def test_resize_clears_the_rewrapped_rows():
     """After a resize, exactly the rows that the rewrapped lines occupy are cleared."""
     screen = Emulated(40, 30)
     live = LiveRegion(screen, screen.get_size)
-    live.keep(lines("what stays"))
+    live.commit(lines("what stays"))
     live.show(lines("a" * 35, "b" * 5))
     screen.resize(10)
     live.show(lines("a" * 10, "b" * 5))

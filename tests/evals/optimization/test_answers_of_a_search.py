@@ -45,15 +45,15 @@ def test_final_measurement_is_reserved():
     limits = Limits(total_tokens=1_000, input_tokens=900, cost=1.0, unknown_price=Price(1_000, 1_000), seconds=None)
     here = world(limits)
     here.measured(HELD_OUT, ORIGINAL, ["c"])
-    here.set_aside(ORIGINAL)
-    left = here.room.limits
+    here.reserve_final(ORIGINAL)
+    left = here.search_budget.limits
     assert (left.total_tokens, left.input_tokens, left.output_tokens) == (1_000 - 15 - 19, 900 - 10 - 13, None)
     assert left.cost == pytest.approx(1.0 - 0.015 * 2.25)
     assert left.tool_calls == 100
     assert left.seconds is None
-    assert here.room.parent is here.budget
+    assert here.search_budget.parent is here.budget
     here.release()
-    assert here.room is here.budget
+    assert here.search_budget is here.budget
 
 
 def test_requests_are_charged_before_they_are_sent(tmp_path):
@@ -85,7 +85,7 @@ def test_fully_reserved_budget_makes_no_requests():
     """A budget that only covers the final measurement leaves nothing for the search."""
     here = world(Limits(total_tokens=30, seconds=60.0))
     here.measured(HELD_OUT, ORIGINAL, ["c"])
-    here.set_aside(ORIGINAL)
+    here.reserve_final(ORIGINAL)
     assert here.answer(Measure(ORIGINAL, ("a",))) == SearchStopped("the limit of 30 total tokens is used up")
     assert len(here.agent.llm.requests) == 1
 

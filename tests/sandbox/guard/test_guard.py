@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agentkit.sandbox.guard import KeptNamespace, run
+from agentkit.sandbox.guard import PersistentNamespace, run
 from agentkit.sandbox.guard.module_facades import TABLE
 
 HERE = Path(__file__).parent
@@ -214,7 +214,7 @@ def test_refusal_suggests_an_alternative(row):
 def test_programs_share_their_variables():
     """Programs of one namespace share their variables; each has a separate outcome, also one that fails."""
     printed = []
-    kept = KeptNamespace(lambda _, text: printed.append(text))
+    kept = PersistentNamespace(lambda _, text: printed.append(text))
     outcomes = [kept.run(code) for code in ("x = 6\nx", "y = x * 7; 1 / 0", "x +", "print(x, y)\ny")]
     expected = [("ok", "6"), ("raised", None), ("syntax", None), ("ok", "42")]
     assert [(each.kind, each.value) for each in outcomes] == expected

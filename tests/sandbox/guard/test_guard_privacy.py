@@ -9,7 +9,7 @@ from types import CodeType
 import pytest
 
 from agentkit.sandbox.guard.errors import RefusedAttribute
-from agentkit.sandbox.guard.name_rules import Privacy, codes_in, functions_in, names_given, private_names, texts_in
+from agentkit.sandbox.guard.name_rules import Privacy, codes_in, defined_names, functions_in, private_names, texts_in
 
 
 class Stack(contextlib.ExitStack):
@@ -60,13 +60,13 @@ def test_private_names_of_subclasses_are_refused():
     privacy = Privacy(lambda kind: kind in {Base, Heir})
     privacy.check(Base, "_push_cm_exit")
     with pytest.raises(RefusedAttribute):
-        privacy.check_given(Base, "_push_cm_exit")
-    privacy.check_given(Heir(), "_mine")
+        privacy.check_setting(Base, "_push_cm_exit")
+    privacy.check_setting(Heir(), "_mine")
 
 
 def test_fields_are_names_given():
     """A field without a value is a name of the program."""
-    assert "_mine" in names_given(Stack)
+    assert "_mine" in defined_names(Stack)
 
 
 def test_names_in_nested_functions_are_found():

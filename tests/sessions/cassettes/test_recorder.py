@@ -150,11 +150,11 @@ KILLED = """
 import os, signal, sys
 from agentkit.sessions.cassettes.recorder import Recorder
 from agentkit.messages import ToolCall, ToolResult
-from agentkit.recording import active, taped
+from agentkit.recording import active, record_or_replay
 
 with active(Recorder(sys.argv[1])):
     for number in range(3):
-        taped(ToolCall("c", "add", str(number)), lambda: ToolResult("add", "ok", "1"))
+        record_or_replay(ToolCall("c", "add", str(number)), lambda: ToolResult("add", "ok", "1"))
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

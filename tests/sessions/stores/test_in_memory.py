@@ -27,9 +27,13 @@ def test_only_the_session_of_a_held_run_is_in_use():
     for name in ("trip", "other"):
         store.append(name, [SessionEntry("run-1", 1, RunEnded("done"))])
     release = store.hold("trip", "run-1")
+    assert store.is_held("trip", "run-1") is True
     with pytest.raises(SessionError, match="is in progress"):
         store.delete("trip")
     store.delete("other")
     release()
     store.delete("trip")
     assert store.summaries() == []
+    assert store.is_held("trip", "run-1") is False
+    with pytest.raises(SessionError, match="No session is named 'trip'"):
+        store.delete("trip")

@@ -30,7 +30,11 @@ def is_number(value):
 @pytest.mark.for_each("name", FUNCTIONS)
 def test_function_returns_a_number_or_an_error(name):
     """Every function returns a finite real number or an error that starts with the call."""
-    count = max(FUNCTIONS[name].least, 2) if FUNCTIONS[name].most is None else FUNCTIONS[name].least
+    count = (
+        max(FUNCTIONS[name].min_arguments, 2)
+        if FUNCTIONS[name].max_arguments is None
+        else FUNCTIONS[name].min_arguments
+    )
     values = [outcome(call, name, [number] * count) for number in EXTREMES]
     assert [value for value in values if not is_number(value) and not value.startswith(f"{name}(")] == []
 

@@ -60,6 +60,7 @@ from agentkit.llm.providers.offline.validation import (
 )
 from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import (
+    REASONING_EFFORTS,
     AssistantMessage,
     Message,
     OutputSchema,
@@ -185,7 +186,7 @@ class OfflineModel:
         asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         refusal = refused_conversion(text) if reckons else ""
-        if only_converts(text):  # a web search is no way to convert a quantity
+        if only_converts(text):  # a web search cannot convert a quantity
             offered = [offer for offer in offered if TextKind.QUERY not in offer.kinds.values()]
         if not offered or refusal:
             return _Answer(refusal or _unable(question, tools))
@@ -243,18 +244,19 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for a setting with a value that no model takes; valid ones have no effect here."""
     for name, (is_valid, values) in _SETTINGS.items():
         if (value := settings.get(name)) is not None and not is_valid(value):
-            slip = closest(value, EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
+            slip = (
+                closest(value, REASONING_EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
+            )
             hint = f" Did you mean {slip!r}?" if slip else ""
             raise ConfigError(f"{name}= takes {values}. Got {value!r:.200}.{hint}")
 
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "temperature": (lambda value: is_number(value) and value <= 2, "a number from 0 to 2"),
     "top_p": (lambda value: is_number(value) and value <= 1, "a number from 0 to 1"),
     "max_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
     "max_completion_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
-    "reasoning_effort": (lambda value: value in EFFORTS, f"one of {', '.join(EFFORTS)}"),
+    "reasoning_effort": (lambda value: value in REASONING_EFFORTS, f"one of {', '.join(REASONING_EFFORTS)}"),
 }
 """The settings that are validated, although this model has no use for them: a test and the values, in words."""
 
@@ -266,7 +268,7 @@ def _calls_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[Propo
 
 
 def _today(text: str, tools: Sequence[ToolSpec]) -> tuple[ProposedCall, ...]:
-    """A call of the only tool that tells the current date, for a question about a day that is counted from today."""
+    """A call of the only tool that returns the current date, for a question about a day that is counted from today."""
     able = [spec for spec in tools if "current" in spec.name and "date" in spec.name and not _required(spec)]
     zones = [zone for zone in zones_in(text) if able and TextKind.ZONE in kinds_of(able[0]).values()]
     if len(able) != 1 or len(zones) > 1:

@@ -411,6 +411,7 @@ _MONEY = r"(?: (?:dollars?|euros?|pounds?|bucks|usd|eur|yen|đồng|vnd)\b)?"
 
 _PERCENT = r"\s?(?:%|percent)"
 _PHAN_TRAM = r"\s?(?:%|percent|phần trăm)"
+_WHOLE = "(?<!half of )(?<!third of )(?<!quarter of )(?<!twice )(?<!double )"
 _MORE = "(?:(?:more|higher|greater|larger|bigger|above|over)(?: than)?)"
 _LESS = "(?:(?:less|lower|fewer|smaller|cheaper|below|under)(?: than)?)"
 _RAISED = "(?:plus|increased by|raised by|increases by|rises by|grows by|grew by|up by|\\+)"
@@ -535,7 +536,7 @@ def _changed(match: re.Match[str]) -> str:
     for step in _compiled(_CHANGE).finditer(match.group("rest")):
         noun, verb = ((step.group(name) or "").lower() for name in ("noun", "verb"))
         if "(100 + " in written and re.fullmatch(_CHARGES, noun) and not _compiled(_AFTER).search(step.group()):
-            return match.group()  # a tip beside a tax can be of the price alone
+            return match.group()  # a tip next to a tax can be of the price alone
         if not noun and verb in ("", "and", "with") and not _compiled(_REPEATED).search(step.group()):
             return match.group()
         if re.fullmatch(_DOWN, noun) or (not noun and verb in _FALLS.split("|")):
@@ -641,8 +642,8 @@ _SUMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
             (r"(?:decrease|reduce|lower|cut) # by #\s?(?:%|percent)", r"\1 * (100 - \2) / 100"),
             (rf"#{_PERCENT} {_MORE} (?:than )?[$€£]?#{_MONEY}_", r"\2 * (100 + \1) / 100"),
             (rf"#{_PERCENT} {_LESS} (?:than )?[$€£]?#{_MONEY}_", r"\2 * (100 - \1) / 100"),
-            (rf"#{_MONEY},? (?:is )?{_RAISED} #{_PERCENT}(?! *of\b)", r"\1 * (100 + \2) / 100"),
-            (rf"#{_MONEY},? (?:is )?{_LOWERED} #{_PERCENT}(?! *of\b)", r"\1 * (100 - \2) / 100"),
+            (rf"{_WHOLE}#{_MONEY},? (?:is )?{_RAISED} #{_PERCENT}(?! *of\b)", r"\1 * (100 + \2) / 100"),
+            (rf"{_WHOLE}#{_MONEY},? (?:is )?{_LOWERED} #{_PERCENT}(?! *of\b)", r"\1 * (100 - \2) / 100"),
             (rf"#{_MONEY} and #{_PERCENT} (?:more|extra|on top){_END}", r"\1 * (100 + \2) / 100"),
             (rf"#{_MONEY} and #{_PERCENT} less{_END}", r"\1 * (100 - \2) / 100"),
             (rf"(?:add|apply) (?:an? )?#{_PERCENT} (?:more )?to [$€£]?#{_MONEY}", r"\2 * (100 + \1) / 100"),

@@ -30,3 +30,13 @@ def test_failed_write_leaves_the_folder_unchanged(name, tmp_path):
     assert caught.value.filename == str(tmp_path / name)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
     assert (tmp_path / "file").read_text() == "old"
+
+
+def test_an_error_during_the_write_is_raised(tmp_path):
+    """A value that is no text is a TypeError, and the file keeps its content, with no draft next to it."""
+    place = tmp_path / "one"
+    place.write_text("old")
+    with pytest.raises(TypeError):
+        write_whole(place, 42)
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+    assert place.read_text() == "old"
