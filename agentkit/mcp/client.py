@@ -401,7 +401,7 @@ class MCPServer(ServerResources):
         self._connection = ServerConnection(
             self._target, self._connect_seconds, lambda listing: _notify(saw(), listing)
         )
-        self._finalizer = weakref.finalize(self, self._connection.close)
+        weakref.finalize(self, self._connection.close)
 
     @property
     def name(self) -> str:
@@ -571,17 +571,7 @@ class MCPServer(ServerResources):
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the connection: a copy in another process opens its own."""
-        unshared = {
-            "_lock",
-            "_current",
-            "_accepted",
-            "_tools",
-            "_changes",
-            "_invalid",
-            "_unusable",
-            "_connection",
-            "_finalizer",
-        }
+        unshared = "_lock", "_current", "_accepted", "_tools", "_changes", "_invalid", "_unusable", "_connection"
         return {name: value for name, value in self.__dict__.items() if name not in unshared}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
