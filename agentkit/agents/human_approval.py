@@ -10,7 +10,7 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
-from agentkit.agents.effects import AskPerson, Question, Steps, tell
+from agentkit.agents.effects import AskPerson, Effect, Steps, emit
 from agentkit.agents.result import Answers, GivenApprover
 from agentkit.agents.run_config import CallingTool, ParentRun, RunConfig
 from agentkit.agents.tool_policy import (
@@ -56,7 +56,7 @@ class HumanApproval:
     budget: Budget
     within: str = ""
 
-    def decide(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
+    def decide(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
         """The call with its decision, made by a person if the policy asks; None if the call must wait.
 
         Once a person was asked about it, `allow` does not replace the person's decision.
@@ -68,13 +68,13 @@ class HumanApproval:
             return (yield from self._approve(judged, step, read))
         return judged
 
-    def settle(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, bool]:
+    def settle(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, bool]:
         """Whether a waiting call now has a decision or an answer."""
         if step.needs_words:
             return (yield from self.answer_text(step)) is not None
         return (yield from self.decide(step, read)) is not None
 
-    def relay(self, step: Step) -> Generator[Event | Question, None, bool]:
+    def relay(self, step: Step) -> Generator[Event | Effect, None, bool]:
         """Whether a person has now answered what a nested agent waits for."""
         waits, call = step.postponed, step.call
         if waits is None or waits.decision is None:
@@ -93,7 +93,7 @@ class HumanApproval:
         )
         answer = yield from self._ask(request, self.plan.prepared_answer(call))
         if answer.answer != Approval.LATER:
-            yield from tell(self.run, answer)
+            yield from emit(self.run, answer)
         return answer.answer != Approval.LATER
 
     def _nested_preview(self, agent: str, call: ToolCall, folder: str) -> CallPreview:
@@ -110,7 +110,7 @@ class HumanApproval:
         arguments, _ = tool.decide(call.arguments, None)
         return tool.preview(arguments) if arguments else NO_PREVIEW
 
-    def answer_text(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
+    def answer_text(self, step: Step) -> Generator[Event | Effect, None, Approved | None]:
         """A person's answer to a question, given now or earlier; None without an answer."""
         answer = step.answer
         if answer is None:
@@ -119,12 +119,12 @@ class HumanApproval:
             answer = yield from self._ask(request, self.plan.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return None
-            yield from tell(self.run, answer)
+            yield from emit(self.run, answer)
         return answer
 
     def _approve(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
-    ) -> Generator[Event | Question, None, JudgedCall | None]:
+    ) -> Generator[Event | Effect, None, JudgedCall | None]:
         """Apply a person's answer, given now or earlier, to a call with the verdict `ask`; None if the call must wait.
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
@@ -158,7 +158,7 @@ class HumanApproval:
             if answer.answer == Approval.LATER:
                 yield from self._postpone(step, replace(request, bound=shown_bound))
                 return None
-            yield from tell(self.run, answer)
+            yield from emit(self.run, answer)
             policy_context.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
         return self._apply_answer(replace(judged, bound=shown_bound), answer, read)
 
@@ -173,7 +173,7 @@ class HumanApproval:
             return judged
         return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(answer.answer), answer.text)))
 
-    def _ask(self, request: ApprovalRequest, prepared: Approver | None) -> Generator[Event | Question, None, Approved]:
+    def _ask(self, request: ApprovalRequest, prepared: Approver | None) -> Generator[Event | Effect, None, Approved]:
         """The prepared answer, or that of the run's approver."""
         approve, left = prepared or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
@@ -181,13 +181,13 @@ class HumanApproval:
             return Approved(request.call_id, Approval.NO.value, late.reason)
         if request.preview.failure:
             approve = _impossible
-        question = AskPerson(request, approve, seconds_left=left)
-        yield question
-        return question.answer or question.unanswered
+        effect = AskPerson(request, approve, seconds_left=left)
+        yield effect
+        return effect.answer or effect.unanswered
 
     def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
         if step.postponed is None or step.inner is not None:
-            yield from tell(self.run, _postponed_event(step, request))
+            yield from emit(self.run, _postponed_event(step, request))
 
 
 def _postponed_event(step: Step, request: ApprovalRequest) -> ToolCallPostponed:

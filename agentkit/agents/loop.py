@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from agentkit.agents.budget import RESUME_HINT, Budget
-from agentkit.agents.effects import CallFunction, Question, Steps, tell
+from agentkit.agents.effects import CallFunction, Effect, Steps, emit
 from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
 from agentkit.agents.model_requests import ModelRequester
 from agentkit.agents.result import Inbox, RunFinished, RunResult, to_agentkit_error
@@ -42,9 +42,9 @@ from agentkit.text_encoding import as_sentence
 
 def run_guardrail(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
     """Call a guardrail on a value; returns and raises what `Guardrail.outcome` does."""
-    question = CallFunction(guardrail.function, (value,), budget.seconds_left)
-    yield question
-    return guardrail.outcome(value, question.answer, budget.out_of_time())
+    effect = CallFunction(guardrail.function, (value,), budget.seconds_left)
+    yield effect
+    return guardrail.outcome(value, effect.answer, budget.out_of_time())
 
 
 _MIN_LAST_TOKENS = 200
@@ -94,7 +94,7 @@ class RunLoop:
             prompt, refusal = yield from self._check_prompt(prompt, is_first=True)
         except Exception as error:
             refusal = to_agentkit_error(error)
-        yield from tell(self.run, RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.record))
+        yield from emit(self.run, RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.record))
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._run_steps()
@@ -108,7 +108,7 @@ class RunLoop:
             refusal = to_agentkit_error(error)
         is_at_limit = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
-        yield from tell(
+        yield from emit(
             self.run, RunResumed("Continue where you stopped: the limit was raised." if is_at_limit else "")
         )
         if refusal is None and self.progress.prompt is not None:  # not sent to a model yet
@@ -134,7 +134,7 @@ class RunLoop:
                 if step is first and isinstance(error, ConfigError):  # the program lacks what the run had
                     raise
                 for interrupted in tuple(self.progress.interruptions()):
-                    yield from tell(self.run, interrupted)
+                    yield from emit(self.run, interrupted)
                 yield from self._fail(to_agentkit_error(error))
             step = self._step
         yield RunFinished(self._result())
@@ -157,7 +157,7 @@ class RunLoop:
             yield from self._fail(refusal)
             return
         self.was_done = False
-        yield from tell(self.run, InputReceived(content))
+        yield from emit(self.run, InputReceived(content))
 
     def _ask(self) -> Steps:
         """Query the model unless a limit would be exceeded."""
@@ -181,7 +181,7 @@ class RunLoop:
         if isinstance(answer, Response):
             if answer.hosted:
                 yield from self.asking.hosting.uses(answer)
-            yield from tell(self.run, ResponseReceived(answer))
+            yield from emit(self.run, ResponseReceived(answer))
         elif self.budget.seconds_left <= 0:
             yield from self._end_at_limit(LimitReached("seconds", str(answer)))
         else:
@@ -206,7 +206,7 @@ class RunLoop:
         elif batch.handoff is not None:
             self.asking.plan = self._config_for(batch.handoff)
             yield from self.asking.instruct()
-            yield from tell(self.run, HandedOff(batch.handoff.name))
+            yield from emit(self.run, HandedOff(batch.handoff.name))
 
     def _config_for(self, target: HandoffTarget) -> RunConfig:
         """The configuration of the agent that takes over; an agent that led before keeps its approvals for this run."""
@@ -234,7 +234,7 @@ class RunLoop:
 
     def _end_at_limit(self, limit: LimitReached) -> Steps:
         """End at a limit, with a last answer without tools if the limit leaves room for one."""
-        yield from tell(self.run, limit)
+        yield from emit(self.run, limit)
         self.error = LimitExceeded(limit.reason)
         if not self.progress.is_answered and self.budget.seconds_left > 0:
             yield from self._answer_last(limit)
@@ -251,7 +251,7 @@ class RunLoop:
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
             message = replace(answer.message, tool_calls=())
-            yield from tell(self.run, ResponseReceived(replace(answer, message=message)))
+            yield from emit(self.run, ResponseReceived(replace(answer, message=message)))
             refusal = yield from self._check_output()
             if refusal is not None:
                 self._withhold()
@@ -272,7 +272,7 @@ class RunLoop:
             yield from self._fail(refusal if isinstance(refusal, RunError) else self._refused_error(refusal))
         else:
             self.was_done = False
-            yield from tell(
+            yield from emit(
                 self.run,
                 AnswerRefused(f"This answer cannot be used. {as_sentence(str(refusal))} Answer again, in full."),
             )
@@ -284,7 +284,7 @@ class RunLoop:
             return RunError(text)
         return GuardrailRefused(text, guardrail=self.refused_by, stage="output", reason=str(refusal))
 
-    def _check_output(self) -> Generator[Event | Question, None, Exception | None]:
+    def _check_output(self) -> Generator[Event | Effect, None, Exception | None]:
         """Parse the answer and run the guardrails; returns the error, or None."""
         rules, self.has_passed, self.refused_by = self.plan.answers, False, ""
         try:
@@ -294,7 +294,7 @@ class RunLoop:
                 amended = yield from run_guardrail(guardrail, self.value, self.budget)
                 if amended is not None:
                     text, self.value = _replacement(rules, guardrail, amended)
-                    yield from tell(self.run, AnswerAmended(text))
+                    yield from emit(self.run, AnswerAmended(text))
         except (*REFUSALS, RunError) as error:
             self.value = None
             return error
@@ -303,7 +303,7 @@ class RunLoop:
 
     def _check_prompt(
         self, prompt: Content, *, is_first: bool = False
-    ) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
+    ) -> Generator[Event | Effect, None, tuple[Content, RunError | None]]:
         """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it.
 
         Concurrent guardrails check the first prompt at the same time as the first request.
@@ -338,9 +338,9 @@ class RunLoop:
     def _end(self, status: RunStatus) -> Steps:
         """End the run. Messages that were sent into it and not read yet stay in the conversation."""
         for message in self.inbox.close():
-            yield from tell(self.run, InputReceived(message))
+            yield from emit(self.run, InputReceived(message))
         changes = self.plan.policy_context.workspace.changes
-        yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
+        yield from emit(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
 
     def failed(self, error: AgentKitError) -> RunFinished[Any]:
         """The result so far as that of a failed run, after an exception from outside of the loop."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.budget import MIN_TOKENS, Budget, Reservation
-from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
+from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Effect, Steps, emit
 from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
@@ -228,9 +228,9 @@ def met_conditions(
     met: set[ToolCondition] = set()
     context = plan.context.called("", read)
     for condition, tool in plan.conditions.items():
-        question = CallFunction(condition.function, context_arguments(condition.function, context), seconds_left)
-        yield question
-        answer = question.answer
+        effect = CallFunction(condition.function, context_arguments(condition.function, context), seconds_left)
+        yield effect
+        answer = effect.answer
         if isinstance(answer, Exception):
             raise RunError(f"The condition of {tool} failed ({type(answer).__name__}: {answer}).") from answer
         if not isinstance(answer, bool):
@@ -291,7 +291,7 @@ class HostedToolUse:
         iteration = self._run.progress.iterations + 1
         for number, use in enumerate(response.hosted, 1):
             call = use.call if use.call.id else replace(use.call, id=f"hosted_{iteration}_{number}")
-            yield from tell(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
+            yield from emit(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
 
     def _result(self, use: HostedUse, labels: frozenset[Label]) -> ToolResult:
         decision = self.offered.get(use.call.name)
@@ -302,7 +302,7 @@ class HostedToolUse:
 
     def _decide(
         self, call: ToolCall, decision: Decision, plan: RunConfig, policy_context: ToolPolicyContext
-    ) -> Generator[Event | Question, None, Decision]:
+    ) -> Generator[Event | Effect, None, Decision]:
         """The decision on a tool, after asking a person if required; a refusal is emitted once."""
         key = plan.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
@@ -314,19 +314,19 @@ class HostedToolUse:
         if not decision.allowed and key not in self._reported:
             self._reported.add(key)
             withheld = replace(call, id=f"withheld_{len(self._reported)}")
-            yield from tell(self._run, HostedCallFinished(withheld, denial(call.name, decision)))
+            yield from emit(self._run, HostedCallFinished(withheld, denial(call.name, decision)))
         return decision
 
     def _asked(
         self, request: ApprovalRequest, plan: RunConfig, policy_context: ToolPolicyContext
-    ) -> Generator[Event | Question, None, Decision]:
+    ) -> Generator[Event | Effect, None, Decision]:
         """Ask a person.
 
         The answer holds for the run, except that an approval of the data-flow rule holds for one request only.
         """
-        question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
-        yield question
-        answer = question.answer or question.unanswered
+        effect = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
+        yield effect
+        answer = effect.answer or effect.unanswered
         refusal = (
             _OTHER_ARGUMENTS if answer.arguments is not None else _LATER if answer.answer == Approval.LATER else ""
         )
@@ -384,12 +384,12 @@ class ModelRequester:
         plan = self.plan
         if isinstance(plan.instruction, str):
             return
-        question = CallFunction(
+        effect = CallFunction(
             plan.instruction, context_arguments(plan.instruction, plan.context), self.budget.seconds_left
         )
-        yield question
+        yield effect
         if self.budget.out_of_time() is None:  # after that no request is sent
-            self.plan = replace(plan, written=_text_in(question.answer))
+            self.plan = replace(plan, written=_text_in(effect.answer))
 
     def offer(self) -> Steps:
         """Determine which tools are offered from now on. Raises RunError if a condition fails."""
@@ -408,7 +408,7 @@ class ModelRequester:
         pending = [] if progress.prompt in (None, ()) else [UserMessage(progress.prompt)]
         return [*self.run.history, *progress.messages, *pending]
 
-    def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
+    def request(self, order: str = "") -> Generator[Event | Effect, None, Request]:
         """Build the next request; with `order`, an additional instruction for this request only, it offers no tools."""
         plan, self._order = self.plan, order
         messages = self._read()
@@ -427,7 +427,7 @@ class ModelRequester:
             return request
         return replace(request, messages=plan.room.window.apply_edit(request.messages))
 
-    def _fit(self, request: Request, left: int) -> Generator[Event | Question, None, Request]:
+    def _fit(self, request: Request, left: int) -> Generator[Event | Effect, None, Request]:
         """The request with the part of the conversation that fits into `left` tokens."""
         messages, room, begin = request.messages, self.plan.room, len(self.run.history)
         old = room.to_summarise(messages, left, begin)
@@ -445,9 +445,7 @@ class ModelRequester:
         """
         return self.budget.reserve(self.plan.room.tokens(request), self._max_tokens, self.plan.price, min_tokens)
 
-    def ask(
-        self, request: Request, reservation: Reservation
-    ) -> Generator[Event | Question, None, Response | ModelError]:
+    def ask(self, request: Request, reservation: Reservation) -> Generator[Event | Effect, None, Response | ModelError]:
         """Send the request; retry with shorter requests if the model refuses it as too long."""
         answer = yield from self._asked(request, reservation)
         for _ in range(_MAX_SHORTER_REQUESTS):
@@ -467,27 +465,27 @@ class ModelRequester:
 
     def _asked(
         self, request: Request, reservation: Reservation
-    ) -> Generator[Event | Question, None, Response | ModelError]:
+    ) -> Generator[Event | Effect, None, Response | ModelError]:
         """Send one request; its tool calls get ids that are unique in the conversation."""
         if reservation.max_tokens is not None:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         layers = tuple(each for each in self.plan.middleware if each.stage == "request")
         left = self.budget.seconds_left
         guards = tuple(CallFunction(each.function, (text,), left) for each, text in self.guards)
-        question = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
+        effect = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
         try:
-            yield question
+            yield effect
         except GeneratorExit:  # left before its end
-            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
+            self.left = effect.left[0] if effect.left else unreported(1, self.plan.llm().tariff)
             self.budget.settle(reservation, self.left, self.plan.price)
             raise
         if guards:
-            yield from self._check_guards(question, reservation)
-        answer = question.answer or BadResponse("The provider's stream ended without an answer.")
+            yield from self._check_guards(effect, reservation)
+        answer = effect.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception):
             return (yield from self._record_failure(answer, reservation))
         for missed in answer.missed:
-            yield from tell(self.run, RequestFailed(format_failed_model(missed), missed.kind))
+            yield from emit(self.run, RequestFailed(format_failed_model(missed), missed.kind))
         if answer.hosted:  # the count of tokens includes the results of the tools, once per internal request
             answer = self.hosting.with_labels(answer)
         else:
@@ -500,7 +498,7 @@ class ModelRequester:
 
     def _record_failure(
         self, error: Exception, reservation: Reservation
-    ) -> Generator[Event | Question, None, ModelError]:
+    ) -> Generator[Event | Effect, None, ModelError]:
         """Count a failed request with what is known of its usage. Raises an error that is not the model's."""
         if not isinstance(error, ModelError):
             self.budget.release(reservation)
@@ -510,14 +508,14 @@ class ModelRequester:
             self.budget.settle(reservation, spent, self.plan.price)
         elif error.status is not None:  # the server refused it; without a status it can still charge for it
             self.budget.release(reservation)
-        yield from tell(self.run, RequestFailed(str(error), type(error).__name__, spent))
+        yield from emit(self.run, RequestFailed(str(error), type(error).__name__, spent))
         return error
 
-    def _check_guards(self, question: AskModel, reservation: Reservation) -> Steps:
+    def _check_guards(self, effect: AskModel, reservation: Reservation) -> Steps:
         """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""
-        answer = question.answer
+        answer = effect.answer
         try:
-            for (guardrail, text), asked in zip(self.guards, question.guards, strict=True):
+            for (guardrail, text), asked in zip(self.guards, effect.guards, strict=True):
                 guardrail.outcome(text, asked.answer, self.budget.out_of_time())
         except (ValueError, RunError) as error:
             refusal = error if isinstance(error, RunError) else guardrail.refused_prompt_error(error)
@@ -526,7 +524,7 @@ class ModelRequester:
                 self._lost_usage(outcome) if isinstance(outcome, ModelError) else getattr(outcome, "usage", NO_USAGE)
             )
             self.budget.settle(reservation, spent, self.plan.price)
-            yield from tell(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
+            yield from emit(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
             raise refusal from error
         self.guards = []
 
@@ -548,7 +546,7 @@ class ModelRequester:
             covered = len(old) if response.text else 0
             if covered:
                 self.plan.room.summary = Summary(covered, old[-1], response.text)
-            yield from tell(self.run, Summarised(response.text, covered, response.usage))
+            yield from emit(self.run, Summarised(response.text, covered, response.usage))
 
     def _settings(self) -> Mapping[str, Any]:
         """Overrides of the LLM's settings: `tool_choice` returns to "auto" after the first tool call."""

@@ -74,9 +74,9 @@ from agentkit.tracing.listeners import (
     ModelRequest,
     Origin,
     ToolUse,
+    dispatch,
     is_surrounding,
     surrounded,
-    tell,
 )
 from agentkit.usage import NO_USAGE, Limits, Usage
 from agentkit.workspace.journal import Journal
@@ -160,7 +160,7 @@ class ActiveRun:
             self._has_ended = True
             for listener in tuple(self._agent.listeners):
                 with suppress(Exception):  # one listener has failed, and the others learn that the run is over
-                    tell((listener,), finished, self.origin())
+                    dispatch((listener,), finished, self.origin())
         return finished
 
     def _process(self, event: Event) -> bool:
@@ -181,7 +181,7 @@ class ActiveRun:
         """Emit an event to the listeners, whose list can grow during the run."""
         self._has_ended = is_last
         if self._agent.listeners:
-            tell(tuple(self._agent.listeners), event, self.origin())
+            dispatch(tuple(self._agent.listeners), event, self.origin())
 
     def _attach(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
         """The steps of the run, with the listeners' context managers around model requests and tool calls."""
@@ -222,7 +222,7 @@ def emit_afterwards(
         source = _after(event, source)
     for event in new:
         source = _after(event, source)
-        tell(tuple(listeners), event, source)
+        dispatch(tuple(listeners), event, source)
 
 
 def _after(event: Event, source: Origin) -> Origin:

@@ -22,7 +22,7 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
-from agentkit.agents.effects import CallFunction, Question, Steps, UseTools, tell
+from agentkit.agents.effects import CallFunction, Effect, Steps, UseTools, emit
 from agentkit.agents.guardrails import REFUSALS, Guardrail
 from agentkit.agents.human_approval import HumanApproval
 from agentkit.agents.run_config import LINEAGE, CallingTool, HandoffTarget, ParentRun, PausingTool, RunConfig
@@ -183,24 +183,24 @@ class ResultGuardrails:
         self._guardrails, self._max_chars, self._prepare = guardrails, max_chars, prepare
         self.result: ToolResult | None = None
 
-    def questions(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
+    def effects(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
         """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
         for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
             seen = result if result.whole is None else replace(result, content=result.whole)
-            question = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
-            yield question
-            reason = _objection(guardrail, question.answer)
+            effect = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
+            yield effect
+            reason = _objection(guardrail, effect.answer)
             if reason:
                 result = _withheld_result(result, reason)
                 break
-            result = _apply_guardrail(result, seen, question.answer, self._max_chars)
+            result = _apply_guardrail(result, seen, effect.answer, self._max_chars)
         self.result = result
         return result
 
     def run(self, result: ToolResult, ends: float) -> ToolResult:
         """The checked result, blocking; `ends` is the deadline of the run."""
-        for asked in self.questions(result, ends):
+        for asked in self.effects(result, ends):
             with asked.store_errors():
                 work = partial(asked.function, *asked.given)
                 asked.answer = execution.call(work, _timeout(asked), is_async=_is_async(asked))
@@ -208,7 +208,7 @@ class ResultGuardrails:
 
     async def arun(self, result: ToolResult, ends: float) -> ToolResult:
         """Async version of `run`; a sync check runs in a thread."""
-        for asked in self.questions(result, ends):
+        for asked in self.effects(result, ends):
             with asked.store_errors():
                 work = partial(asked.function, *asked.given)
                 asked.answer = await execution.acall(work, _timeout(asked), is_async=_is_async(asked))
@@ -416,13 +416,13 @@ class ToolCallBatch:
                     yield from self._refuse_by_limit(judged)
         yield from self._follow_up()
 
-    def _judge(self, read: Sequence[Message]) -> Generator[Event | Question, None, list[JudgedCall]]:
+    def _judge(self, read: Sequence[Message]) -> Generator[Event | Effect, None, list[JudgedCall]]:
         """The calls without a result that can run now. Calls beyond a limit are refused without being judged."""
         calls = []
         for place, step in enumerate(tuple(self.run.progress.steps.values())):
             limit = None if step.result is not None else self._limit_at(place, step)
             if limit is not None:
-                yield from tell(self.run, ToolCallFinished(step.call, failure(step.call.name, limit, "denied")))
+                yield from emit(self.run, ToolCallFinished(step.call, failure(step.call.name, limit, "denied")))
             elif step.result is None:
                 judged = yield from self._prepare_call(step, read)
                 calls += [] if judged is None else [judged]
@@ -447,9 +447,7 @@ class ToolCallBatch:
     def _approval(self) -> HumanApproval:
         return HumanApproval(self.plan, self.policy_context, self.run, self.budget, self.within)
 
-    def _prepare_call(
-        self, step: Step, read: Sequence[Message]
-    ) -> Generator[Event | Question, None, JudgedCall | None]:
+    def _prepare_call(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
         """The call, ready to run; None if it already has its result or must wait."""
         if step.needs_words and step.inner is None:
             yield from self._answer_by_person(step)
@@ -457,29 +455,29 @@ class ToolCallBatch:
         tool, was_running = self._tool(step.call.name), step.decision is not None and step.decision.allowed
         if was_running and not (tool and tool.idempotent):  # the run was killed during the call
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
-            yield from tell(self.run, ToolCallFinished(step.call, error))
+            yield from emit(self.run, ToolCallFinished(step.call, error))
             return None
         judged = yield from self._approval.decide(step, read)
         if judged is None or (step.inner and not (yield from self._can_resume(judged, step, read))):
             return None
         if isinstance(judged.tool, PausingTool) and not self.within:
             judged = _with_progress(judged, judged.tool, step)
-        yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
-        telling = self._notes_on(judged, step, read)
+        yield from emit(self.run, ToolCallStarted(judged.call, judged.decision))
+        notes = self._notes_on(judged, step, read)
         if not judged.decision.allowed:
-            yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
+            yield from emit(self.run, ToolCallFinished(judged.call, notes.amend(judged.refusal())))
             return None
         layers = tuple(each for each in self.plan.middleware if each.stage == "call")
-        guardrails = self._guardrails(telling, judged.tool)
+        guardrails = self._guardrails(notes, judged.tool)
         again = partial(judge_call, policy_context=self.policy_context, read=read)
-        return replace(judged, amend=telling.amend, guardrails=guardrails, layers=layers, judge_again=again)
+        return replace(judged, amend=notes.amend, guardrails=guardrails, layers=layers, judge_again=again)
 
-    def _guardrails(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
+    def _guardrails(self, notes: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""
         rules = self.plan.answers
         guardrails = rules.of("result") if rules.guardrails else ()
         max_chars = _MAX_WORDS_CHARS if tool is None else tool.max_chars
-        return ResultGuardrails(guardrails, max_chars, telling.with_labels) if guardrails else None
+        return ResultGuardrails(guardrails, max_chars, notes.with_labels) if guardrails else None
 
     def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
         """The notes on the call's result for the model."""
@@ -497,7 +495,7 @@ class ToolCallBatch:
 
     def _can_resume(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
-    ) -> Generator[Event | Question, None, bool]:
+    ) -> Generator[Event | Effect, None, bool]:
         """Whether a call can resume that was paused while a nested call waited for a person.
 
         Without an answer the person is asked about the nested call: for a program, as the call would be made now; for
@@ -524,13 +522,13 @@ class ToolCallBatch:
             result = ToolResult(name, "ok", answer.text, value=answer.text, labels=labels)
             guardrails = self._guardrails(ResultNotes(step.call))
             if guardrails is not None:
-                result = yield from guardrails.questions(result, time.monotonic() + self.budget.seconds_left)
-        yield from tell(self.run, ToolCallFinished(step.call, result))
+                result = yield from guardrails.effects(result, time.monotonic() + self.budget.seconds_left)
+        yield from emit(self.run, ToolCallFinished(step.call, result))
 
     def _refuse_by_limit(self, judged: JudgedCall) -> Steps:
         self.limit = self.budget.out_of_time() or self.budget.limit_exceeded("tool_calls")
         error = failure(judged.call.name, self.limit.reason, "denied", judged.decision)
-        yield from tell(self.run, ToolCallFinished(judged.call, error))
+        yield from emit(self.run, ToolCallFinished(judged.call, error))
 
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; finished results are stored even if the rest is interrupted."""
@@ -540,13 +538,13 @@ class ToolCallBatch:
             self.budget, self.policy_context.policies, plan.approve, 0, is_dry, known, None, context, plan
         )
         left = self.budget.seconds_left
-        question = UseTools(calls, {}, None if math.isinf(left) else max(left, 0.001), lineage)
+        effect = UseTools(calls, {}, None if math.isinf(left) else max(left, 0.001), lineage)
         postponed: list[ToolCallPostponed] = []
         try:
-            yield question
+            yield effect
         finally:
             for judged in calls:
-                result = question.results.get(judged.call.id)
+                result = effect.results.get(judged.call.id)
                 if result is not None and result.status == "waiting":
                     postponed.append(_postponed_event(judged.call, result))
                 elif result is not None:
@@ -581,7 +579,7 @@ class ToolCallBatch:
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
-                yield from tell(self.run, AnswerGiven(answer))
+                yield from emit(self.run, AnswerGiven(answer))
                 return
 
     def _handoff_target(self, result: ToolResult) -> HandoffTarget:

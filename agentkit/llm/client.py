@@ -72,7 +72,7 @@ def _extraction_of(
     instruction: str | None,
     retries: int,
     settings: Mapping[str, Any],
-) -> pipeline.Steps[Any]:
+) -> pipeline.StageSteps[Any]:
     from agentkit.tooling.output_types import OutputType
 
     if not is_whole(retries, 0):
@@ -86,13 +86,13 @@ def _extraction_of(
     return _extraction(llm, request, output, 0 if llm.provider == "offline" else retries)
 
 
-def _extraction(llm: LLM, request: Request, output: OutputType[_T], retries: int) -> pipeline.Steps[_T]:
+def _extraction(llm: LLM, request: Request, output: OutputType[_T], retries: int) -> pipeline.StageSteps[_T]:
     """The steps that send requests until a response validates, and return the parsed value.
 
     Raise BadResponse when `retries` further requests failed too, or when a response was cut at its token limit.
     """
     for left in range(retries, -1, -1):
-        response = yield pipeline.Effect(partial(llm.complete, request), partial(llm.acomplete, request))
+        response = yield pipeline.IOCall(partial(llm.complete, request), partial(llm.acomplete, request))
         try:
             return output.parse(response.text)
         except BadResponse as error:
