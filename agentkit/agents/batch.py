@@ -365,7 +365,7 @@ def pickle_agent(agent: Runner) -> bytes:
     above = LINEAGE.get()
     context = RunContext(above.context.value, run=above.context.run)
     lineage = replace(
-        above, budget=None, approve=None, found=None, context=context, plan=None, workspace=None, attached=None
+        above, budget=None, approve=None, found=None, context=context, config=None, workspace=None, attached=None
     )
     # Without a store each run starts an empty session, so the current conversation is not sent.
     sent = agent if agent.session.store is not None else agent.within(Session())

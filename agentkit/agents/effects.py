@@ -65,13 +65,13 @@ class AskModel:
     around: Callable[[], AbstractContextManager[object]] = nullcontext
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
-    left: list[Usage] = field(default_factory=list)
+    abandoned_usage: list[Usage] = field(default_factory=list)
     guards: tuple[CallFunction, ...] = ()
 
     @contextmanager
     def collect_usage(self) -> Iterator[None]:
-        """Collect in `left` what is known of the usage of a stream that is closed in the block."""
-        token = LEFT_USAGE.set(self.left.append)
+        """Collect in `abandoned_usage` what is known of the usage of a stream that is closed in the block."""
+        token = LEFT_USAGE.set(self.abandoned_usage.append)
         try:
             yield
         finally:
@@ -499,8 +499,8 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
 
 async def _ause_tools(effect: UseTools) -> AsyncGenerator[Event, None]:
     """Run the calls as concurrent tasks, and emit each as it finishes."""
-    room = asyncio.Semaphore(MAX_THREADS)
-    tasks = [asyncio.create_task(_ause(judged, effect, room)) for judged in effect.calls]
+    slots = asyncio.Semaphore(MAX_THREADS)
+    tasks = [asyncio.create_task(_ause(judged, effect, slots)) for judged in effect.calls]
     try:
         for ended in asyncio.as_completed(tasks):
             event = await ended
@@ -513,8 +513,8 @@ async def _ause_tools(effect: UseTools) -> AsyncGenerator[Event, None]:
         raise
 
 
-async def _ause(judged: JudgedCall, effect: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
-    async with room:
+async def _ause(judged: JudgedCall, effect: UseTools, slots: asyncio.Semaphore) -> ToolCallFinished:
+    async with slots:
         budget = _set_lineage(effect.lineage, judged.call.id)
         EXPECTED.set(judged.expected)
         with effect.around(judged):

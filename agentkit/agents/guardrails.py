@@ -93,7 +93,7 @@ class Guardrail:
 class AnswerValidator:
     """The rules for answers: an output type and guardrails; a refused answer is retried up to `retries` times.
 
-    `is_of_run` is True if the type was requested by a run; it then applies to every agent that leads the run.
+    `is_of_run` is True if the type was requested by a run; it then applies to every agent of the run.
     """
 
     output: OutputType[Any] | None = None
@@ -164,7 +164,7 @@ class AnswerValidator:
 class PartialAnswer:
     """Parser of a streamed typed answer, which holds back text that guardrails have yet to check.
 
-    `answers` returns the answer rules of the agent that currently leads.
+    `answers` returns the answer rules of the active agent.
     """
 
     def __init__(self, answers: Callable[[], AnswerValidator]) -> None:

@@ -244,7 +244,7 @@ def rebuild_result(
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
-    """The answer rules of the agent of that name, which led last."""
+    """The answer rules of the agent of that name, which was active last."""
     target = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
     return (
         target.answer_validator.or_type_of(agent.answer_validator)

@@ -388,7 +388,7 @@ _UNANSWERED = "The person did not answer. Continue without an answer, or say wha
 class ToolCallBatch:
     """The tool calls of the newest response. After `use`, `limit` and `handoff` hold what follows from them."""
 
-    plan: RunConfig
+    config: RunConfig
     policy_context: ToolPolicyContext
     run: SessionRun
     budget: Budget
@@ -445,7 +445,7 @@ class ToolCallBatch:
 
     @property
     def _approval(self) -> HumanApproval:
-        return HumanApproval(self.plan, self.policy_context, self.run, self.budget, self.within)
+        return HumanApproval(self.config, self.policy_context, self.run, self.budget, self.within)
 
     def _prepare_call(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
         """The call, ready to run; None if it already has its result or must wait."""
@@ -467,14 +467,14 @@ class ToolCallBatch:
         if not judged.decision.allowed:
             yield from emit(self.run, ToolCallFinished(judged.call, notes.amend(judged.refusal())))
             return None
-        layers = tuple(each for each in self.plan.middleware if each.stage == "call")
+        layers = tuple(each for each in self.config.middleware if each.stage == "call")
         guardrails = self._guardrails(notes, judged.tool)
         again = partial(judge_call, policy_context=self.policy_context, read=read)
         return replace(judged, amend=notes.amend, guardrails=guardrails, layers=layers, judge_again=again)
 
     def _guardrails(self, notes: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""
-        rules = self.plan.answers
+        rules = self.config.answers
         guardrails = rules.of("result") if rules.guardrails else ()
         max_chars = _MAX_WORDS_CHARS if tool is None else tool.max_chars
         return ResultGuardrails(guardrails, max_chars, notes.with_labels) if guardrails else None
@@ -533,9 +533,9 @@ class ToolCallBatch:
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; finished results are stored even if the rest is interrupted."""
         is_dry = self.policy_context.workspace.dry_run
-        plan, context, known = self.plan, self.plan.context.called("", read), self._known_labels(read)
+        config, context, known = self.config, self.config.context.called("", read), self._known_labels(read)
         lineage = ParentRun(
-            self.budget, self.policy_context.policies, plan.approve, 0, is_dry, known, None, context, plan
+            self.budget, self.policy_context.policies, config.approve, 0, is_dry, known, None, context, config
         )
         left = self.budget.seconds_left
         effect = UseTools(calls, {}, None if math.isinf(left) else max(left, 0.001), lineage)
@@ -586,10 +586,10 @@ class ToolCallBatch:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""
         if isinstance(result.value, HandoffTarget):
             return result.value
-        known = [*self.plan.active_agent.handoff_targets.values(), *self.plan.known]
+        known = [*self.config.active_agent.handoff_targets.values(), *self.config.known]
         target = next((each for each in known if each.name == result.lead), None)
         if target is None:
-            raise unknown_agent(result.lead, self.plan.agent)
+            raise unknown_agent(result.lead, self.config.agent)
         return target
 
 
@@ -653,7 +653,7 @@ def _shared_by_tool(tool: Tool[..., Any] | None) -> list[object]:
 
 
 def unknown_agent(name: str, agent: str) -> ConfigError:
-    """The error for resuming a run that is led by an agent unknown to the program."""
+    """The error for resuming a run whose active agent is unknown to the program."""
     return ConfigError(
         f"The conversation is owned by {name!r}, which is not among the handoffs of {agent!r}. Pass the agent with "
         "resume(..., agents=[...]), or add it to handoffs=."
