@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_args
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
-from agentkit.agents.guardrails import Middleware, awrap, wrap
+from agentkit.agents.guardrails import CallFunction, Middleware, awrap, wrap
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall, encode_arguments
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
@@ -178,24 +178,6 @@ class UseTools:
     timeout_seconds: float | None
     lineage: ParentRun
     around: Callable[[JudgedCall], AbstractContextManager[object]] = nullcontext
-
-
-@dataclass(slots=True)
-class CallFunction:
-    """Call a user's function, such as a guardrail; `answer` becomes its return value, its exception or a timeout."""
-
-    function: Callable[..., Any]
-    given: tuple[Any, ...]
-    seconds_left: float = math.inf
-    answer: object | None = None
-
-    @contextmanager
-    def store_errors(self) -> Iterator[None]:
-        """Store an exception as the answer: a guardrail refuses by raising."""
-        try:
-            yield
-        except Exception as error:
-            self.answer = error
 
 
 Effect = AskModel | AskPerson | UseTools | CallFunction

@@ -12,8 +12,8 @@ from itertools import product
 from typing import Any
 
 from agentkit.agents.budget import RESUME_HINT, Budget
-from agentkit.agents.effects import CallFunction, Effect, Steps, emit
-from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
+from agentkit.agents.effects import Effect, Steps, emit
+from agentkit.agents.guardrails import REFUSALS, AnswerValidator, CallFunction, Guardrail
 from agentkit.agents.model_requests import ModelRequester
 from agentkit.agents.result import Inbox, RunFinished, RunResult, to_agentkit_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig

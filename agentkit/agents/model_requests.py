@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.budget import MIN_TOKENS, Budget, Reservation
-from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Effect, Steps, emit
-from agentkit.agents.guardrails import Guardrail
+from agentkit.agents.effects import AskModel, AskPerson, Effect, Steps, emit
+from agentkit.agents.guardrails import CallFunction, Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.decisions import Decision, Label, Verdict, strictest
