@@ -18,7 +18,7 @@ from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_a
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import LEFT_USAGE, Effect, Stage, Steps, arun, map_events, partial_answer, pause, run
+from agentkit.llm.pipeline import LEFT_USAGE, IOCall, Stage, StageSteps, arun, map_events, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
@@ -147,7 +147,7 @@ class RemoteModel(Stage):
         if "_transport" in vars(self):
             await self._transport.aclose()
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
         """The steps that answer a request."""
         if self._wire.can_pause:
             return self._continued(request, streaming=streaming, is_hasty=is_hasty)
@@ -161,7 +161,7 @@ class RemoteModel(Stage):
         """Async version of `embed`."""
         return await arun(embedding_steps(texts, settings, self._tariff, self._batches, self._vectors))
 
-    def _continued(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
+    def _continued(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
         """Answer a request in consecutive parts: one part, unless the server pauses the turn."""
         parts = _Parts(request)
         while parts.next_request:
@@ -173,7 +173,7 @@ class RemoteModel(Stage):
                 raise
         return parts.answer
 
-    def _part(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
+    def _part(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
         """Send one request, adjusted to what the server refuses, and return its response."""
         retries, learnt = self._transport.retries(is_hasty=is_hasty), dict(self._learnt)
         body: dict[str, Any] = {}
@@ -184,7 +184,7 @@ class RemoteModel(Stage):
                 body, names = self._encoded(request, learnt, streaming=streaming)
                 for each in learnt.values():
                     apply = partial(each.apply, body)
-                    body = (yield Effect(apply, partial(_in_thread, apply))) if each.is_slow else apply()
+                    body = (yield IOCall(apply, partial(_in_thread, apply))) if each.is_slow else apply()
                 if body == before:
                     break
                 if adjustment is not None and adjustment.is_lasting:
@@ -202,7 +202,7 @@ class RemoteModel(Stage):
                 learnt = {**learnt, **self._learnt, adjustment.name: adjustment}  # other threads learn meanwhile
             raise refusal
 
-    def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> Steps[Response]:
+    def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> StageSteps[Response]:
         """Send one body and return the response; a temporary error inside a response with status 200 is retried."""
         path, content = self._wire.url(self._endpoint.model, streaming=streaming), written(body)
         while True:
@@ -279,7 +279,7 @@ class RemoteModel(Stage):
             )
         return replace(response, message=message, usage=response.usage.with_tariff(tariff))
 
-    def _vectors(self, body: dict[str, Any], count: int) -> Steps[tuple[EmbeddingAnswer, int]]:
+    def _vectors(self, body: dict[str, Any], count: int) -> StageSteps[tuple[EmbeddingAnswer, int]]:
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
@@ -345,7 +345,7 @@ class _StreamedAnswer:
         """The events in the next chunk of bytes."""
         return self._feed(self._framing.feed(piece))
 
-    def finish(self) -> Steps[Response]:
+    def finish(self) -> StageSteps[Response]:
         """Emit the last events, and deltas of types that were not streamed; returns the response."""
         if self._framing.body:
             response = self._decode(self._framing.body.decode("utf-8-sig", "replace"))
