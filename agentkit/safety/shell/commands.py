@@ -52,7 +52,7 @@ _EVALUATING = (
 
 
 def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """Every objection to a command, what it would start, and why it is fine if it is."""
+    """All objections to a command, the commands that it would start, and otherwise why it is allowed."""
     first = words[0]
     if len(words) > _MAX_WORDS or sum(len(word.text) for word in words if " " not in word.text) > _MAX_LINE:
         yield ask("too-many", first.source, "It has too many arguments to judge.", "Run it in parts.")
@@ -77,7 +77,7 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
             rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
             undo = next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
             yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
-            yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
+            yield from launchers.command_texts(words) if rule.id in launchers.RULES_ABOUT_STARTED_COMMANDS else ()
     yield from _possible_options(name, words, scope)
     yield from _shown_values(name, words)
     yield from _by_kind(name, words, scope)
@@ -86,7 +86,7 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 def _possible_options(name: str, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
     """Objections to words that could expand to options."""
     for word in possible_options(name, words):
-        if word.rests_on_names:
+        if word.depends_on_file_names:
             scope.options.add(word.source)
         else:
             why = f"It could expand to any option of {name}."
@@ -94,7 +94,7 @@ def _possible_options(name: str, words: list[Word], scope: ShellScope) -> Iterat
 
 
 def _dynamic(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    yield from launchers.origin(words[0], words[0].source)
+    yield from launchers.origin_objections(words[0], words[0].source)
     why = "The program is only known when the command runs."
     yield ask("dynamic-command", words[0].source, why, "Write out the name of the program.")
     text = _line(words, scope)
@@ -138,16 +138,16 @@ def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
 
 
 def _carried_by(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The commands that a program may run which it gets in its arguments, or in its input."""
+    """The commands in the arguments or the input of a program, which it may run."""
     groups = tables().groups
     if name in groups["carriers"]:
-        yield from launchers.suspected(words)
+        yield from launchers.possible_commands(words)
     if name in groups["orders_from_stdin"] and scope.stdin is not None and scope.stdin.known:
-        yield from launchers.ordered(scope.stdin.text, words[0].source)
+        yield from launchers.commands_in_lines(scope.stdin.text, words[0].source)
 
 
 def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
-    """The command that poetry run and the like start, unless it is a script of the project."""
+    """The command that `poetry run` and similar programs start, unless it is a script of the project."""
     known = tables()
     names = known.specs.keys() | known.rules.keys() | known.launchers.keys() | known.languages.keys() | _SPECIAL.keys()
     start = next((i for i, word in enumerate(words) if i > 1 and _SYSTEM_FOLDERS.sub("", word.text) in names), None)
@@ -155,7 +155,10 @@ def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
 
 
 def _line(words: list[Word], scope: ShellScope) -> str:
-    """The arguments as rules see them: between single spaces, white space inside as "·", the workspace as "."."""
+    """The arguments in the form that rules match.
+
+    They are between single spaces, with "·" for white space in an argument, and "." for the workspace.
+    """
     texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text) for word in words[1:])
     return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
 
@@ -173,7 +176,7 @@ def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decisi
 
 
 def _objection(rule: CommandRule, match: re.Match[str], words: list[Word], scope: ShellScope) -> Decision:
-    """The rule's decision; its evidence is the word that the match begins in."""
+    """The rule's decision; its evidence is the word in which the match begins."""
     begins = match.start() + match[0].startswith(" ")
     index = match.string.count(" ", 0, begins) if match[0].strip() else 0
     source = words[min(index, len(words) - 1)].source
@@ -200,11 +203,11 @@ def _by_spec(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
     else:
         why = f"{name} is not a known command."
         yield ask("unknown-command", words[0].source, why, "Use a common command, or ask for approval.")
-        yield from launchers.suspected(words)
+        yield from launchers.possible_commands(words)
 
 
 def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    path = files.run(words[0], scope)
+    path = files.record_script(words[0], scope)
     name, known = words[0].text.rpartition("/")[2], tables()
     if name in known.languages or name in known.launchers or name in known.rules:
         yield StartedCommand([Word(name, words[0].source), *words[1:]])
@@ -212,7 +215,7 @@ def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     if path is None or not paths.inside(path, scope.workspace):
         yield ask("outside-code", words[0].source, "It runs a program outside of the system folders and the workspace.")
     elif path in scope.written:
-        scope.scripts |= scope.places  # from which it may have been made
+        scope.scripts |= scope.places  # it may have been created from them
         yield ask("fresh-code", words[0].source, "It runs a file that the same command created.", "Run it later.")
     else:
         yield runs(words[0].source, scope)
@@ -240,7 +243,7 @@ def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope:
 
 
 def _works_here(spec: CommandSpec, name: str, arguments: list[Argument], scope: ShellScope) -> bool:
-    """Whether a command without a place reads the folder that it begins in, where that is to be judged."""
+    """Whether a command without a path reads the current folder, and that folder must be judged."""
     is_outside = scope.cwd is not None and not paths.inside(scope.cwd, scope.workspace)
     if not (scope.exposed or is_outside):
         return False
@@ -249,13 +252,13 @@ def _works_here(spec: CommandSpec, name: str, arguments: list[Argument], scope: 
 
 
 def _note_scripts(spec: CommandSpec, name: Word, arguments: list[Argument], scope: ShellScope) -> None:
-    """Note the files that a command runs which runs code of the workspace: those it names, and those it implies."""
+    """Record the files that a command runs, if it runs code of the workspace: those it names, and those it implies."""
     if spec.effect == "runs":
         for argument in arguments:
             if argument.kind in {"free", "read"}:
-                files.run(argument.word, scope)
+                files.record_script(argument.word, scope)
         for implied in tables().implied.get(name.text, ()):
-            files.run(Word(implied, name.source), scope)
+            files.record_script(Word(implied, name.source), scope)
 
 
 def _flag(spec: CommandSpec, argument: Argument, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -265,7 +268,7 @@ def _flag(spec: CommandSpec, argument: Argument, words: list[Word], scope: Shell
         yield runs(word.source, scope)
     if kind == "ask":
         yield ask("option", word.source, "This option makes it run programs or change other things.")
-        yield from launchers.carried(words)
+        yield from launchers.command_texts(words)
     elif kind in _PATHS:
         yield from files.secrets(word, scope) if kind == "read" else ()
         yield from _PATHS[kind](word, scope)
@@ -316,7 +319,7 @@ def _free(name: str, spec: CommandSpec, targets: list[Word], scope: ShellScope) 
 def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """eval, trap and alias: their arguments are shell text."""
     if not all(word.known for word in words):
-        scope.scripts |= scope.places  # the text is in one of the files that were read for it
+        scope.scripts |= scope.places  # one of these files contains the text
     if words[0].text == "eval":
         yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
     elif words[0].text == "trap":
@@ -351,16 +354,16 @@ def _programmed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 
 
 def _note_options(words: list[Word], scope: ShellScope) -> None:
-    """Note the words of options that are asked about, and those behind them, any of which may name code to run."""
+    """Record the words of options that need approval, and the words after them: any of them may name code to run."""
     for before, word in pairwise(words):
         if before.text.startswith("-") or word.text.startswith("-"):
             text = re.sub(r"^--[\w-]+=|^-\w", "", word.text)
             if text:
-                files.run(replace(word, text=text), scope)
+                files.record_script(replace(word, text=text), scope)
 
 
 def _tar(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The first argument of tar may lack its dash."""
+    """tar, whose first argument may lack its dash."""
     rest = words[1:]
     if rest and not rest[0].text.startswith("-"):
         rest = [Word("-" + rest[0].text, rest[0].source), *rest[1:]]
@@ -387,9 +390,9 @@ def _mv(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     free += [word for kind, word, _ in arguments if kind == "write"]
-    lost = bool(free) and (free[-1].text.startswith("/dev/") or files.fleeting(free[-1], scope))
+    lost = bool(free) and (free[-1].text.startswith("/dev/") or files.is_scratch(free[-1], scope))
     for word in free[:-1]:
-        away = not files.fleeting(word, scope) and (lost or _is_outside(word, scope))
+        away = not files.is_scratch(word, scope) and (lost or _is_outside(word, scope))
         yield from files.delete(word, scope, "moves away") if away else files.write(word, scope)
     for word in free[-1:]:
         yield from files.write(word, scope)
@@ -421,15 +424,17 @@ def _may_be_naming(words: list[Word]) -> bool:
     """Whether an unknown word could be the option with which a builtin evaluates the name that follows."""
     name, rest = words[0].text, words[1:]
     if name == "printf":
-        return bool(rest) and (rest[0].dashed or (rest[0].may_split and UNKNOWN in rest[0].text))
+        return bool(rest) and (rest[0].may_be_option or (rest[0].may_split and UNKNOWN in rest[0].text))
     if name not in {"test", "["}:
         return False
     pairs = pairwise([word for word in rest if word.text != "]"])
-    return any(word.may_split or word.glob for word in rest) or any(one.dashed and not two.known for one, two in pairs)
+    return any(word.may_split or word.glob for word in rest) or any(
+        one.may_be_option and not two.known for one, two in pairs
+    )
 
 
 def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """head, which makes an end of a device that has none."""
+    """head, which limits the output of an endless device."""
     few = re.fullmatch(
         r"-c ?(\d{1,7}|\d{1,4}[kK]|\d{1,2}M)(i?B)? /dev/(zero|u?random)", " ".join(word.text for word in words[1:])
     )
@@ -437,7 +442,7 @@ def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 
 
 def _jq(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """jq, which takes a name and a text behind --arg: two arguments for one option."""
+    """jq, whose option --arg takes two arguments: a name and a text."""
     starts = [index for index, word in enumerate(words) if word.text in {"--arg", "--argjson"}]
     taken = {index + after for index in starts for after in range(3)}
     yield from _by_spec(words[0].text, [word for index, word in enumerate(words) if index not in taken], scope)
@@ -464,7 +469,7 @@ _SPECIAL: dict[str, Callable[[list[Word], ShellScope], Iterator[Finding]]] = {
     "mv": _mv,
     **dict.fromkeys(("fd", "fdfind"), lambda words, scope: chain(launchers.fd(words), _by_spec("fd", words, scope))),
     **dict.fromkeys(("jq", "gojq", "jaq"), _jq),
-    # Its arguments after the file are patterns between slashes, and how often they apply.
+    # Its arguments after the file are patterns between slashes, and repeat counts.
     "csplit": lambda words, scope: _by_spec("csplit", [w for w in words if not _SPLIT_AT.fullmatch(w.text)], scope),
     "find": launchers.find,
     "head": _head,
