@@ -15,7 +15,7 @@ _FULL_NAME = {"-V", "--version", "--help"}
 _WITH_FILE = {"-L"}  # the value can contain a file's name
 _FILE_FILTERS = {"--include", "-g", "--glob", "--iglob"}
 _RECURSIVE = {"-r", "-R", "--recursive", "--dereference-recursive"}
-_SEARCHING_HERE = {"rg", "ripgrep", "ack", "ag", "ugrep", "git"}
+_RECURSIVE_BY_DEFAULT = {"rg", "ripgrep", "ack", "ag", "ugrep", "git"}
 _PATTERN_FLAGS = {"-e", "--regexp"}
 _LONG_OPTION = re.compile(r"--[^=]+")
 _NAME = re.compile(r"(?i)secrets?|credentials?")  # the name of a task, a test or a file
@@ -183,7 +183,7 @@ def _up_to_free(spec: CommandSpec, words: list[Word]) -> list[Word]:
 
 def searches_here(spec: CommandSpec, name: str, arguments: list[Argument], *, piped: bool) -> bool:
     """Whether a search without a path searches the current folder."""
-    through = name in _SEARCHING_HERE and not piped
+    through = name in _RECURSIVE_BY_DEFAULT and not piped
     return spec.text > 0 and (through or any(argument.flag in _RECURSIVE for argument in arguments))
 
 

@@ -25,7 +25,7 @@ from agentkit.safety.shell.variables import (
     ask,
 )
 
-_LIVE = re.compile(r"[$`\\]")
+_SUBSTITUTION_START = re.compile(r"[$`\\]")
 _NAME = re.compile(r"(?<!\w)(?<!\d#)[A-Za-z_]\w*")
 _PARTLY_NAMED = re.compile(rf"[A-Za-z_]\w*{UNKNOWN_NAME}")
 _KEY = re.compile(r"(?<!\w)([A-Za-z_]\w*)\[([^\[\]]*)\]")
@@ -52,7 +52,7 @@ def is_harmless(value: Value, scope: ShellScope) -> bool:
             waiting.extend(value.items)
             continue
         text = value.text
-        if UNKNOWN in text or _LIVE.search(text) or value.origins & {A_FILE, UNTRUSTED}:
+        if UNKNOWN in text or _SUBSTITUTION_START.search(text) or value.origins & {A_FILE, UNTRUSTED}:
             return False
         text = _KEY.sub(lambda match: match[1] if match[1] in scope.keyed else match[0], text)
         if UNKNOWN_NAME in text and (A_WORD in value.origins or _PARTLY_NAMED.search(text)):
@@ -110,5 +110,5 @@ def subscript(value: Value, scope: ShellScope) -> Value | None:
     if match is None:
         return value if _may_be_element(value) else None
     name, key = match[1], match[2].rpartition("]")[0] or match[2]
-    is_known = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
+    is_known = UNKNOWN not in key and not _SUBSTITUTION_START.search(key) and not value.origins & {A_FILE, UNTRUSTED}
     return None if (name in scope.keyed and is_known) or key in {"@", "*"} else Value(key, value.origins)

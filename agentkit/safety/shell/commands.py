@@ -35,14 +35,14 @@ from agentkit.safety.shell.variables import (
 _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
 _ANY = re.compile(r"[*?]|[@+!]\(")
-_NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
+_EVALUATING_WITH_OPTION = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
 _INDEX = (
     *("index", "ORIG_HEAD", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
 )
 """The files in which git stores the staging area and operations in progress."""
 _SPLIT_AT = re.compile(r"/.*/([+-]?\d+)?|%.*%([+-]?\d+)?|\{(\d+|\*)\}", re.DOTALL)
 _SEDS = ("sed", "gsed")
-_ENDING = {"EXIT", "HUP", "INT", "QUIT", "TERM", *("0", "1", "2", "3", "15")}
+_FINAL_EVENTS = {"EXIT", "HUP", "INT", "QUIT", "TERM", *("0", "1", "2", "3", "15")}
 """The events after which a shell runs nothing but the trap."""
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
@@ -59,7 +59,7 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         return
     name = _SYSTEM_FOLDERS.sub("", first.text)
     if not first.known:
-        yield from _dynamic(words, scope)
+        yield from _unknown_program(words, scope)
         return
     if not name.isascii():
         yield ask("look-alike", first.source, "The command's name contains look-alike letters.")
@@ -76,7 +76,7 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         if match:
             rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
             undo = next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
-            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
+            yield from _undoable(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
             yield from launchers.command_texts(words) if rule.id in launchers.RULES_ABOUT_STARTED_COMMANDS else ()
     yield from _possible_options(name, words, scope)
     yield from _shown_values(name, words)
@@ -93,7 +93,7 @@ def _possible_options(name: str, words: list[Word], scope: ShellScope) -> Iterat
             yield ask("option", word.source, why, "Quote it, or put -- or ./ before it.")
 
 
-def _dynamic(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _unknown_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from launchers.origin_objections(words[0], words[0].source)
     why = "The program is only known when the command runs."
     yield ask("dynamic-command", words[0].source, why, "Write out the name of the program.")
@@ -119,12 +119,12 @@ def _shown_values(name: str, words: list[Word]) -> Iterator[Finding]:
 def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     known = tables()
     two = " ".join(word.text for word in words[:2])
-    yield from _run_by(words) if two in known.runners else ()
+    yield from _started_by_runner(words) if two in known.runners else ()
     if len(words) > 1 and two in known.languages:
         name, words = two, [words[0], Word("-e", words[1].source), *words[2:]]
     elif len(words) > 1 and two in known.launchers:
         name, words = two, [Word(two, words[0].source), *words[2:]]
-    yield from _carried_by(name, words, scope)
+    yield from _commands_in_arguments(name, words, scope)
     if two == "git mv":
         scope.touched.add("**/*")
     if name in _SPECIAL:
@@ -137,7 +137,7 @@ def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
         yield from _by_spec(name, words, scope)
 
 
-def _carried_by(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _commands_in_arguments(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The commands in the arguments or the input of a program, which it may run."""
     groups = tables().groups
     if name in groups["carriers"]:
@@ -146,7 +146,7 @@ def _carried_by(name: str, words: list[Word], scope: ShellScope) -> Iterator[Fin
         yield from launchers.commands_in_lines(scope.stdin.text, words[0].source)
 
 
-def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
+def _started_by_runner(words: list[Word]) -> Iterator[StartedCommand]:
     """The command that `poetry run` and similar programs start, unless it is a script of the project."""
     known = tables()
     names = known.specs.keys() | known.rules.keys() | known.launchers.keys() | known.languages.keys() | _SPECIAL.keys()
@@ -163,7 +163,7 @@ def _line(words: list[Word], scope: ShellScope) -> str:
     return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
 
 
-def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
+def _undoable(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
     """Objections to replacing the files in the arguments, or an undoable finding."""
     end = next((index for index, word in enumerate(words) if word.text == "--"), 0)
     for word in words[end + 1 :] if undo.paths else ():
@@ -197,7 +197,7 @@ def _by_spec(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
     elif found:
         yield from _by_arguments(*found, words, scope)
     elif "/" in name:
-        yield from _own_program(words, scope)
+        yield from _program_by_path(words, scope)
     elif asks_version and re.fullmatch(r"[a-z][\w.+-]*", name):
         yield runs(words[0].source, scope)
     else:
@@ -206,7 +206,7 @@ def _by_spec(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
         yield from launchers.possible_commands(words)
 
 
-def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _program_by_path(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     path = files.record_script(words[0], scope)
     name, known = words[0].text.rpartition("/")[2], tables()
     if name in known.languages or name in known.launchers or name in known.rules:
@@ -224,7 +224,7 @@ def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text) + " " for word in rest))
     arguments = list(parsed(spec, rest))
-    _note_scripts(spec, words[0], arguments, scope)
+    _record_scripts(spec, words[0], arguments, scope)
     if spec.unnamed and scope.undoable:
         scope.destroyed.update(files.EVERYTHING)
         yield undoes(words[0].source)
@@ -237,12 +237,12 @@ def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope:
     everything = spec.paths == "copy" and any(argument.kind == "write" for argument in arguments)
     free = [argument.word for argument in arguments if argument.kind == "free"][text:]
     yield from _free(words[0].text, spec, [*free, free[-1]] if everything and free else free, scope)
-    if not free and _works_here(spec, words[0].text, arguments, scope):
+    if not free and _reads_current_folder(spec, words[0].text, arguments, scope):
         yield from files.read(Word(".", words[0].source), scope, listing=spec.paths == "list")
     yield _effect(spec, words[0].source, scope)
 
 
-def _works_here(spec: CommandSpec, name: str, arguments: list[Argument], scope: ShellScope) -> bool:
+def _reads_current_folder(spec: CommandSpec, name: str, arguments: list[Argument], scope: ShellScope) -> bool:
     """Whether a command without a path reads the current folder, and that folder must be judged."""
     is_outside = scope.cwd is not None and not paths.inside(scope.cwd, scope.workspace)
     if not (scope.exposed or is_outside):
@@ -251,7 +251,7 @@ def _works_here(spec: CommandSpec, name: str, arguments: list[Argument], scope: 
     return listing or searches_here(spec, name, arguments, piped=scope.stdin is not None)
 
 
-def _note_scripts(spec: CommandSpec, name: Word, arguments: list[Argument], scope: ShellScope) -> None:
+def _record_scripts(spec: CommandSpec, name: Word, arguments: list[Argument], scope: ShellScope) -> None:
     """Record the files that a command runs, if it runs code of the workspace: those it names, and those it implies."""
     if spec.effect == "runs":
         for argument in arguments:
@@ -324,7 +324,7 @@ def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
     elif words[0].text == "trap":
         arguments = [word for word in words[1:] if not word.text.startswith("-")]
-        between = not all(word.text.removeprefix("SIG") in _ENDING for word in arguments[1:])
+        between = not all(word.text.removeprefix("SIG") in _FINAL_EVENTS for word in arguments[1:])
         for finding in launchers.script(arguments[0], arguments[0].source) if len(arguments) > 1 else ():
             yield replace(finding, between=between) if isinstance(finding, ShellScript) else finding
     else:
@@ -334,7 +334,7 @@ def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield reads(words[0].source)
 
 
-def _programmed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _awk_or_sed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The programs of awk and sed, and their files: read, written with sed -i, or assignments to variables of awk."""
     is_sed = words[0].text in _SEDS
     in_place = is_sed and any(re.match(r"-[A-Za-z]*i|--i", word.text) for word in words[1:])
@@ -348,12 +348,12 @@ def _programmed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from interpreters.judge("sed" if is_sed else "awk", word, scope)
     for argument in arguments:
         if argument.kind == "ask":
-            _note_options(words, scope)
+            _record_options(words, scope)
             yield from _flag(spec, argument, words, scope)
     yield writes(words[0].source) if in_place else reads(words[0].source)
 
 
-def _note_options(words: list[Word], scope: ShellScope) -> None:
+def _record_options(words: list[Word], scope: ShellScope) -> None:
     """Record the words of options that need approval, and the words after them: any of them may name code to run."""
     for before, word in pairwise(words):
         if before.text.startswith("-") or word.text.startswith("-"):
@@ -404,10 +404,12 @@ def _is_outside(word: Word, scope: ShellScope) -> bool:
     return path is not None and not paths.inside(path, scope.workspace)
 
 
-def _evaluating(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _evaluating_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
-    names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
-    names |= _may_be_naming(words)
+    names = words[0].text not in _EVALUATING_WITH_OPTION or any(
+        word.text.startswith(("-v", "-R")) for word in words[1:]
+    )
+    names |= _may_evaluate_names(words)
     for word in words[1:]:
         value = Value(UNKNOWN if word.glob and _ANY.search(word.text) else word.text.lstrip("-"), word.origins)
         evaluated = value if words[0].text == "let" else arithmetic.subscript(value, scope) if names else None
@@ -420,7 +422,7 @@ def _evaluating(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from _by_arguments(spec, words[1:], words, scope)
 
 
-def _may_be_naming(words: list[Word]) -> bool:
+def _may_evaluate_names(words: list[Word]) -> bool:
     """Whether an unknown word could be the option with which a builtin evaluates the name that follows."""
     name, rest = words[0].text, words[1:]
     if name == "printf":
@@ -461,9 +463,9 @@ _SPECIAL: dict[str, Callable[[list[Word], ShellScope], Iterator[Finding]]] = {
         ("source", "."),
         lambda words, scope: interpreters.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope),
     ),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", *_SEDS), _programmed),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", *_SEDS), _awk_or_sed),
     **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
-    **dict.fromkeys(_EVALUATING.split(), _evaluating),
+    **dict.fromkeys(_EVALUATING.split(), _evaluating_builtin),
     **dict.fromkeys(("cd", "pushd", "popd"), lambda words, _: iter([reads(words[0].source)])),
     "dd": _dd,
     "mv": _mv,

@@ -214,11 +214,11 @@ def loop(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     repeated = _header(node, start=";")
     for part in _header(node):
         judge.expander(scope.fork() if part in repeated else scope).evaluate(part)
-    _forget(node, scope)
-    return _again(scope, lambda: _rounds(judge, node, scope))
+    _forget_assigned(node, scope)
+    return _repeat(scope, lambda: _loop_round(judge, node, scope))
 
 
-def _rounds(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+def _loop_round(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     """The condition and the body of a loop; in for ((;;)) the condition and the step are evaluated in each round."""
     if node.type != "c_style_for_statement":
         return sequence(judge, node, scope)
@@ -241,7 +241,7 @@ def _header(node: Node, start: str = "((") -> list[Node]:
     return [child for child in node.children[begin:end] if child.is_named]
 
 
-def _again(scope: ShellScope, body: Callable[[], Value]) -> Value:
+def _repeat(scope: ShellScope, body: Callable[[], Value]) -> Value:
     """Judge a loop's body, repeatedly while it changes the state in which the next round begins, at most three times.
 
     The last time, no variable is known.
@@ -278,11 +278,11 @@ def loop_over_words(judge: StatementJudge, node: Node, scope: ShellScope) -> Val
         for child in bodies:
             for value in values:
                 judge.assign(name, value, source(node)[:60], scope)
-                _forget(child, scope)
+                _forget_assigned(child, scope)
                 judge.visit(child, scope)
         return ANYTHING
 
-    return _again(scope, body)
+    return _repeat(scope, body)
 
 
 def _loop_values(items: list[Word], scope: ShellScope) -> list[Value]:
@@ -324,7 +324,7 @@ def _loop_value(word: Word, names: frozenset[str], scope: ShellScope) -> Value:
     return Value(word.text, (word.origins | {PATTERN} if word.glob else word.origins) | dashed)
 
 
-def _forget(node: Node, scope: ShellScope) -> None:
+def _forget_assigned(node: Node, scope: ShellScope) -> None:
     """Forget the variables that a loop's body assigns, except those that are always numbers."""
     given: dict[str, list[Node | None]] = {}
     for inner in _descendants(node):
@@ -334,7 +334,9 @@ def _forget(node: Node, scope: ShellScope) -> None:
                 continue  # it applies to that command only
             given.setdefault(source(name), []).append(value[0] if value else None)
     numbers = {name for name in given if arithmetic.is_number(scope.variables.get(name, NOTHING))}
-    while others := {name for name in numbers if not all(_counts(v, given, numbers, scope) for v in given[name])}:
+    while others := {
+        name for name in numbers if not all(_is_number_assigned(v, given, numbers, scope) for v in given[name])
+    }:
         numbers -= others
     scope.variables |= {name: A_NUMBER if name in numbers else ANYTHING for name in given}
 
@@ -342,7 +344,9 @@ def _forget(node: Node, scope: ShellScope) -> None:
 _NUMERALS = {"arithmetic_expansion", "number"}
 
 
-def _counts(value: Node | None, given: Mapping[str, list[Node | None]], numbers: set[str], scope: ShellScope) -> bool:
+def _is_number_assigned(
+    value: Node | None, given: Mapping[str, list[Node | None]], numbers: set[str], scope: ShellScope
+) -> bool:
     """Whether the value that a loop assigns is a number: an arithmetic expression, or a variable with a number."""
     if value is None or value.type in _NUMERALS:
         return value is not None

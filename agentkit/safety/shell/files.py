@@ -142,17 +142,17 @@ def secrets(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator
     for candidate in candidates:
         reason = secret(candidate, scope)
         if reason:
-            yield _secret_found(word, reason)
+            yield _names_secret(word, reason)
             return
     sample = _secret_glob(word, scope)
     if sample and not (listing and sample in paths.SECRETS_OF_FOLDERS):
         if sample in paths.SECRETS_OF_FOLDERS:
             yield ask("secret", word.source, "The pattern could match files that contain keys.", "Name the files.")
         else:
-            yield _secret_found(word, "a pattern that reaches secrets")
+            yield _names_secret(word, "a pattern that reaches secrets")
 
 
-def _secret_found(word: Word, reason: str) -> Decision:
+def _names_secret(word: Word, reason: str) -> Decision:
     return deny("secret", word.source, f"it names {reason}.", "Ask the user for the information without the secret.")
 
 
@@ -174,7 +174,7 @@ def read(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[De
     elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or _is_public(path, scope, listing=listing)):
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
     elif scope.exposed and not listing:
-        yield from _reached(word, path, scope)
+        yield from _exposed_secrets(word, path, scope)
 
 
 def listed(words: list[Word], scope: ShellScope) -> frozenset[str]:
@@ -231,7 +231,7 @@ def _device(word: Word) -> Iterator[Decision]:
     yield deny("device", word.source, "it reads or writes a device of the machine.")
 
 
-def _reached(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
+def _exposed_secrets(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
     """Objections to reading a path that is or contains a file with keys, if keys are not hidden."""
     parts = path.count("/") + 1
     above = {"/".join(place.split("/")[:parts]) for place in scope.exposed}
@@ -267,7 +267,7 @@ def write(word: Word, scope: ShellScope) -> Iterator[Decision]:
 def _secret_written(word: Word, reason: str, *, within: bool) -> Decision:
     if within and reason.startswith("an environment file"):
         return ask("secret", word.source, "It writes an environment file with keys.", "Write an example file instead.")
-    return _secret_found(word, reason)
+    return _names_secret(word, reason)
 
 
 def _write_within(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:

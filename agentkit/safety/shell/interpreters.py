@@ -42,7 +42,7 @@ _DELICATE = {
     *("system", "getline", "ENVIRON", "PROCINFO", "ARGV", "ARGC", "ARGIND", "SYMTAB", "FUNCTAB", "while", "do"),
     *("extension", "close", "include", "load", "namespace", "eval"),
 }
-_INTO = (">>", ">")
+_REDIRECTIONS = (">>", ">")
 _KEYWORDS = {"print", "printf", "return", "in", "if", "else"}
 
 
@@ -82,13 +82,13 @@ def _redirects(tokens: list[str]) -> bool:
             printing, depth = True, 0
         elif part in {";", "\n", "}"}:
             printing = False
-        elif part in _INTO[: 2 if printing and depth <= 0 else 1]:
+        elif part in _REDIRECTIONS[: 2 if printing and depth <= 0 else 1]:
             return True
     return False
 
 
 _LARGE = 10_000_000
-_INNER = re.compile(r"(gi|cr|ag|f|tb|co|func)_")
+_INTERNAL_ATTRIBUTE = re.compile(r"(gi|cr|ag|f|tb|co|func)_")
 _OWN_MODULE = re.compile(r".*\.(py|so|pyc)")
 _READING = {"r", "rb", "rt"}
 
@@ -189,7 +189,12 @@ def _name_is_plain(name: str) -> bool:
     if name.startswith("_"):
         return name in groups["python_plain_dunder"]
     foreign = name in sys.stdlib_module_names and name not in groups["python_plain_modules"]
-    return not foreign and name not in groups["python_delicate_attributes"] and not _INNER.match(name) and name != "*"
+    return (
+        not foreign
+        and name not in groups["python_delicate_attributes"]
+        and not _INTERNAL_ATTRIBUTE.match(name)
+        and name != "*"
+    )
 
 
 def _attribute_is_plain(node: ast.Attribute) -> bool:
@@ -276,21 +281,16 @@ def _objections(language: str, word: Word, scope: ShellScope) -> Iterator[Findin
     literals = ["".join(groups) for groups in _STRING.findall(code)]
     for written in _WRITTEN.findall(code):
         yield from _written("".join(written), word, scope)
-    for sed_script in _sed_commands(code) if language == "sed" else ():
+    # e of GNU sed runs its argument; as a flag of a substitution, it runs the result.
+    for command, _, replacement in _SED_RUNS.findall(code) if language == "sed" else ():
         yield ask("inline-code", word.source, "It starts other programs.")
-        yield ShellScript(sed_script, word.source)
+        yield ShellScript(command or replacement or ":", word.source)
     for literal in literals:
         yield from _literal(literal, code, word, scope)
     if shell and literals:
         yield ask("inline-code", word.source, "It starts other programs.")
         for literal in [*literals, " ".join(literals)]:
             yield ShellScript(re.sub(r"\\(.)", r"\1", literal).strip() or ":", word.source)
-
-
-def _sed_commands(code: str) -> Iterator[str]:
-    """The commands that e of GNU sed runs: its argument, or the result of a substitution with that flag."""
-    for run, _, replacement in _SED_RUNS.findall(code):
-        yield run or replacement or ":"
 
 
 def _literal(literal: str, code: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
@@ -358,15 +358,24 @@ _PLAIN = {"python": lambda _code: False, "awk": is_plain_awk, "sed": _sed_is_pla
 _TOOLS = {"runs", "network"}
 """The effects of commands that are also Python tools; a module named like any other command is another program."""
 _VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
-_CODES = {"-c", "-Command", "-command", "--command"}
-_LETTERS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
-_LONG = {"--norc", "--noprofile", "--posix", "--login", "--restricted", "--verbose", "-NoProfile", "-noprofile"}
-_MODES = re.compile(
+_CODE_FLAGS = {"-c", "-Command", "-command", "--command"}
+_SHELL_FLAGS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
+_LONG_SHELL_FLAGS = {
+    "--norc",
+    "--noprofile",
+    "--posix",
+    "--login",
+    "--restricted",
+    "--verbose",
+    "-NoProfile",
+    "-noprofile",
+}
+_SHELL_OPTIONS = re.compile(
     r"allexport|err(exit|trace|return)|functrace|ignoreeof|no(clobber|exec|glob|unset|tify)|physical|pipefail|posix|verbose"
     r"|xtrace|extglob|globstar|nullglob|failglob|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
 )
-_LOADED = re.compile(r"[a-z]\w*(/[\w-]+)*|@[a-z]\w*/[\w/-]+|\./(?!.*\.\.)[\w./-]+")
-_NAMED = re.compile(
+_LOADABLE_MODULE = re.compile(r"[a-z]\w*(/[\w-]+)*|@[a-z]\w*/[\w/-]+|\./(?!.*\.\.)[\w./-]+")
+_HARMLESS_MODULE = re.compile(
     r"(strict|warnings|utf8|bytes|integer|bigint|feature|POSIX|List::Util|Scalar::Util|Data::Dumper|JSON::PP|Time::HiRes"
     r"|json|set|time|date|yaml|csv|pp|bigdecimal|securerandom|digest|prime|matrix|Time::Local|Text::Wrap|Digest::(MD5|SHA)|MIME::Base64)(=[\w,:]*)?"
 )
@@ -410,9 +419,10 @@ def _option(language: Interpreter, argument: Argument, scope: ShellScope) -> Ite
     if kind == "ask" or (kind in {"program", "module"} and word.text.startswith("-")):
         yield ask("option", word.source, "The option is not known.")
     elif kind == "program":
-        yield from _program(language, word, scope)
+        yield from origin_objections(word, word.source)
+        yield from judge(language.name, word, scope)
     elif kind == "module":
-        loaded = _NAMED if language.name in {"perl", "ruby"} else _LOADED
+        loaded = _HARMLESS_MODULE if language.name in {"perl", "ruby"} else _LOADABLE_MODULE
         if not loaded.fullmatch(word.text):
             yield ask("option", word.source, "It loads other code first.")
             yield from judge(language.name, word, scope)
@@ -422,11 +432,6 @@ def _option(language: Interpreter, argument: Argument, scope: ShellScope) -> Ite
         yield from files.read(word, scope)
     elif kind == "value":
         yield from run_arguments([word], scope)
-
-
-def _program(language: Interpreter, code: Word, scope: ShellScope) -> Iterator[Finding]:
-    yield from origin_objections(code, code.source)
-    yield from judge(language.name, code, scope)
 
 
 def _data(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -455,28 +460,28 @@ def _shell(language: Interpreter, words: list[Word], scope: ShellScope) -> Itera
             break
         if word.text.startswith("--command="):
             word, rest = Word("-c", word.source), [Word(word.text[10:], word.source), *rest]
-        letters = "c" if word.text in _CODES else "" if word.text in _LONG else word.text[1:]
+        letters = "c" if word.text in _CODE_FLAGS else "" if word.text in _LONG_SHELL_FLAGS else word.text[1:]
         code, stdin = code or "c" in letters, stdin or "s" in letters
         modes = [rest.pop(0) for letter in letters if letter in "oO" and rest]
-        if not _LETTERS.issuperset(letters) or not all(_MODES.fullmatch(mode.text) for mode in modes):
+        if not _SHELL_FLAGS.issuperset(letters) or not all(_SHELL_OPTIONS.fullmatch(mode.text) for mode in modes):
             yield ask("option", word.source, "The option is not known.")
-            _note_loaded(word, rest, scope)
+            _record_startup_file(word, rest, scope)
     if code and rest:
-        yield from _given_script(rest, scope)
+        yield from _script_argument(rest, scope)
     elif rest and not stdin and rest[0].text not in {"-", "/dev/stdin"}:
         yield from _file(language, rest, scope)
     else:
         yield from _stdin(language, words[0], scope)
 
 
-def _note_loaded(option: Word, rest: list[Word], scope: ShellScope) -> None:
+def _record_startup_file(option: Word, rest: list[Word], scope: ShellScope) -> None:
     """Record the file that an option of a shell may run first, such as --rcfile."""
     for word in (replace(option, text=option.text.partition("=")[2]), *rest[:1]):
         if word.text:
             files.record_script(word, scope)
 
 
-def _given_script(rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _script_argument(rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The script after -c, with its parameters."""
     if not rest[0].known:
         scope.scripts |= scope.places  # one of these files contains the code
@@ -496,15 +501,15 @@ def _module(interpreter: Word, module: Word, rest: list[Word], scope: ShellScope
     elif name in known.specs and (known.specs[name].effect in _TOOLS or known.specs[name].paths == "subcommand"):
         yield StartedCommand([Word(name, module.source), *rest])
     elif name in known.groups["python_modules"] or is_own_module(module.text):
-        _note_module(module, scope)
+        _record_module(module, scope)
         yield from run_arguments(rest, scope)
         yield runs(module.source, scope)
     else:
-        _note_module(module, scope)
+        _record_module(module, scope)
         yield ask("module", module.source, "It runs a Python module that is not one of the usual tools.")
 
 
-def _note_module(module: Word, scope: ShellScope) -> None:
+def _record_module(module: Word, scope: ShellScope) -> None:
     """Record the files of the workspace that contain the module."""
     path = module.text.replace(".", "/")
     for place in (f"{path}.py", f"{path}/__main__.py"):

@@ -32,9 +32,9 @@ from agentkit.safety.shell.variables import (
 from agentkit.text_encoding import split_lines
 
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
-_IN_PARTS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
+_BATCH_FLAGS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
 """The options with which xargs starts a command several times, each with a part of the arguments."""
-_ITEMS = 20
+_MAX_ITEMS = 20
 _MAX_POSSIBLE_COMMANDS = 3
 _EMPTY_FOUND = re.compile(
     r"(-(type [fd]|depth|m(in|ax)depth \d+|print) )*-empty (-(type [fd]|depth|print) )*-delete( -print)?"
@@ -46,7 +46,9 @@ _VALUED_TESTS = re.compile(
     r"-(i?(name|path|wholename|regex|lname)|newer\w*|[acm](time|min)|size|x?type|user|group|uid|gid|(max|min)depth|perm|links"
     r"|inum|samefile|printf|fstype|regextype|used|fprint(0|f)?|fls)"
 )
-_ORDER = re.compile(r"\s*(:?\+?:?(call\s+)?\\?!|([.:\\]|:?\+)?(shell|system|spawn|exec|execute|run-shell)\s)\s*")
+_COMMAND_PREFIX = re.compile(
+    r"\s*(:?\+?:?(call\s+)?\\?!|([.:\\]|:?\+)?(shell|system|spawn|exec|execute|run-shell)\s)\s*"
+)
 _STARTED = re.compile(
     r"\b(?:system|exec\w*|spawn\w*|shell[\w-]*|cmd|popen|syscmd|write18|callCommand)\b\W{1,4}([^'\"`)}]+)"
 )
@@ -62,15 +64,15 @@ RULES_ABOUT_STARTED_COMMANDS = {
     "outside-code",
 }
 """The rules about commands that may run other commands: a text among their arguments may be one."""
-_CLEARING = re.compile(r"-$|-[a-z0]*[iu]|--(ignore-environment|unset)")
+_ENVIRONMENT_REMOVAL = re.compile(r"-$|-[a-z0]*[iu]|--(ignore-environment|unset)")
 """The options with which a launcher removes variables from the environment."""
-_CLEANING = {"sudo", "doas", "su", "runuser", "pkexec"}
+_ENVIRONMENT_RESETTERS = {"sudo", "doas", "su", "runuser", "pkexec"}
 _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
 _CHOICE = re.compile(r"(?<!^!\n)(?<!^-not\n)^[(]\n((?:-i?name\n[^\n]+\n-or?\n)*-i?name\n[^\n]+\n)[)]$", re.MULTILINE)
 _NEGATIONS = {"!", "-not"}
-_LOOSE = {"-o", "-or", ",", "(", ")", "-L", "-follow"}
+_UNRESTRICTED_OPTIONS = {"-o", "-or", ",", "(", ")", "-L", "-follow"}
 """Options with which find also acts on files that its other tests exclude, or on other folders."""
-_EACH = {"-x", "-X", "--exec", "--exec-batch"}
+_EXEC_FLAGS = {"-x", "-X", "--exec", "--exec-batch"}
 
 
 def environment(name: str, value: Value, source: str, scope: ShellScope) -> Iterator[Finding]:
@@ -130,8 +132,8 @@ def origin_objections(value: Value | Word, source: str) -> Iterator[Finding]:
 def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The command that a launcher starts, and objections to its options."""
     before = scope.exported
-    clears = launcher.assignments and any(_CLEARING.match(word.text) for word in words[1:])
-    scope.exported = frozenset() if clears or words[0].text in _CLEANING else scope.exported
+    clears = launcher.assignments and any(_ENVIRONMENT_REMOVAL.match(word.text) for word in words[1:])
+    scope.exported = frozenset() if clears or words[0].text in _ENVIRONMENT_RESETTERS else scope.exported
     yield from _launched(launcher, words, scope)
     scope.exported = before
 
@@ -141,7 +143,9 @@ def _launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Itera
     while rest:
         for argument in leading_options(launcher.options, rest):
             if argument.kind == "program":
-                yield _split_string(argument.word, rest) if launcher.assignments else _program(argument.word, rest)
+                text = " ".join([argument.word.text, *(word.text for word in rest)]).strip() or ":"
+                split = ShellScript(text, argument.word.source)
+                yield split if launcher.assignments else _program(argument.word, rest)
                 return
             moved |= argument.kind == "cd"
             yield from _option(argument, rest, scope)
@@ -199,10 +203,6 @@ def _start(launcher: Launcher, words: list[Word], rest: list[Word]) -> Iterator[
             yield from script(word, word.source)
     else:
         yield StartedCommand(rest)
-
-
-def _split_string(text: Word, rest: list[Word]) -> ShellScript:
-    return ShellScript(" ".join([text.text, *(word.text for word in rest)]).strip() or ":", text.source)
 
 
 def _program(program: Word, rest: list[Word]) -> StartedCommand:
@@ -268,9 +268,9 @@ def _xargs_arguments(stdin: Value, source: str, options: dict[str, str], *, by_l
     ways += [_lines(text), [text.strip()], _lines(whole), [whole.strip()]] if odd else []
     unknown = Word(UNKNOWN, source, origins=stdin.origins | {SPLIT})
     for way in ways:
-        known = [Word(item, source, origins=stdin.origins) for item in way[:_ITEMS]]
-        yield [*known, unknown] if odd or len(way) > _ITEMS else known
-        yield from ([word] for word in known if options.keys() & _IN_PARTS)
+        known = [Word(item, source, origins=stdin.origins) for item in way[:_MAX_ITEMS]]
+        yield [*known, unknown] if odd or len(way) > _MAX_ITEMS else known
+        yield from ([word] for word in known if options.keys() & _BATCH_FLAGS)
 
 
 def _lines(text: str) -> list[str]:
@@ -360,8 +360,8 @@ def command_texts(words: list[Word]) -> Iterator[ShellScript]:
             for match in [_SETTING.match(word.text)]
             if match and not _MESSAGE.match(word.text.partition("=")[0])
         ]
-        texts = [text for text in values for text in (text, _ORDER.sub("", text, count=1))]
-        texts += [_ORDER.sub("", word.text, count=1)] if _ORDER.match(word.text) else []
+        texts = [text for text in values for text in (text, _COMMAND_PREFIX.sub("", text, count=1))]
+        texts += [_COMMAND_PREFIX.sub("", word.text, count=1)] if _COMMAND_PREFIX.match(word.text) else []
         texts += _STARTED.findall(word.text) if is_value else []
         for text in texts:
             first = (text.split(None, 1) or [""])[0].rpartition("/")[2]
@@ -378,7 +378,7 @@ def commands_in_lines(text: str, source: str) -> Iterator[ShellScript]:
 
 def fd(words: list[Word]) -> Iterator[Finding]:
     """The command that fd starts for each path, from the words before and after its -x or -X."""
-    start = next((i for i, word in enumerate(words) if word.text in _EACH), len(words))
+    start = next((i for i, word in enumerate(words) if word.text in _EXEC_FLAGS), len(words))
     spec = tables().specs["fd"]
     roots = [argument.word for argument in parsed(spec, words[1:start]) if argument.kind == "free"][spec.text :]
     command = [replace(word, text=re.sub(r"\{(//?|/?\.)?\}", "{}", word.text)) for word in words[start + 1 :]]
@@ -409,7 +409,9 @@ def matched_names(words: list[Word]) -> list[str]:
     else:
         before = zip(["", *tests[:end]], tests[:end], tests[1:end], strict=False)
         names = [value for sign, test, value in before if test in {"-name", "-iname"} and sign not in _NEGATIONS][:1]
-    uncertain = _LOOSE.intersection(tests) or any(re.search(rf"[\n{UNKNOWN}]", word.text) for word in words)
+    uncertain = _UNRESTRICTED_OPTIONS.intersection(tests) or any(
+        re.search(rf"[\n{UNKNOWN}]", word.text) for word in words
+    )
     return [files.widen_pattern(name) for name in names] if names and not uncertain else ["*"]
 
 

@@ -45,8 +45,8 @@ def prints(words: list[Word], scope: ShellScope) -> Value:
         return Value(UNKNOWN, origins | {"fetch"})
     if name in groups["decoders"]:
         return Value(UNKNOWN, origins | {"decode"})
-    if _is_named(name, words, scope):
-        return Value(UNKNOWN_NAME, _kinds(name, words))
+    if _prints_only_names(name, words, scope):
+        return Value(UNKNOWN_NAME, _name_origins(name, words))
     if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):
         made = Value(f"{posixpath.sep}tmp/{UNKNOWN_NAME}")
         scope.written |= {resolve(made.text, scope) or made.text}
@@ -73,7 +73,7 @@ def _arguments(words: list[Word]) -> str:
     return "".join(word.text + " " for word in words)
 
 
-def _is_named(name: str, words: list[Word], scope: ShellScope) -> bool:
+def _prints_only_names(name: str, words: list[Word], scope: ShellScope) -> bool:
     """Whether a command prints only numbers, dates and names inside the workspace."""
     pattern = tables().prints_names.get(name)
     if not pattern or not pattern.fullmatch(_arguments(words[1:])):
@@ -83,19 +83,19 @@ def _is_named(name: str, words: list[Word], scope: ShellScope) -> bool:
     return name == "date" or all(_within(word, scope) for word in words[1:])
 
 
-def _kinds(name: str, words: list[Word]) -> frozenset[str]:
+def _name_origins(name: str, words: list[Word]) -> frozenset[str]:
     """The origins that describe which numbers or names a command prints."""
     is_single = name != "grep" or all(word.known for word in words[1:])  # for several files, grep prints their names
     numbers = tables().prints_numbers.get(name)
     counts = is_single and numbers and numbers.fullmatch(_arguments(words[1:]))
     kinds = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
     kinds |= {A_REF} if name == "git" and words[1].text not in {"ls-files", "diff"} else set()
-    kinds |= _beginnings(name, words) if A_FILE in kinds and A_REF not in kinds else frozenset()
+    kinds |= _dash_origins(name, words) if A_FILE in kinds and A_REF not in kinds else frozenset()
     kinds |= {f"{FOUND}**/{pattern}" for pattern in (matched_names(words) if name == "find" else ())}
     return frozenset(kinds if name in _ALWAYS else {*kinds, PERHAPS_EMPTY})
 
 
-def _beginnings(name: str, words: list[Word]) -> frozenset[str]:
+def _dash_origins(name: str, words: list[Word]) -> frozenset[str]:
     """The origins that describe whether a printed file name may begin with a dash, as one without a folder may."""
     if name == "find":
         return frozenset()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
-_LIVE = re.compile(r"`|\$[(\[{]")
+_SUBSTITUTION_START = re.compile(r"`|\$[(\[{]")
 UNREAD = re.compile(r"\$[\w({\[]")
 """Expansions in a here-document, which the parser sometimes misses."""
 _PROCESS = re.compile(r"[<>]\(")
@@ -42,7 +42,7 @@ def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
         quoted = quoted or kind in _EXPANDING or _is_keyed(node)
         text = _ESCAPED.sub("  ", own_text(node))
         unread = kind == "heredoc_body" and not node.children and UNREAD.search(text)
-        live = unread or _LIVE.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
+        live = unread or _SUBSTITUTION_START.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
         if live and kind not in _OPENING and not _quoted_heredoc(node):
             yield node, [(one or two).strip() for one, two in _CODE.findall(own_text(node)) if (one or two).strip()]
         if not _quoted_heredoc(node):

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 _REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
 _DECLARES = {"declare", "typeset", "local", "export", "readonly"}
 _DECLARED = "1"  # replaces a declared name, because it cannot be a name
-_INTO = {"printf": "-v", "wait": "-p"}
+_TARGET_FLAGS = {"printf": "-v", "wait": "-p"}
 _OPTIONS = {"": set("aAfFgiIlnrtuxp"), "export": set("fnp"), "readonly": set("aAfp")}
 """The options of the builtins that declare variables; with any other they change nothing."""
-_OPENS = re.compile(r"/dev/null$|[<>]\(")  # these can always be opened
-_SHOWING = {"f", "F", "p"}
+_ALWAYS_OPENABLE = re.compile(r"/dev/null$|[<>]\(")  # these can always be opened
+_DISPLAY_OPTIONS = {"f", "F", "p"}
 _FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
 _SETTINGS = {
     "hash": r"-\w*p.*",
@@ -49,9 +49,9 @@ _SETTINGS = {
     "enable": r"-.*",
     "set": r"[-+][a-zA-Z]*[kH][a-zA-Z]*|keyword|history|histexpand",
 }
-_WHOLE = {"-r", "-d", "-rd", ""}
+_WHOLE_LINE_OPTIONS = {"-r", "-d", "-rd", ""}
 _NULL = r"$'\0'"
-_MAKERS = {"cp", "mv", "ln", "install", "curl", "wget"}
+_CREATING_COMMANDS = {"cp", "mv", "ln", "install", "curl", "wget"}
 
 
 def command(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
@@ -69,7 +69,7 @@ def _command(
     variables: dict[str, Value] = {}
     for child in node.children:
         if child.type == "variable_assignment":
-            variables |= _given_to_command(judge, child, scope)
+            variables |= _command_variable(judge, child, scope)
         elif child.type in _REDIRECTS:
             more, after = ([], []) if redirections_judged else _redirect(judge, child, inner)
             words += more
@@ -118,7 +118,7 @@ def redirected(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
             following += after
     printed = _body(judge, body, inner, extra)
     scope.adopt(inner)
-    if any(child.type == "file_redirect" and not _OPENS.search(source(child)) for child in node.children):
+    if any(child.type == "file_redirect" and not _ALWAYS_OPENABLE.search(source(child)) for child in node.children):
         scope.merge_variables(before)  # if the file cannot be opened, nothing is run
     is_part = judge.resolved(body).id == node.id  # the same shell continues after it
     return printed if is_part else _judge_following(judge, following, scope, printed)
@@ -259,7 +259,7 @@ def _assigned(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[str
     return name, expander.value(rest[0]) if rest else NOTHING
 
 
-def _given_to_command(judge: StatementJudge, node: Node, scope: ShellScope) -> dict[str, Value]:
+def _command_variable(judge: StatementJudge, node: Node, scope: ShellScope) -> dict[str, Value]:
     """The variable that an assignment before a command sets for this command only."""
     name, value = _assigned(judge, node, scope)
     if name in {"LC_ALL", "LANG"}:
@@ -347,7 +347,7 @@ def declaration(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
         if child.type == "variable_assignment":
             _check_attributes(judge, scope, (source(first), source(child.children[0])), options)
             _assign(judge, child, scope)
-            if options & _SHOWING:
+            if options & _DISPLAY_OPTIONS:
                 judge.add(
                     ask("hidden-variable", source(child), "With this option the builtin only displays the variable.")
                 )
@@ -438,7 +438,7 @@ def take_effect(judge: StatementJudge, words: list[Word], scope: ShellScope) -> 
     elif name == "let":
         for word in words[1:]:
             arithmetic.change(Value(word.text), scope)
-    elif name in {*_MAKERS, "mkdir"}:
+    elif name in {*_CREATING_COMMANDS, "mkdir"}:
         _record_created(words, scope)
     scope.reopened |= name == "exec"
     _set_parameters(words, scope)
@@ -487,8 +487,8 @@ def _set(judge: StatementJudge, words: list[Word], scope: ShellScope) -> Iterato
     name, rest = words[0].text, words[1:]
     if name in _DECLARES:
         yield from _set_by_declaration(judge, words, scope)
-    elif name in _INTO:
-        yield from _into(words, scope)
+    elif name in _TARGET_FLAGS:
+        yield from _target_variable(words, scope)
     elif name in {"read", "mapfile", "readarray"}:
         yield from _read_names(words, scope)
     elif name == "getopts":
@@ -503,15 +503,15 @@ def _set_by_declaration(
         target, equals, value = word.text.partition("=")
         if word.text != _DECLARED and not word.text.startswith(("-", "+")):
             _check_attributes(judge, scope, (words[0].text, target.removesuffix("+")), options)
-        if equals and options & _SHOWING:
+        if equals and options & _DISPLAY_OPTIONS:
             judge.add(ask("hidden-variable", word.source, "With this option the builtin only displays the variable."))
         if equals or UNKNOWN in word.text or UNKNOWN_NAME in target:
             yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
 
 
-def _into(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
+def _target_variable(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
     """The variable of printf -v or wait -p."""
-    flag = _INTO[words[0].text]
+    flag = _TARGET_FLAGS[words[0].text]
     for index, word in enumerate(words[1:], 1):
         if word.text.startswith(flag) and (index == 1 or words[0].text == "wait"):
             glued = word.text.removeprefix(flag)
@@ -564,7 +564,7 @@ def _reads_lines(words: list[Word]) -> bool:
     """Whether read fills one variable with a whole line, or with everything up to a null byte."""
     names = [word for word in words[1:] if word.text.isidentifier()]
     others = [word for word in words[1:] if word not in names]
-    return len(names) == 1 and all(word.text in _WHOLE or word.source == _NULL for word in others)
+    return len(names) == 1 and all(word.text in _WHOLE_LINE_OPTIONS or word.source == _NULL for word in others)
 
 
 def _folder(words: list[Word], scope: ShellScope) -> str | None:

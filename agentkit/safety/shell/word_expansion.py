@@ -191,7 +191,7 @@ class Expander:
             return Value.array(word_value(word) for word in words)
         values = []
         for word in words:
-            match = _PLACED.match(word.text)
+            match = _INDEXED_ELEMENT.match(word.text)
             self._element(Value(name + (match[1] if match else f"[{UNKNOWN}]"), word.origins), word.source)
             values.append(Value(match[2] if match else UNKNOWN, word.origins))
         if are_numbers(*values):
@@ -397,12 +397,12 @@ class Expander:
         certain = is_set and (value.text.strip(UNKNOWN + UNKNOWN_NAME) != "" or not empty_counts)
         uncertain = is_set and not certain and value.text != ""
         if operator.endswith("+"):
-            return other if certain else NOTHING if is_set and not uncertain else _either(NOTHING, other)
+            return other if certain else NOTHING if is_set and not uncertain else _one_of_two(NOTHING, other)
         if certain:
             if operator.endswith("=") and name not in self._scope.variables:
                 self._judge.assign(name, other, name, self._scope)  # the environment may lack it
             return value
-        given = _either(value, other) if uncertain else Value(other.text, other.origins | _possible_value(name))
+        given = _one_of_two(value, other) if uncertain else Value(other.text, other.origins | _possible_value(name))
         if operator.endswith("="):
             self._judge.assign(name, given, name, self._scope)
         return given
@@ -441,7 +441,7 @@ _LITERALS: dict[str, Callable[[str], str]] = {
 _TARGETS = {"variable_name", "special_variable_name", "subscript"}
 _BRACKETS = {"$((", "$[", "((", "))", "[", "]"}
 _BRACKETED = {"arithmetic_expansion", "compound_statement", "test_command"}
-_PLACED = re.compile(r"(\[.*?\])\+?=(.*)", re.DOTALL)
+_INDEXED_ELEMENT = re.compile(r"(\[.*?\])\+?=(.*)", re.DOTALL)
 _IN_SINGLE = frozenset({"-v", "-R"})
 _IN_DOUBLE = _IN_SINGLE | {"-eq", "-ne", "-lt", "-gt", "-le", "-ge"}
 """The operators of [ ... ] and of [[ ... ]] that evaluate text: a subscript in a name, or both operands."""
@@ -465,7 +465,7 @@ def word_value(word: Word) -> Value:
     return Value(UNKNOWN, origins) if word.glob else Value(word.text, word.origins)
 
 
-def _either(one: Value, other: Value) -> Value:
+def _one_of_two(one: Value, other: Value) -> Value:
     """A value that is one of two; if they differ, it begins like the second, so that the worst case is judged."""
     origins = alternatives([one, other])
     if one == other:
@@ -609,7 +609,7 @@ def apply_operator(value: Value, operator: str, operands: Sequence[str]) -> Valu
     if value.items is not None:
         return Value.array(apply_operator(item, operator, operands) for item in value.items)
     if value.text == UNKNOWN_NAME:
-        is_kept = operator in _KEEPING or (operator == ":" and not value.origins & {A_FILE, A_WORD})
+        is_kept = operator in _PRESERVING_OPERATORS or (operator == ":" and not value.origins & {A_FILE, A_WORD})
         dashed = frozenset({DASHED} if A_FILE in value.origins and operator.startswith("#") else ())
         return Value(UNKNOWN_NAME if is_kept else UNKNOWN, composed(value.origins) | dashed)
     known = value.known and len(value.text) <= _MAX_CHARS
@@ -665,7 +665,7 @@ def _cased(text: str, operator: str, operands: Sequence[str]) -> str | None:
     return None if operands or not text.isascii() else start + text[end:]
 
 
-_KEEPING = {"%", "%%", "#", "##", "^^", ",,"}
+_PRESERVING_OPERATORS = {"%", "%%", "#", "##", "^^", ",,"}
 _CHANGES = {
     **dict.fromkeys(("%", "%%", "#", "##"), _shortened),
     **dict.fromkeys(("/", "//", "/#", "/%"), _replaced),
