@@ -224,23 +224,23 @@ class Rule:
         return [each for test, operand in tests for each in _operands(test, operand) if isinstance(each, str)]
 
     def fits(
-        self, tool: str, arguments: Arguments, said: Collection[str] | None = (), places: CallFacts = NO_FACTS
+        self, tool: str, arguments: Arguments, user_written: Collection[str] | None = (), places: CallFacts = NO_FACTS
     ) -> bool:
         """Whether this rule matches a call of `tool` with these validated arguments.
 
-        `said` are the names of arguments that the user wrote; None ignores `said` tests. `places` are the real
+        `user_written` are the names of arguments that the user wrote; None ignores `said` tests. `places` are the real
         locations of paths.
         """
-        return self.is_about(tool) and self._fits(tool, arguments, said, places)
+        return self.is_about(tool) and self._fits(tool, arguments, user_written, places)
 
-    def _fits(self, tool: str, arguments: Arguments, said: Collection[str] | None, places: CallFacts) -> bool:
+    def _fits(self, tool: str, arguments: Arguments, user_written: Collection[str] | None, places: CallFacts) -> bool:
         """Whether all arguments of a call pass the tests; the tool matches already."""
         is_allowed = self.verdict is Verdict.ALLOW
         if is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(tool, arguments)):
             return False
         others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
-        return (said is None or all(argument in said for argument in others)) and all(
-            self._passes(arguments, argument, (test, operand), said, places)
+        return (user_written is None or all(argument in user_written for argument in others)) and all(
+            self._passes(arguments, argument, (test, operand), user_written, places)
             for argument, wanted in self.where.items()
             for test, operand in _tests(wanted)
         )
@@ -250,24 +250,26 @@ class Rule:
         arguments: Arguments,
         argument: str,
         condition: tuple[str, Any],
-        said: Collection[str] | None,
+        user_written: Collection[str] | None,
         places: CallFacts,
     ) -> bool:
         """Whether an argument passes a test: in all interpretations if the rule allows, otherwise in any of them."""
         test, operand = condition
         if test == _SAID:
-            return said is None or (argument not in arguments or argument in said) is operand
+            return user_written is None or (argument not in arguments or argument in user_written) is operand
         if argument not in arguments:
             return False
         value, located = plain(arguments[argument]), places.arguments.get(argument)
         if self.verdict is Verdict.ALLOW:
             if located is not None and test == _BELOW:
                 return (
-                    located.is_whole and bool(located.paths) and all(each.is_below(operand) for each in located.places)
+                    located.is_complete
+                    and bool(located.paths)
+                    and all(each.is_below(operand) for each in located.places)
                 )
             if located is not None and test in _EXACT and not located.is_list:
                 wanted = _operands(test, operand)
-                is_there = located.is_whole and bool(located.paths)
+                is_there = located.is_complete and bool(located.paths)
                 return is_there and all(any(map(place.is_at, wanted)) for place in located.places)
             readings = _interpretations(value, test) if located is None else located.relative()
             return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())
