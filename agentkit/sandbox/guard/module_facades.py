@@ -214,7 +214,7 @@ def names_of(module: str) -> list[str]:
 
 
 def import_for_python(name: str, *rest: Any) -> Any:
-    """Implement `__import__` for built-in functions, such as strptime; programs cannot spell its name."""
+    """Implement `__import__` for built-in functions, such as strptime; its name is not valid in guarded code."""
     if name.partition(".")[0] not in IMPORTABLE_PACKAGES:
         raise RefusedImport(*missing(name))
     return builtins.__import__(name, *rest)

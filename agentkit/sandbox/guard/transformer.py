@@ -3,7 +3,7 @@
 The engine refuses every kind of syntax without a `visit_` method, so syntax of new Python versions is refused until it
 has been reviewed.
 
-Guards are global names with a leading dot, which programs cannot spell, read or shadow.
+Guards are global names with a leading dot, which are not valid in programs: they can neither read nor shadow them.
 """
 
 from __future__ import annotations
