@@ -182,7 +182,7 @@ class RemoteTool(Tool[..., Any]):
             name,
             escape_invisible(description[:_MAX_DESCRIPTION_CHARS]),
             level=bounds.level,
-            timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
+            timeout_seconds=None,  # the connection limits the time, excluding the time that a person takes to answer
             max_chars=bounds.max_chars,
             labels=bounds.labels,
             judge=self._judge_call,
@@ -397,7 +397,9 @@ class MCPServer(ServerResources):
         self._changes: dict[str, DefinitionChange] = {}
         self._invalid: Mapping[str, str] = {}
         self._unusable: dict[str, str] = {}
-        saw = weakref.WeakMethod(self._store_listing)  # the connection's thread must not keep its server alive
+        saw = weakref.WeakMethod(
+            self._store_listing
+        )  # the thread of the connection must not prevent the garbage collection of the server
         self._connection = ServerConnection(
             self._target, self._connect_seconds, lambda listing: _notify(saw(), listing)
         )

@@ -266,11 +266,13 @@ class Rule:
         if self.verdict is Verdict.ALLOW:
             if located is not None and test == _BELOW:
                 return (
-                    located.is_whole and bool(located.paths) and all(each.is_below(operand) for each in located.places)
+                    located.is_complete
+                    and bool(located.paths)
+                    and all(each.is_below(operand) for each in located.places)
                 )
             if located is not None and test in _EXACT and not located.is_list:
                 wanted = _operands(test, operand)
-                is_there = located.is_whole and bool(located.paths)
+                is_there = located.is_complete and bool(located.paths)
                 return is_there and all(any(map(place.is_at, wanted)) for place in located.places)
             readings = _interpretations(value, test) if located is None else located.relative()
             return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())

@@ -160,7 +160,9 @@ TO_BOB = Rule("allow", "send", {"to": {"from_user": True}, "body": {}})
 def test_said_rule_clears_egress(rules, said, verdict, egress):
     """A call allowed by a `from_user` rule is not egress; other calls are unchanged."""
     arguments = {"to": "bob", "body": "hi"}
-    decision = Policy(rules=rules).judge("send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(said=said))
+    decision = Policy(rules=rules).judge(
+        "send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(user_written=said)
+    )
     assert (decision.verdict, decision.egress) == (verdict, egress)
 
 
