@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, response_deltas
-from agentkit.llm.compat.content_fallback import advise
+from agentkit.llm.compat.content_fallback import add_file_advice
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
-from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_adjustments
+from agentkit.llm.compat.request_adjustments import adjustment_for, apply_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
@@ -196,7 +196,7 @@ class RemoteModel(Stage):
                     refusal = error
                 adjustment = None if refusal.partial else adjustment_for(body, refusal, request.settings)
                 if adjustment is None:
-                    advise(refusal, body)
+                    add_file_advice(refusal, body)
                     break
                 adjustment = joined(adjustment, self._learnt.get(adjustment.name))
                 learnt = {**learnt, **self._learnt, adjustment.name: adjustment}  # other threads learn meanwhile
@@ -222,11 +222,11 @@ class RemoteModel(Stage):
                 raise
             except ModelError as error:
                 error.partial = reading and partial_answer(reading.emitted)
-                seconds = retries.after_fault(error)
+                seconds = retries.after_response_error(error)
                 if seconds is None:
                     raise
             else:
-                return retries.counted(response) if retries.unanswered else response
+                return retries.with_unanswered(response) if retries.unanswered else response
             yield pause(seconds)
 
     def _reading(self) -> _StreamedAnswer:
@@ -251,7 +251,7 @@ class RemoteModel(Stage):
         if streaming:
             body = {**self._wire.streaming, **body}
         model, wire = self._endpoint.model, self._wire.name
-        return with_known_adjustments(body, model, wire, strict_order=receiver.strict_order), names
+        return apply_known_adjustments(body, model, wire, strict_order=receiver.strict_order), names
 
     def _decode(self, text: str) -> Response:
         """Parse a response. On failure the scrubbed text is parsed again, because errors quote parts of the text."""
