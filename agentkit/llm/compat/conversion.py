@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.events import Event, TextDelta, ToolCallDelta
-from agentkit.llm.pipeline import Steps, map_events
+from agentkit.llm.pipeline import StageSteps, map_events
 from agentkit.llm.protocols.parsing import json_or_text, sendable_name
 from agentkit.messages import (
     AssistantMessage,
@@ -620,7 +620,7 @@ class ReceiverNames:
         self._sent_tools = {name: sent for sent, name in tools.items()}
         self._sent_properties = {name: sent for sent, name in properties.items()}
 
-    def restored(self, steps: Steps[Response], *, streaming: bool) -> Steps[Response]:
+    def restored(self, steps: StageSteps[Response], *, streaming: bool) -> StageSteps[Response]:
         """The steps that answer a request, with the original names in their events and in the response."""
         restoration = Restoration(self)
         response = yield from map_events(steps, restoration.events)

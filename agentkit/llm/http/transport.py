@@ -26,8 +26,13 @@ from agentkit.llm.http.connection_pool import (
     proxy_of,
     shared_pools,
 )
-from agentkit.llm.http.retry import HTTP_EXCEPTIONS, Retries, error_for_response, translate_error
-from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
+from agentkit.llm.http.retry import (
+    HTTP_EXCEPTIONS,
+    Retries,
+    error_for_response,
+    translate_error,
+)
+from agentkit.llm.pipeline import CANCELLATION, READ, IOCall, OpenStream, StageSteps, pause
 from agentkit.settings import Secret, environment
 
 if TYPE_CHECKING:
@@ -105,7 +110,7 @@ class Transport:
         """The retries of one request."""
         return Retries(self.max_retries, is_hasty=is_hasty)
 
-    def stream(self, path: str, content: bytes, reader: ResponseReader, retries: Retries) -> Steps[None]:
+    def stream(self, path: str, content: bytes, reader: ResponseReader, retries: Retries) -> StageSteps[None]:
         """The steps that send a request and pass its response to `reader` as it arrives. Raise ModelError.
 
         Connection errors are ignored once the response is complete.
@@ -150,13 +155,15 @@ class Transport:
         """`text` without the secrets that were sent: some servers quote them."""
         return self._endpoint.scrub(self._token.scrub(text) if self._token else text)
 
-    def request(self, path: str, content: bytes, retries: Retries, *, whole: bool = True) -> Steps[httpx2.Response]:
+    def request(
+        self, path: str, content: bytes, retries: Retries, *, whole: bool = True
+    ) -> StageSteps[httpx2.Response]:
         """The steps that send a request, with retries, and return its response. Raise ModelError for an error status.
 
         With `whole` the body is read here, so that a connection lost halfway through is retried.
         """
         retries.has_begun = False
-        send = Effect(partial(self._send, path, content, whole=whole), partial(self._asend, path, content, whole=whole))
+        send = IOCall(partial(self._send, path, content, whole=whole), partial(self._asend, path, content, whole=whole))
         while True:
             try:
                 response: httpx2.Response = yield send

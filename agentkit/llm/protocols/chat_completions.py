@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols import WireProtocol, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, PartEncoders
 from agentkit.llm.protocols.error_mapping import (
     FILTERED,
@@ -533,7 +533,7 @@ RESULT_CONTENT_PREFIX = "[The following content belongs to the result of"
 """The start of a user message with the images and files of a tool result."""
 
 
-class ChatCompletions:
+class ChatCompletions(WireProtocol):
     """The Chat Completions protocol, which nearly every server supports."""
 
     name = "chat"

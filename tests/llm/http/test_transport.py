@@ -452,7 +452,7 @@ def test_custom_headers_are_sent_to_one_endpoint():
         assert llm.with_model("other").chat("Hi") == "Hi"
         assert llm.with_settings(temperature=0).chat("Hi") == "Hi"
         assert [sent.headers["x-team"] for sent in server.requests] == ["blue", "blue"]
-    assert [each.wishes.headers for each in llm.fallbacks] == [{"X-Team": "blue"}, {}]
+    assert [each.arguments.headers for each in llm.fallbacks] == [{"X-Team": "blue"}, {}]
 
 
 def headers_of(asked, *names):
