@@ -208,7 +208,7 @@ class FallbackProvider(Stage):
         for member in self.members:
             await pipeline.aclose(member.provider)
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> Steps[Response]:
         """The steps that answer a request: those of each model in turn, until one answers."""
         all_missed: list[FailedModel] = []
         before: ModelError | None = None
@@ -216,7 +216,7 @@ class FallbackProvider(Stage):
             missed_before, began = tuple(all_missed), self._now()
             try:
                 response = yield from steps_of(
-                    member.provider, member.sent(request), streaming=streaming, is_hasty=has_next or is_hasty
+                    member.provider, member.sent(request), streaming=streaming, has_fallback=has_next or has_fallback
                 )
             except ModelError as error:
                 failed = error
@@ -238,7 +238,7 @@ class FallbackProvider(Stage):
         raise all_failed_error(failed, all_missed) from failed
 
     def _candidates(self, all_missed: list[FailedModel]) -> Iterator[tuple[FallbackMember, bool]]:
-        """The models in order, each with `is_hasty`. Models with an open circuit come last, if all others failed."""
+        """The models in order, each with `has_fallback`. Those with an open circuit come last, if all others failed."""
         away: list[tuple[FallbackMember, FailedModel]] = []
         for place, member in enumerate(self.members):
             known = member.absence.claim()

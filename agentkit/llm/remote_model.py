@@ -18,7 +18,7 @@ from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_a
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import LEFT_USAGE, Effect, Stage, Steps, arun, map_events, partial_answer, pause, run
+from agentkit.llm.pipeline import ABANDONED_USAGE, Effect, Stage, Steps, arun, map_events, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
@@ -147,11 +147,11 @@ class RemoteModel(Stage):
         if "_transport" in vars(self):
             await self._transport.aclose()
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> Steps[Response]:
         """The steps that answer a request."""
         if self._wire.can_pause:
-            return self._continued(request, streaming=streaming, is_hasty=is_hasty)
-        return self._part(request, streaming=streaming, is_hasty=is_hasty)
+            return self._continued(request, streaming=streaming, has_fallback=has_fallback)
+        return self._part(request, streaming=streaming, has_fallback=has_fallback)
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Embed texts, one vector each, blocking."""
@@ -161,11 +161,11 @@ class RemoteModel(Stage):
         """Async version of `embed`."""
         return await arun(embedding_steps(texts, settings, self._tariff, self._batches, self._vectors))
 
-    def _continued(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
+    def _continued(self, request: Request, *, streaming: bool, has_fallback: bool) -> Steps[Response]:
         """Answer a request in consecutive parts: one part, unless the server pauses the turn."""
         parts = _Parts(request)
         while parts.next_request:
-            steps = self._part(parts.next_request, streaming=streaming, is_hasty=is_hasty)
+            steps = self._part(parts.next_request, streaming=streaming, has_fallback=has_fallback)
             try:
                 parts.take((yield from map_events(steps, parts.joined) if parts.paragraphs else steps))
             except ModelError as error:
@@ -173,9 +173,12 @@ class RemoteModel(Stage):
                 raise
         return parts.answer
 
-    def _part(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
+    def _part(self, request: Request, *, streaming: bool, has_fallback: bool) -> Steps[Response]:
         """Send one request, adjusted to what the server refuses, and return its response."""
-        retries, learnt = self._transport.retries(is_hasty=is_hasty), dict(self._learnt)
+        # Each round encodes the request with all known adjustments and sends it. A refusal adds an adjustment for the
+        # next round, which is stored for later requests once it has changed the body. The loop ends with a response,
+        # with a refusal that no adjustment fits, or when an adjustment leaves the body as it was.
+        retries, learnt = self._transport.retries(has_fallback=has_fallback), dict(self._learnt)
         body: dict[str, Any] = {}
         adjustment: Adjustment | None = None
         with self._scrubbed(retries):
@@ -215,7 +218,7 @@ class RemoteModel(Stage):
                     yield from self._transport.stream(path, content, reading, retries)
                     response = yield from reading.finish()
             except GeneratorExit:
-                count = LEFT_USAGE.get()
+                count = ABANDONED_USAGE.get()
                 if count is not None:
                     known = NO_USAGE if reading is None else reading.usage
                     count(replace(known + unreported(retries.unanswered), unreported=1).with_tariff(self._tariff))

@@ -39,7 +39,7 @@ class Wrapped(NamedTuple):
 
 
 class Gate:
-    """Keeps a shell in bubblewrap from its command until the host has looked at what was put up."""
+    """Keeps a shell in bubblewrap from its command until the host has checked what was set up."""
 
     def __init__(self) -> None:
         self._ready, self._their_ready = os.pipe()

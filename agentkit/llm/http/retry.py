@@ -57,23 +57,23 @@ _AT_WORK = (httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError, ht
 class Retries:
     """The retries of one request, at most `max_retries`, and the count of attempts without a complete answer.
 
-    `is_hasty`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
+    `has_fallback`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
     `has_begun` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
     """
 
-    def __init__(self, max_retries: int, *, is_hasty: bool = False) -> None:
-        self.is_hasty, self.has_begun, self.unanswered = is_hasty, False, 0
+    def __init__(self, max_retries: int, *, has_fallback: bool = False) -> None:
+        self.has_fallback, self.has_begun, self.unanswered = has_fallback, False, 0
         self._left, self._seconds = max_retries, _FIRST_SECONDS
 
     def after_error(self, error: Exception) -> float | None:
         """Seconds to wait after a connection error; None if the request is not retried."""
         self.unanswered += isinstance(error, _AT_WORK)
-        return self._next() if isinstance(error, _HASTY_ERRORS if self.is_hasty else _PASSING_ERRORS) else None
+        return self._next() if isinstance(error, _HASTY_ERRORS if self.has_fallback else _PASSING_ERRORS) else None
 
     def after_refusal(self, response: httpx2.Response, error: AgentKitError) -> float | None:
         """Seconds to wait after an error response, whose headers can set the pause; None if it is not retried."""
         wish = retry_after_seconds(response.headers) or 0.0
-        longest = _HASTY_WISH_SECONDS if self.is_hasty else _MAX_WISH_SECONDS
+        longest = _HASTY_WISH_SECONDS if self.has_fallback else _MAX_WISH_SECONDS
         if wish > longest or not _may_pass(response, error):
             return None
         seconds = self._next()
@@ -181,7 +181,7 @@ def translated(error: Exception, connection: ConnectionInfo, retries: Retries) -
     translate = next(translate for theirs, translate in _TRANSLATIONS if isinstance(error, theirs))
     if translate is _timed_out and retries.has_begun:
         translate = _stalled
-    elif translate is _timed_out and retries.is_hasty:
+    elif translate is _timed_out and retries.has_fallback:
         translate = _timed_out_once
     return translate(error, connection)
 

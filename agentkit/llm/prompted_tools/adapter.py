@@ -254,17 +254,17 @@ class PromptedToolsProvider(Stage):
         """Async version of `embed`."""
         return await embedder(self.provider).aembed(texts, settings)
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> Steps[Response]:
         """The steps that answer a request: those of the wrapped provider, if nothing has to be translated."""
         if not (request.tools or request.output_schema or self._learnt):
-            return steps_of(self.provider, request, streaming=streaming, is_hasty=is_hasty)
-        return self._translated(request, streaming=streaming, is_hasty=is_hasty)
+            return steps_of(self.provider, request, streaming=streaming, has_fallback=has_fallback)
+        return self._translated(request, streaming=streaming, has_fallback=has_fallback)
 
-    def _translated(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
+    def _translated(self, request: Request, *, streaming: bool, has_fallback: bool) -> Steps[Response]:
         is_again = False
         while True:
             form = self._form(request, streaming=streaming)
-            steps = steps_of(self.provider, form.request, streaming=streaming, is_hasty=is_hasty)
+            steps = steps_of(self.provider, form.request, streaming=streaming, has_fallback=has_fallback)
             try:
                 response = yield from map_events(steps, form.events) if streaming and form.translation else steps
             except ModelError as error:
