@@ -37,8 +37,9 @@ class EventDescription:
     """How an event is displayed to people and logged.
 
     `title` is one line, `text` what a person, a model or a tool wrote, `outcome` the result in a few words. `figures`
-    are counts, rendered after the title. `fields` are names, numbers and decisions, which go to JSON
-    lines and traces; never put texts here. `content` are texts, which are logged only on request. `call` is the tool call that the event is about.
+    are counts, rendered after the title. `fields` are names, numbers and decisions, which go to JSON lines and traces;
+    never put texts here. `content` are texts, which are logged only on request. `call` is the tool call that the event
+    is about.
     """
 
     title: str = ""

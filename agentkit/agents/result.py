@@ -18,7 +18,7 @@ from agentkit.events import Event, EventDescription, RunStatus, Severity, Stored
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Content, Message
 from agentkit.redaction import redact
-from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
+from agentkit.safety.approval import Approval, ApprovalRequest, Approver, ApproverReply
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
 from agentkit.sessions.session import is_record_of
 from agentkit.sessions.state import RunState, Step, fault_in
@@ -35,10 +35,12 @@ _ALIKE = 0.8
 
 T = TypeVar("T")
 
-GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[ContextType]], Said | Awaitable[Said]]
+GivenApprover = (
+    Approver | Callable[[ApprovalRequest, RunContext[ContextType]], ApproverReply | Awaitable[ApproverReply]]
+)
 """The type of `approve=`: an approver, which can have a parameter annotated RunContext."""
 
-Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
+Answers = bool | Approval | str | GivenApprover | Mapping[str, ApproverReply]
 """Answers to waiting calls: one for all, a function, or a mapping from call ids to answers."""
 
 
@@ -123,9 +125,9 @@ class RunResult(Generic[T]):
     `value` is the answer: a value of the agent's output type, or the last text that the model wrote, even if the run
     did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
     of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
-    not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
-    led last; `record` is the record of changes in the workspace, None without changes; `events` holds all
-    stored events, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
+    not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the
+    agent that was active last; `record` is the record of changes in the workspace, None without changes; `events` holds
+    all stored events, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
 
     A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
@@ -301,7 +303,7 @@ class RunResult(Generic[T]):
     def to_json(self) -> str:
         """Serialise the run, to resume it elsewhere with `agent.resume(text, answers)`. Contains the conversation.
 
-        Protect it like a session file. An attacker who can change it can change the conversation, which agent leads,
+        Protect it like a session file. An attacker who can change it can change the conversation, the active agent,
         what the waiting calls do and in which folder, and whether what was read counts as private or untrusted; but not
         what the policy denies, nor what is approved. A function as `answers` is asked about the call as it would run.
         An agent whose session contains the run uses its session, and refuses a text with other waiting calls.

@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, response_deltas
-from agentkit.llm.compat.content_fallback import advise
+from agentkit.llm.compat.content_fallback import add_file_advice
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
-from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_adjustments
+from agentkit.llm.compat.request_adjustments import adjustment_for, apply_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
-from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
+from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import ABANDONED_USAGE, Effect, Stage, Steps, arun, map_events, partial_answer, pause, run
+from agentkit.llm.pipeline import (
+    ABANDONED_USAGE,
+    IOCall,
+    Stage,
+    StageSteps,
+    arun,
+    map_events,
+    partial_answer,
+    pause,
+    run,
+)
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
@@ -26,7 +36,7 @@ from agentkit.llm.protocols.encoding import EncodingCache, written
 from agentkit.llm.protocols.error_mapping import ended, json_object
 from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
 from agentkit.llm.protocols.sse import EventStream
-from agentkit.messages import AssistantMessage, Request, Response
+from agentkit.messages import AssistantMessage, EmbeddingAnswer, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported
 
 if TYPE_CHECKING:
@@ -147,7 +157,7 @@ class RemoteModel(Stage):
         if "_transport" in vars(self):
             await self._transport.aclose()
 
-    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
         """The steps that answer a request."""
         if self._wire.can_pause:
             return self._continued(request, streaming=streaming, has_fallback=has_fallback)
@@ -161,7 +171,7 @@ class RemoteModel(Stage):
         """Async version of `embed`."""
         return await arun(embedding_steps(texts, settings, self._tariff, self._batches, self._vectors))
 
-    def _continued(self, request: Request, *, streaming: bool, has_fallback: bool) -> Steps[Response]:
+    def _continued(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         """Answer a request in consecutive parts: one part, unless the server pauses the turn."""
         parts = _Parts(request)
         while parts.next_request:
@@ -173,7 +183,7 @@ class RemoteModel(Stage):
                 raise
         return parts.answer
 
-    def _part(self, request: Request, *, streaming: bool, has_fallback: bool) -> Steps[Response]:
+    def _part(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         """Send one request, adjusted to what the server refuses, and return its response."""
         # Each round encodes the request with all known adjustments and sends it. A refusal adds an adjustment for the
         # next round, which is stored for later requests once it has changed the body. The loop ends with a response,
@@ -187,7 +197,7 @@ class RemoteModel(Stage):
                 body, names = self._encoded(request, learnt, streaming=streaming)
                 for each in learnt.values():
                     apply = partial(each.apply, body)
-                    body = (yield Effect(apply, partial(_in_thread, apply))) if each.is_slow else apply()
+                    body = (yield IOCall(apply, partial(_in_thread, apply))) if each.is_slow else apply()
                 if body == before:
                     break
                 if adjustment is not None and adjustment.is_lasting:
@@ -199,13 +209,13 @@ class RemoteModel(Stage):
                     refusal = error
                 adjustment = None if refusal.partial else adjustment_for(body, refusal, request.settings)
                 if adjustment is None:
-                    advise(refusal, body)
+                    add_file_advice(refusal, body)
                     break
                 adjustment = joined(adjustment, self._learnt.get(adjustment.name))
                 learnt = {**learnt, **self._learnt, adjustment.name: adjustment}  # other threads learn meanwhile
             raise refusal
 
-    def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> Steps[Response]:
+    def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> StageSteps[Response]:
         """Send one body and return the response; a temporary error inside a response with status 200 is retried."""
         path, content = self._wire.url(self._endpoint.model, streaming=streaming), written(body)
         while True:
@@ -225,11 +235,11 @@ class RemoteModel(Stage):
                 raise
             except ModelError as error:
                 error.partial = reading and partial_answer(reading.emitted)
-                seconds = retries.after_fault(error)
+                seconds = retries.after_response_error(error)
                 if seconds is None:
                     raise
             else:
-                return retries.counted(response) if retries.unanswered else response
+                return retries.with_unanswered(response) if retries.unanswered else response
             yield pause(seconds)
 
     def _reading(self) -> _StreamedAnswer:
@@ -254,7 +264,7 @@ class RemoteModel(Stage):
         if streaming:
             body = {**self._wire.streaming, **body}
         model, wire = self._endpoint.model, self._wire.name
-        return with_known_adjustments(body, model, wire, strict_order=receiver.strict_order), names
+        return apply_known_adjustments(body, model, wire, strict_order=receiver.strict_order), names
 
     def _decode(self, text: str) -> Response:
         """Parse a response. On failure the scrubbed text is parsed again, because errors quote parts of the text."""
@@ -282,7 +292,7 @@ class RemoteModel(Stage):
             )
         return replace(response, message=message, usage=response.usage.with_tariff(tariff))
 
-    def _vectors(self, body: dict[str, Any], count: int) -> Steps[tuple[EmbeddingAnswer, int]]:
+    def _vectors(self, body: dict[str, Any], count: int) -> StageSteps[tuple[EmbeddingAnswer, int]]:
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
@@ -348,7 +358,7 @@ class _StreamedAnswer:
         """The events in the next chunk of bytes."""
         return self._feed(self._framing.feed(piece))
 
-    def finish(self) -> Steps[Response]:
+    def finish(self) -> StageSteps[Response]:
         """Emit the last events, and deltas of types that were not streamed; returns the response."""
         if self._framing.body:
             response = self._decode(self._framing.body.decode("utf-8-sig", "replace"))

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from agentkit import settings
 from agentkit._dataclass import dataclass
-from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import NO_RULE, Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
@@ -36,6 +35,7 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.catalog import all_tools
 from agentkit.tools.human import finish_tool
+from agentkit.tools.run_tools import FIND_TOOLS
 
 if TYPE_CHECKING:
     from agentkit.llm.client import LLM
@@ -182,7 +182,7 @@ class RemoteTool(Tool[..., Any]):
             name,
             escape_invisible(description[:_MAX_DESCRIPTION_CHARS]),
             level=bounds.level,
-            timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
+            timeout_seconds=None,  # the connection limits the time, excluding the time that a person takes to answer
             max_chars=bounds.max_chars,
             labels=bounds.labels,
             judge=self._judge_call,
@@ -397,7 +397,9 @@ class MCPServer(ServerResources):
         self._changes: dict[str, DefinitionChange] = {}
         self._invalid: Mapping[str, str] = {}
         self._unusable: dict[str, str] = {}
-        saw = weakref.WeakMethod(self._store_listing)  # the connection's thread must not keep its server alive
+        saw = weakref.WeakMethod(
+            self._store_listing
+        )  # the thread of the connection must not prevent the garbage collection of the server
         self._connection = ServerConnection(
             self._target, self._connect_seconds, lambda listing: _notify(saw(), listing)
         )
@@ -528,7 +530,7 @@ class MCPServer(ServerResources):
         self, tool: str, arguments: Mapping[str, Any], loop: asyncio.AbstractEventLoop | None = None
     ) -> Question[ToolOutput]:
         lineage, configured = LINEAGE.get(), self._llm
-        model = None if lineage.plan is None else lineage.plan.llm
+        model = None if lineage.config is None else lineage.config.llm
         model, approve = model if configured is None else lambda: configured, self._approve or lineage.approve
         caller = Caller(self.name, approve, model, copy_context(), loop, lineage.context.run)
         progress = None if self._on_progress is None else partial(self._on_progress, tool)

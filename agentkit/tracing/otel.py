@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
 _MAX_LEFT = 1_000
-"""Maximum number of paused or interrupted runs whose spans are remembered for links."""
+"""Maximum number of paused or interrupted runs whose spans are stored for links."""
 
 _MAX_CHARS = 500
 
