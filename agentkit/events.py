@@ -2,7 +2,8 @@
 
 `StoredEvent` events fully describe a run: the run's state is derived from them, and sessions and cassettes store
 them. The other events are incremental previews of upcoming stored events. Each class declares how it is stored,
-logged, traced and displayed; the codec, the listeners and all pages render from these declarations.
+logged, traced and displayed; the codec, the listeners and all pages render from these declarations. The code of a run
+emits a stored event with `emit` of `agents/effects.py`, which also applies it to the run's state; it yields others.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from agentkit.llm.compat.content_fallback import add_file_advice
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
 from agentkit.llm.compat.request_adjustments import adjustment_for, apply_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
-from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
+from agentkit.llm.embeddings import BatchLimits, embedding_steps, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import (
     ABANDONED_USAGE,
@@ -296,7 +296,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (yield from self._transport.request(embeddings_path(self._wire.name), written(body), retries)).text
+            text = (yield from self._transport.request(self._wire.embeddings_path, written(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered
