@@ -16,7 +16,7 @@ from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
 from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
-from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
+from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import LEFT_USAGE, Effect, Stage, Steps, arun, map_events, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
@@ -26,7 +26,7 @@ from agentkit.llm.protocols.encoding import EncodingCache, written
 from agentkit.llm.protocols.error_mapping import ended, json_object
 from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
 from agentkit.llm.protocols.sse import EventStream
-from agentkit.messages import AssistantMessage, Request, Response
+from agentkit.messages import AssistantMessage, EmbeddingAnswer, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported
 
 if TYPE_CHECKING:

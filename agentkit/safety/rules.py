@@ -106,7 +106,7 @@ _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
 _ONE_COMMAND = re.compile(r"(?! *\w+=)[\w ./:@%+,='\"-]*")
 _PATTERNS = ("matches", "contains")
 _PATTERN_CHARACTERS = frozenset("*?[")
-_SAID = "said"
+_FROM_USER = "from_user"
 _BELOW = "below"
 _EXACT = ("equals", "one_of")
 _URL_TESTS = ("host", "origin")
@@ -134,9 +134,9 @@ class Rule:
     - `origin`: scheme, host and port of a URL, such as `https://example.com`
     - `below`: a folder that a path, or each path of a list, lies in: relative to the workspace, or absolute
     - `at_most`, `at_least`: a number
-    - `said`: whether the user wrote all texts and numbers of the argument literally, or it has none. A rule that
-      allows by `said` matches only if the user also wrote all arguments that it does not name; `{}` names an argument
-      that can have any value. Such calls may also leave a conversation that has read private data and untrusted text.
+    - `from_user`: whether the user wrote all texts and numbers of the argument literally, or it has none. A rule that
+      allows by `from_user` matches only if the user also wrote all arguments that it does not name; `{}` names an
+      argument that can have any value. Such calls may also leave a conversation that has read private data and untrusted text.
 
     Tests of a path look at the place that it names and at the real place, all links followed, however the call or the
     rule spells it. A rule that denies or asks fits when either passes, `below`, `equals` and `one_of` whatever the case
@@ -168,8 +168,10 @@ class Rule:
             raise ConfigError(f"where= takes tests by argument, as in {_WHERE}. Got {self.where!r:.200}.")
         for test, operand in self._all_tests:
             _check_test(test, operand)
-            if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
-                raise ConfigError(f"{self.label!r} would allow values that the person did not write; set said=true.")
+            if (self.verdict, test, operand) == (Verdict.ALLOW, _FROM_USER, False):
+                raise ConfigError(
+                    f"{self.label!r} would allow values that the person did not write; set from_user=true."
+                )
         example = "run_shell" if self.is_about("run_shell") else self.tool
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
@@ -189,7 +191,7 @@ class Rule:
     @property
     def is_about_words(self) -> bool:
         """Whether it depends on the texts written by the user."""
-        return any(test == _SAID for test, _ in self._all_tests)
+        return any(test == _FROM_USER for test, _ in self._all_tests)
 
     def is_about(self, tool: str) -> bool:
         """Whether it applies to calls of a tool of that name."""
@@ -228,8 +230,8 @@ class Rule:
     ) -> bool:
         """Whether this rule matches a call of `tool` with these validated arguments.
 
-        `user_written` are the names of arguments that the user wrote; None ignores `said` tests. `places` are the real
-        locations of paths.
+        `user_written` are the names of the arguments that the user wrote; None ignores `from_user` tests. `places` are
+        the real locations of paths.
         """
         return self.is_about(tool) and self._fits(tool, arguments, user_written, places)
 
@@ -255,7 +257,7 @@ class Rule:
     ) -> bool:
         """Whether an argument passes a test: in all interpretations if the rule allows, otherwise in any of them."""
         test, operand = condition
-        if test == _SAID:
+        if test == _FROM_USER:
             return user_written is None or (argument not in arguments or argument in user_written) is operand
         if argument not in arguments:
             return False
@@ -459,6 +461,6 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     ),
     "at_most": (lambda value, most: is_number(value) and not value > most, is_number, "a number"),
     "at_least": (lambda value, least: is_number(value) and not value < least, is_number, "a number"),
-    _SAID: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes
+    _FROM_USER: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes
 }
 """Each test of an argument: whether a value passes it, whether an operand is valid, and a description of operands."""
