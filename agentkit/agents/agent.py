@@ -676,8 +676,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         waiting calls. `agents` are agents that a tool returned and that are not in the handoffs. `options` are those of
         `run`; a result of this process has its session, context and requested output type. Elsewhere,
         `run(Resumption(text, answers), output_type=...)` requests it again. Raises SessionError if there is nothing to
-        resume, and ConfigError, before anything is answered, if the agent that led the run is unknown, a call that
-        waits for approval was requested in another folder, or its tool is missing.
+        resume, and ConfigError, before anything is answered, if the active agent of the run is unknown, a call
+        that waits for approval was requested in another folder, or its tool is missing.
         """
         agent_options.refuse_unknown_option("resume", options, _RESUME_ARGUMENTS)
         return self.run(Resumption(saved, answers, limits, agents), **options)

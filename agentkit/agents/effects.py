@@ -19,7 +19,7 @@ from typing import Any, TypeVar, get_args
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
-from agentkit.agents.guardrails import Middleware, awrap, wrap
+from agentkit.agents.guardrails import CallFunction, Middleware, awrap, wrap
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall, encode_arguments
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
@@ -65,13 +65,13 @@ class AskModel:
     around: Callable[[], AbstractContextManager[object]] = nullcontext
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
-    left: list[Usage] = field(default_factory=list)
+    abandoned_usage: list[Usage] = field(default_factory=list)
     guards: tuple[CallFunction, ...] = ()
 
     @contextmanager
     def collect_usage(self) -> Iterator[None]:
-        """Collect in `left` what is known of the usage of a stream that is closed in the block."""
-        token = LEFT_USAGE.set(self.left.append)
+        """Collect in `abandoned_usage` what is known of the usage of a stream that is closed in the block."""
+        token = LEFT_USAGE.set(self.abandoned_usage.append)
         try:
             yield
         finally:
@@ -180,31 +180,13 @@ class UseTools:
     around: Callable[[JudgedCall], AbstractContextManager[object]] = nullcontext
 
 
-@dataclass(slots=True)
-class CallFunction:
-    """Call a user's function, such as a guardrail; `answer` becomes its return value, its exception or a timeout."""
+Effect = AskModel | AskPerson | UseTools | CallFunction
 
-    function: Callable[..., Any]
-    given: tuple[Any, ...]
-    seconds_left: float = math.inf
-    answer: object | None = None
-
-    @contextmanager
-    def store_errors(self) -> Iterator[None]:
-        """Store an exception as the answer: a guardrail refuses by raising."""
-        try:
-            yield
-        except Exception as error:
-            self.answer = error
-
-
-Question = AskModel | AskPerson | UseTools | CallFunction
-
-Steps = Generator[Event | Question, None, None]
+Steps = Generator[Event | Effect, None, None]
 """The events and effects of a run; the driver performs each effect before the loop continues."""
 
 
-def tell(run: SessionRun, event: StoredEvent) -> Steps:
+def emit(run: SessionRun, event: StoredEvent) -> Steps:
     """Apply a stored event to the run, and emit it."""
     run.progress.apply(event)
     yield event
@@ -234,7 +216,7 @@ def drive(steps: Steps, *, streaming: bool) -> Generator[Event, None, None]:
             if isinstance(step, Event):
                 yield step
             else:
-                yield from _answer(step, streaming=streaming)
+                yield from _perform(step, streaming=streaming)
 
 
 async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None]:
@@ -244,131 +226,125 @@ async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None
             if isinstance(step, Event):
                 yield step
             else:
-                perform = _aanswer_guarded if isinstance(step, AskModel) and step.guards else _aanswer
+                perform = _aperform_guarded if isinstance(step, AskModel) and step.guards else _aperform
                 async with aclosing(perform(step, streaming=streaming)) as events:
                     async for event in events:
                         yield event
 
 
-def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
+def _perform(effect: Effect, *, streaming: bool) -> Iterator[Event]:
     """Perform an effect and store its answer; yields the events emitted meanwhile."""
-    match question:
-        case AskModel(request, llm, seconds_left) if streaming and not question.layers:
-            pieces = _until_deadline(partial(llm().stream, request), seconds_left, question.guards)
-            with question.store_errors():
-                events = question.within(pieces)
+    match effect:
+        case AskModel(request, llm, seconds_left) if streaming and not effect.layers:
+            pieces = _until_deadline(partial(llm().stream, request), seconds_left, effect.guards)
+            with effect.store_errors():
+                events = effect.within(pieces)
                 try:
                     for event in events:
                         if isinstance(event, ResponseReceived):
-                            question.answer = event.response
+                            effect.answer = event.response
                             break  # a complete answer cannot time out any more
                         yield event
                 finally:
-                    with question.collect_usage():
+                    with effect.collect_usage():
                         events.close()
         case AskModel():
-            yield from _request_whole(question, streaming=streaming)
-        case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = record_or_replay(question.asked, partial(_ask_approver, question, question.approve))
+            yield from _request_whole(effect, streaming=streaming)
+        case AskPerson() if effect.approve is not None or TAPE.get() is not None:
+            effect.answer = record_or_replay(effect.asked, partial(_ask_approver, effect, effect.approve))
         case CallFunction(function, given, seconds_left):
-            with question.store_errors():
-                question.answer = _call_user(partial(function, *given), seconds_left)
+            with effect.store_errors():
+                effect.answer = _call_user(partial(function, *given), seconds_left)
         case UseTools():
-            yield from _use_tools(question)
+            yield from _use_tools(effect)
 
 
-async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Event, None]:
-    """Async version of `_answer`."""
-    match question:
+async def _aperform(effect: Effect, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Async version of `_perform`."""
+    match effect:
         case AskModel():
-            is_streamed = streaming and not question.layers
-            asked = _arequest_pieces(question) if is_streamed else _arequest_whole(question, streaming=streaming)
+            is_streamed = streaming and not effect.layers
+            asked = _arequest_pieces(effect) if is_streamed else _arequest_whole(effect, streaming=streaming)
             async with aclosing(asked) as events:
                 async for event in events:
                     yield event
-        case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = await arecord_or_replay(
-                question.asked, partial(_aask_approver, question, question.approve)
-            )
+        case AskPerson() if effect.approve is not None or TAPE.get() is not None:
+            effect.answer = await arecord_or_replay(effect.asked, partial(_aask_approver, effect, effect.approve))
         case CallFunction(function, given, seconds_left):
-            with question.store_errors():
-                question.answer = await _acall_user(partial(function, *given), seconds_left)
+            with effect.store_errors():
+                effect.answer = await _acall_user(partial(function, *given), seconds_left)
         case UseTools():
-            async with aclosing(_ause_tools(question)) as finished:
+            async with aclosing(_ause_tools(effect)) as finished:
                 async for event in finished:
                     yield event
 
 
-def _request_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
+def _request_whole(effect: AskModel, *, streaming: bool) -> Iterator[Event]:
     """Request a whole response, within its middleware; a stream gets it in one piece."""
-    seconds_left, guards = question.seconds_left, question.guards
-    with question.store_errors(), question.around():
-        complete = question.llm().complete
-        ask = partial(wrap(question.layers, complete) if question.layers else complete, question.request)
+    seconds_left, guards = effect.seconds_left, effect.guards
+    with effect.store_errors(), effect.around():
+        complete = effect.llm().complete
+        ask = partial(wrap(effect.layers, complete) if effect.layers else complete, effect.request)
         if seconds_left > _NO_DEADLINE_SECONDS and not guards:
-            question.answer = ask()
+            effect.answer = ask()
         else:  # None if a guardrail refuses first
-            question.answer = next(iter([*_until_deadline(lambda: iter([ask()]), seconds_left, guards)]), None)
-    return response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
+            effect.answer = next(iter([*_until_deadline(lambda: iter([ask()]), seconds_left, guards)]), None)
+    return response_deltas(effect.answer) if streaming and isinstance(effect.answer, Response) else iter(())
 
 
-async def _arequest_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
+async def _arequest_pieces(effect: AskModel) -> AsyncGenerator[Event, None]:
     """Request a response in pieces."""
-    with question.store_errors():
-        events = question.awithin(_astream_events(question))
+    with effect.store_errors():
+        events = effect.awithin(_astream_events(effect))
         try:
             async for event in events:
                 yield event
         finally:
-            with question.collect_usage():
+            with effect.collect_usage():
                 await events.aclose()
 
 
-async def _arequest_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
+async def _arequest_whole(effect: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Async version of `_request_whole`."""
-    with question.store_errors(), question.around(), start_attempt() as attempt:
-        complete = awrap(question.layers, question.llm().acomplete)
-        async with _abandon_late(question.seconds_left, attempt):
-            question.answer = await complete(question.request)
-    for event in response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else ():
+    with effect.store_errors(), effect.around(), start_attempt() as attempt:
+        complete = awrap(effect.layers, effect.llm().acomplete)
+        async with _abandon_late(effect.seconds_left, attempt):
+            effect.answer = await complete(effect.request)
+    for event in response_deltas(effect.answer) if streaming and isinstance(effect.answer, Response) else ():
         yield event
 
 
-async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
-    ends = time.monotonic() + question.seconds_left
+async def _astream_events(effect: AskModel) -> AsyncGenerator[Event, None]:
+    ends = time.monotonic() + effect.seconds_left
     with start_attempt() as attempt:
         with _activate(attempt):
-            events = question.llm().astream(question.request)
+            events = effect.llm().astream(effect.request)
         async with _closing(events):
-            while question.answer is None:
+            while effect.answer is None:
                 # not across a yield: the timeout would cancel the consumer
                 async with _abandon_late(ends - time.monotonic(), attempt):
                     event = await anext(events, None)
                 if event is None:
                     return
                 if isinstance(event, ResponseReceived):
-                    question.answer = event.response
+                    effect.answer = event.response
                 else:
                     yield event
 
 
-def _ask_approver(question: AskPerson, approve: Approver | None) -> Approved:
+def _ask_approver(effect: AskPerson, approve: Approver | None) -> Approved:
     """Call the approver and convert its return value or exception."""
-    with question.store_errors():
+    with effect.store_errors():
         if approve is not None:
-            question.answer = question.to_approved(
-                _call_user(partial(approve, question.request), question.seconds_left)
-            )
-    return question.answer or question.unanswered
+            effect.answer = effect.to_approved(_call_user(partial(approve, effect.request), effect.seconds_left))
+    return effect.answer or effect.unanswered
 
 
-async def _aask_approver(question: AskPerson, approve: Approver | None) -> Approved:
-    with question.store_errors():
+async def _aask_approver(effect: AskPerson, approve: Approver | None) -> Approved:
+    with effect.store_errors():
         if approve is not None:
-            question.answer = question.to_approved(
-                await _acall_user(partial(approve, question.request), question.seconds_left)
-            )
-    return question.answer or question.unanswered
+            effect.answer = effect.to_approved(await _acall_user(partial(approve, effect.request), effect.seconds_left))
+    return effect.answer or effect.unanswered
 
 
 def _call_user(function: Callable[[], Any], seconds_left: float) -> Any:
@@ -397,20 +373,20 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
             await events.aclose()
 
 
-def _use_tools(question: UseTools) -> Iterator[Event]:
+def _use_tools(effect: UseTools) -> Iterator[Event]:
     """Run the calls concurrently, and emit each as it finishes. A single call runs in the caller's thread."""
-    uses = [partial(copy_context().run, partial(_use, judged, question)) for judged in question.calls]
+    uses = [partial(copy_context().run, partial(_use, judged, effect)) for judged in effect.calls]
     ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
     return (event for event in ended if event.result.status != "waiting")
 
 
-def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
-    budget = _set_lineage(question.lineage, judged.call.id)
+def _use(judged: JudgedCall, effect: UseTools) -> ToolCallFinished:
+    budget = _set_lineage(effect.lineage, judged.call.id)
     EXPECTED.set(judged.expected)
-    with question.around(judged):
-        run = partial(_run, judged, question.timeout_seconds, budget)
+    with effect.around(judged):
+        run = partial(_run, judged, effect.timeout_seconds, budget)
         result = run() if TAPE.get() is None else record_or_replay(judged.asked, run, _holds_an_agent, budget)
-        question.results[judged.call.id] = result
+        effect.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
 
@@ -503,10 +479,10 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
             ended.put(error)
 
 
-async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
+async def _ause_tools(effect: UseTools) -> AsyncGenerator[Event, None]:
     """Run the calls as concurrent tasks, and emit each as it finishes."""
-    room = asyncio.Semaphore(MAX_THREADS)
-    tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
+    slots = asyncio.Semaphore(MAX_THREADS)
+    tasks = [asyncio.create_task(_ause(judged, effect, slots)) for judged in effect.calls]
     try:
         for ended in asyncio.as_completed(tasks):
             event = await ended
@@ -519,16 +495,16 @@ async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
         raise
 
 
-async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
-    async with room:
-        budget = _set_lineage(question.lineage, judged.call.id)
+async def _ause(judged: JudgedCall, effect: UseTools, slots: asyncio.Semaphore) -> ToolCallFinished:
+    async with slots:
+        budget = _set_lineage(effect.lineage, judged.call.id)
         EXPECTED.set(judged.expected)
-        with question.around(judged):
-            run = partial(_arun, judged, question.timeout_seconds, budget)
+        with effect.around(judged):
+            run = partial(_arun, judged, effect.timeout_seconds, budget)
             result = await (
                 run() if TAPE.get() is None else arecord_or_replay(judged.asked, run, _holds_an_agent, budget)
             )
-            question.results[judged.call.id] = result
+            effect.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
 
@@ -589,13 +565,13 @@ def _check(guard: CallFunction, items: queue.SimpleQueue[_Item[Any]]) -> None:
         items.put(error)
 
 
-async def _aanswer_guarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, None]:
+async def _aperform_guarded(effect: Any, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Perform a request while guardrails run; emits its events once all have passed, and abandons it otherwise."""
     events: asyncio.Queue[Event | None] = asyncio.Queue()
 
     async def ask() -> None:
         try:
-            async with aclosing(_aanswer(question, streaming=streaming)) as pieces:
+            async with aclosing(_aperform(effect, streaming=streaming)) as pieces:
                 async for event in pieces:
                     events.put_nowait(event)
         finally:
@@ -606,7 +582,7 @@ async def _aanswer_guarded(question: Any, *, streaming: bool) -> AsyncGenerator[
             guard.answer = await _acall_user(partial(guard.function, *guard.given), guard.seconds_left)
         return not isinstance(guard.answer, Exception)
 
-    checks = [asyncio.create_task(check(guard)) for guard in question.guards]
+    checks = [asyncio.create_task(check(guard)) for guard in effect.guards]
     request = asyncio.create_task(ask())
     try:
         for done in asyncio.as_completed(checks):

@@ -1,20 +1,33 @@
-"""Guardrails and middleware: functions that check, amend or surround requests, answers and tool calls."""
+"""Guardrails and middleware: functions that check, amend or surround requests, answers and tool calls.
+
+Content that a guardrail removes from a tool result is removed everywhere: from the value and from the full text of a
+cut result. A guardrail cannot change that the call was made and failed, its cost, its decision, and its labels.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Iterable
+import math
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from traceback import extract_tb
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.errors import AgentKitError, ConfigError, GuardrailRefused, LimitExceeded, RunError
+from agentkit.decisions import Label
+from agentkit.errors import AgentKitError, ConfigError, GuardrailRefused, LimitExceeded, RunError, ToolTimeout
 from agentkit.events import Event, LimitReached, PartialOutput, RequestStarted, RunEnded, TextDelta
 from agentkit.messages import OutputSchema, Response, ToolResult
+from agentkit.redaction import redact
 from agentkit.tooling import execution
+from agentkit.tooling.results import failure, success
 from agentkit.tooling.run_context import REST, ContextType, RunContext, RunParameter, check_value, run_parameter_of
 from agentkit.tooling.signature import innermost, is_asynchronous
 
@@ -31,6 +44,24 @@ REFUSALS = (ValueError, AssertionError)
 
 GuardrailFunction = Callable[[Any], Any] | Callable[[Any, RunContext[ContextType]], Any]
 """A check of a prompt, an output or a result, with an optional RunContext parameter."""
+
+
+@dataclass(slots=True)
+class CallFunction:
+    """Call a user's function, such as a guardrail; `answer` becomes its return value, its exception or a timeout."""
+
+    function: Callable[..., Any]
+    given: tuple[Any, ...]
+    seconds_left: float = math.inf
+    answer: object | None = None
+
+    @contextmanager
+    def store_errors(self) -> Iterator[None]:
+        """Store an exception as the answer: a guardrail refuses by raising."""
+        try:
+            yield
+        except Exception as error:
+            self.answer = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +124,7 @@ class Guardrail:
 class AnswerValidator:
     """The rules for answers: an output type and guardrails; a refused answer is retried up to `retries` times.
 
-    `is_of_run` is True if the type was requested by a run; it then applies to every agent that leads the run.
+    `is_of_run` is True if the type was requested by a run; it then applies to every agent of the run.
     """
 
     output: OutputType[Any] | None = None
@@ -164,7 +195,7 @@ class AnswerValidator:
 class PartialAnswer:
     """Parser of a streamed typed answer, which holds back text that guardrails have yet to check.
 
-    `answers` returns the answer rules of the agent that currently leads.
+    `answers` returns the answer rules of the active agent.
     """
 
     def __init__(self, answers: Callable[[], AnswerValidator]) -> None:
@@ -329,3 +360,129 @@ async def _aproceed(layer: Middleware, inner: Callable[[Any], Awaitable[Any]], p
         raise
     except Exception as error:
         raise layer.to_error(error) from error
+
+
+_WITHHELD = "The call was made, but its result is withheld: {reason}"
+
+
+class ResultGuardrails:
+    """The checks of one call's result; `result` is the checked result. `prepare` adds labels and handoff data first.
+
+    They run in the thread or task of the tool, so that the results of concurrent calls are checked concurrently.
+    """
+
+    def __init__(
+        self, guardrails: tuple[Guardrail, ...], max_chars: int, prepare: Callable[[ToolResult], ToolResult]
+    ) -> None:
+        self._guardrails, self._max_chars, self._prepare = guardrails, max_chars, prepare
+        self.result: ToolResult | None = None
+
+    def effects(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
+        """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
+        result = self._prepare(result)
+        for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
+            seen = result if result.whole is None else replace(result, content=result.whole)
+            effect = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
+            yield effect
+            reason = _objection(guardrail, effect.answer)
+            if reason:
+                result = _withheld_result(result, reason)
+                break
+            result = _apply_guardrail(result, seen, effect.answer, self._max_chars)
+        self.result = result
+        return result
+
+    def run(self, result: ToolResult, ends: float) -> ToolResult:
+        """The checked result, blocking; `ends` is the deadline of the run."""
+        for effect in self.effects(result, ends):
+            with effect.store_errors():
+                work = partial(effect.function, *effect.given)
+                effect.answer = execution.call(work, _timeout(effect), is_async=is_asynchronous(effect.function))
+        return self.result or result
+
+    async def arun(self, result: ToolResult, ends: float) -> ToolResult:
+        """Async version of `run`; a sync check runs in a thread."""
+        for effect in self.effects(result, ends):
+            with effect.store_errors():
+                work = partial(effect.function, *effect.given)
+                effect.answer = await execution.acall(work, _timeout(effect), is_async=is_asynchronous(effect.function))
+        return self.result or result
+
+
+def _timeout(effect: CallFunction) -> float | None:
+    return None if math.isinf(effect.seconds_left) else max(effect.seconds_left, 0.0)
+
+
+def _objection(guardrail: Guardrail, answer: object) -> str:
+    """The reason to withhold the result, if any. A failure is given by location: its text can quote the result."""
+    match answer:
+        case ToolTimeout():
+            return f"The guardrail {guardrail.name} did not finish in time."
+        case BaseException() as error if isinstance(error, REFUSALS):
+            return guardrail.refusal(error)
+        case BaseException() as fault:
+            return f"The guardrail {guardrail.name} failed ({type(fault).__name__}{_place(fault.__traceback__)})."
+        case None | str() | ToolResult():
+            return ""
+    kind = type(answer).__name__
+    return f"The guardrail {guardrail.name} returned {kind}; it must return None to pass, a text or another ToolResult."
+
+
+def _place(traceback: TracebackType | None) -> str:
+    frames = extract_tb(traceback)
+    return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+
+
+def _withheld_result(result: ToolResult, reason: str) -> ToolResult:
+    """The result that replaces a withheld one."""
+    status = "blocked" if result.ok else result.status
+    failed = failure(result.tool, _WITHHELD.format(reason=reason), status, result.decision)
+    return _restore_facts(failed, result)
+
+
+def _apply_guardrail(result: ToolResult, checked: ToolResult, answer: object, max_chars: int) -> ToolResult:
+    """Apply the return value of a guardrail to the result.
+
+    Fields that the guardrail changed are used as given; the others follow the new content.
+    """
+    if isinstance(answer, str):
+        answer = replace(checked, content=answer, images=(), files=())
+    if not isinstance(answer, ToolResult) or answer is checked:
+        return result
+    if answer.content == checked.content:
+        updated = result
+    elif result.ok:
+        updated = _with_content(result, answer.content, max_chars)
+    else:
+        updated = failure(result.tool, answer.content, result.status, result.decision)
+    error = answer.error if answer.error != result.error else updated.error
+    return _restore_facts(
+        replace(
+            updated,
+            status="failed" if error and result.ok else updated.status,
+            value=answer.value if answer.value is not result.value else updated.value,
+            whole=_clean(answer.whole if answer.whole != result.whole else updated.whole),
+            error=_clean(error or updated.error),
+            images=answer.images,
+            files=answer.files,
+        ),
+        result,
+        answer.labels,
+    )
+
+
+def _with_content(result: ToolResult, content: str, max_chars: int) -> ToolResult:
+    """Replace the content of a successful result, within the bounds of its tool."""
+    replaced = success(result.tool, content, max_chars, result.decision)
+    is_other = "truncated" in (replaced.status, result.status)
+    return replaced if is_other else replace(replaced, status=result.status)
+
+
+def _restore_facts(changed: ToolResult, result: ToolResult, labels: frozenset[Label] = frozenset()) -> ToolResult:
+    """Restore the facts of the call that a guardrail cannot change; it can only add labels."""
+    all_labels = result.labels | labels
+    return replace(changed, decision=result.decision, seconds=result.seconds, labels=all_labels, usage=result.usage)
+
+
+def _clean(text: str | None) -> str | None:
+    return redact(text) if text else text

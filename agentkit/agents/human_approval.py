@@ -10,7 +10,7 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
-from agentkit.agents.effects import AskPerson, Question, Steps, tell
+from agentkit.agents.effects import AskPerson, Effect, Steps, emit
 from agentkit.agents.result import Answers, GivenApprover
 from agentkit.agents.run_config import CallingTool, ParentRun, RunConfig
 from agentkit.agents.tool_policy import (
@@ -50,13 +50,13 @@ from agentkit.tooling.toolset import Toolset
 class HumanApproval:
     """Approval of the calls of a run, judged in `policy_context`; `within` is the tool that made them, if any."""
 
-    plan: RunConfig
+    config: RunConfig
     policy_context: ToolPolicyContext
     run: SessionRun
     budget: Budget
     within: str = ""
 
-    def decide(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
+    def decide(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
         """The call with its decision, made by a person if the policy asks; None if the call must wait.
 
         Once a person was asked about it, `allow` does not replace the person's decision.
@@ -68,13 +68,13 @@ class HumanApproval:
             return (yield from self._approve(judged, step, read))
         return judged
 
-    def settle(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, bool]:
+    def settle(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, bool]:
         """Whether a waiting call now has a decision or an answer."""
         if step.needs_words:
             return (yield from self.answer_text(step)) is not None
         return (yield from self.decide(step, read)) is not None
 
-    def relay(self, step: Step) -> Generator[Event | Question, None, bool]:
+    def relay(self, step: Step) -> Generator[Event | Effect, None, bool]:
         """Whether a person has now answered what a nested agent waits for."""
         waits, call = step.postponed, step.call
         if waits is None or waits.decision is None:
@@ -91,9 +91,9 @@ class HumanApproval:
             self.within,
             preview=self._nested_preview(agent, call, waits.folder),
         )
-        answer = yield from self._ask(request, self.plan.prepared_answer(call))
+        answer = yield from self._ask_person(request, self.config.prepared_answer(call))
         if answer.answer != Approval.LATER:
-            yield from tell(self.run, answer)
+            yield from emit(self.run, answer)
         return answer.answer != Approval.LATER
 
     def _nested_preview(self, agent: str, call: ToolCall, folder: str) -> CallPreview:
@@ -110,21 +110,21 @@ class HumanApproval:
         arguments, _ = tool.decide(call.arguments, None)
         return tool.preview(arguments) if arguments else NO_PREVIEW
 
-    def answer_text(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
+    def answer_text(self, step: Step) -> Generator[Event | Effect, None, Approved | None]:
         """A person's answer to a question, given now or earlier; None without an answer."""
         answer = step.answer
         if answer is None:
             asked = Decision(Verdict.ASK, WORDS, step.question)
-            request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id, self.within)
-            answer = yield from self._ask(request, self.plan.prepared_answer(step.call))
+            request = ApprovalRequest(self.config.agent, step.call.name, {}, asked, "", step.call.id, self.within)
+            answer = yield from self._ask_person(request, self.config.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return None
-            yield from tell(self.run, answer)
+            yield from emit(self.run, answer)
         return answer
 
     def _approve(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
-    ) -> Generator[Event | Question, None, JudgedCall | None]:
+    ) -> Generator[Event | Effect, None, JudgedCall | None]:
         """Apply a person's answer, given now or earlier, to a call with the verdict `ask`; None if the call must wait.
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
@@ -132,7 +132,7 @@ class HumanApproval:
         policy_context, kept, waits = self.policy_context, copy_arguments(judged.arguments), step.postponed
         bound = approval_binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
-            self.plan.agent,
+            self.config.agent,
             judged.call.name,
             kept,
             judged.decision,
@@ -149,16 +149,16 @@ class HumanApproval:
             if decision.allowed and waits is None:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             request = replace(request, bound=without_diff(shown_bound))
-            given = self.plan.prepared_answer(step.call)
+            given = self.config.prepared_answer(step.call)
             if waits is None or given is None:  # else the answer is about the diff that was shown then
                 shown_bound = with_diff(request.bound, preview.diff)
-            answer = yield from self._ask(replace(request, arguments=copy_arguments(judged.arguments)), given)
+            answer = yield from self._ask_person(replace(request, arguments=copy_arguments(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
                 yield from self._postpone(step, replace(request, bound=shown_bound))
                 return None
-            yield from tell(self.run, answer)
+            yield from emit(self.run, answer)
             policy_context.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
         return self._apply_answer(replace(judged, bound=shown_bound), answer, read)
 
@@ -173,21 +173,23 @@ class HumanApproval:
             return judged
         return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(answer.answer), answer.text)))
 
-    def _ask(self, request: ApprovalRequest, prepared: Approver | None) -> Generator[Event | Question, None, Approved]:
+    def _ask_person(
+        self, request: ApprovalRequest, prepared: Approver | None
+    ) -> Generator[Event | Effect, None, Approved]:
         """The prepared answer, or that of the run's approver."""
-        approve, left = prepared or self.plan.approve, self.budget.seconds_left
+        approve, left = prepared or self.config.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
         if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)
         if request.preview.failure:
             approve = _impossible
-        question = AskPerson(request, approve, seconds_left=left)
-        yield question
-        return question.answer or question.unanswered
+        effect = AskPerson(request, approve, seconds_left=left)
+        yield effect
+        return effect.answer or effect.unanswered
 
     def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
         if step.postponed is None or step.inner is not None:
-            yield from tell(self.run, _postponed_event(step, request))
+            yield from emit(self.run, _postponed_event(step, request))
 
 
 def _postponed_event(step: Step, request: ApprovalRequest) -> ToolCallPostponed:
@@ -254,28 +256,28 @@ def _without_later(answer: object) -> object:
     return _CANNOT_WAIT if answer is Approval.LATER else answer
 
 
-def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Step]) -> RunConfig:
+def with_answers(config: RunConfig, answers: Answers | None, waiting: Sequence[Step]) -> RunConfig:
     """The configuration for resuming with these answers; without an approver calls keep waiting.
 
     An answer applies once, to a call that waits now, not to later calls of the run or of nested runs: the agent's own
     approver is asked about those. Raises ConfigError for an invalid answer, and for the id of a call that does not
     wait.
     """
-    plan = replace(plan, approve=plan.approve or answer_later)
+    config = replace(config, approve=config.approve or answer_later)
     if answers is None:
-        return plan
+        return config
     if isinstance(answers, Mapping):
-        _check_answers(answers, waiting, plan.policy_context.tools)
-        return replace(plan, prepared_answer=_LaterAnswers(answers, waiting))
+        _check_answers(answers, waiting, config.policy_context.tools)
+        return replace(config, prepared_answer=_LaterAnswers(answers, waiting))
     if isinstance(answers, bool | str) and _is_clear(answers, waiting):
         of_all = {
             step.asked.id: answers
             for step in waiting
             if (not (step.needs_words and isinstance(answers, bool | Approval)))
         }
-        return replace(plan, prepared_answer=_LaterAnswers(of_all, waiting))
+        return replace(config, prepared_answer=_LaterAnswers(of_all, waiting))
     if callable(answers):
-        return replace(plan, approve=approver_within(answers, plan.context))
+        return replace(config, approve=approver_within(answers, config.context))
     raise _no_answer("", answers)
 
 

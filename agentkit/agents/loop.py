@@ -1,6 +1,6 @@
 """The run loop: a generator without I/O that yields events and effects.
 
-The state of a run is its Progress, which only stored events change. A run can therefore be resumed from any recorded
+The state of a run is a `RunState`, which only stored events change. A run can therefore be resumed from any recorded
 event: after a pause, a limit, a failure or a kill.
 """
 
@@ -12,8 +12,8 @@ from itertools import product
 from typing import Any
 
 from agentkit.agents.budget import RESUME_HINT, Budget
-from agentkit.agents.effects import CallFunction, Question, Steps, tell
-from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
+from agentkit.agents.effects import Effect, Steps, emit
+from agentkit.agents.guardrails import REFUSALS, AnswerValidator, CallFunction, Guardrail
 from agentkit.agents.model_requests import ModelRequester
 from agentkit.agents.result import Inbox, RunFinished, RunResult, to_agentkit_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
@@ -42,9 +42,9 @@ from agentkit.text_encoding import as_sentence
 
 def run_guardrail(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
     """Call a guardrail on a value; returns and raises what `Guardrail.outcome` does."""
-    question = CallFunction(guardrail.function, (value,), budget.seconds_left)
-    yield question
-    return guardrail.outcome(value, question.answer, budget.out_of_time())
+    effect = CallFunction(guardrail.function, (value,), budget.seconds_left)
+    yield effect
+    return guardrail.outcome(value, effect.answer, budget.out_of_time())
 
 
 _MIN_LAST_TOKENS = 200
@@ -60,14 +60,18 @@ class RunLoop:
     """One run of one conversation.
 
     `iteration` is the number of the newest request, to which its tool calls belong; 0 before the first. `owner` is the
-    agent that owns the run; a handoff changes the plan, not `owner`.
+    agent that owns the run; a handoff changes the configuration, not `owner`.
+
+    `was_done` is True while the answer is that of a run that had ended as done and was resumed: its guardrails do not
+    check it again. `has_passed` is True if the newest answer passed the output type and the guardrails, `withheld` if
+    it was refused for good and is not part of the result.
     """
 
-    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget, owner: HandoffTarget | None = None) -> None:
+    def __init__(self, config: RunConfig, run: SessionRun, budget: Budget, owner: HandoffTarget | None = None) -> None:
         self.run, self.budget = run, budget
-        plan.room.recall(run.summary, run.history)
-        self.asking = ModelRequester(plan, run, budget)
-        self.owner = plan.active_agent if owner is None else owner
+        config.context_budget.recall(run.summary, run.history)
+        self.requester = ModelRequester(config, run, budget)
+        self.owner = config.active_agent if owner is None else owner
         self.progress = run.progress
         self.iteration = self.progress.iterations
         self.repeats = Repeats(self.progress.tool_calls)
@@ -82,19 +86,19 @@ class RunLoop:
         self.refused_by = ""
 
     @property
-    def plan(self) -> RunConfig:
-        """The configuration of the agent that currently leads, with the tools currently offered."""
-        return self.asking.plan
+    def config(self) -> RunConfig:
+        """The configuration of the active agent, with the tools currently offered."""
+        return self.requester.config
 
     def begin(self, prompt: Content) -> Steps:
         """Start a new run, from RunStarted to RunFinished."""
         refusal: AgentKitError | None = None
         try:
-            yield from self.asking.instruct()
+            yield from self.requester.instruct()
             prompt, refusal = yield from self._check_prompt(prompt, is_first=True)
         except Exception as error:
             refusal = to_agentkit_error(error)
-        yield from tell(self.run, RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.record))
+        yield from emit(self.run, RunStarted(self.config.agent, prompt, len(self.run.history), self.config.record))
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._run_steps()
@@ -103,12 +107,12 @@ class RunLoop:
         """Resume a run where it stopped."""
         refusal: AgentKitError | None = None
         try:
-            yield from self.asking.instruct()
+            yield from self.requester.instruct()
         except Exception as error:
             refusal = to_agentkit_error(error)
         is_at_limit = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
-        yield from tell(
+        yield from emit(
             self.run, RunResumed("Continue where you stopped: the limit was raised." if is_at_limit else "")
         )
         if refusal is None and self.progress.prompt is not None:  # not sent to a model yet
@@ -120,7 +124,7 @@ class RunLoop:
     def _process_results(self) -> Steps:
         """Process the results that the run had when it stopped."""
         if self.progress.steps or self.progress.results:
-            yield from self._offer()
+            yield from self._update_offered_tools()
         if self.progress.results and self.progress.ended is None:
             yield from self._use_tools()
 
@@ -134,7 +138,7 @@ class RunLoop:
                 if step is first and isinstance(error, ConfigError):  # the program lacks what the run had
                     raise
                 for interrupted in tuple(self.progress.interruptions()):
-                    yield from tell(self.run, interrupted)
+                    yield from emit(self.run, interrupted)
                 yield from self._fail(to_agentkit_error(error))
             step = self._step
         yield RunFinished(self._result())
@@ -148,7 +152,7 @@ class RunLoop:
         elif self.progress.is_answered:
             yield from self._conclude()
         else:
-            yield from self._ask()
+            yield from self._query_model()
 
     def _read(self, content: Content) -> Steps:
         """Read a message that was sent into the run, after its guardrails."""
@@ -157,64 +161,64 @@ class RunLoop:
             yield from self._fail(refusal)
             return
         self.was_done = False
-        yield from tell(self.run, InputReceived(content))
+        yield from emit(self.run, InputReceived(content))
 
-    def _ask(self) -> Steps:
+    def _query_model(self) -> Steps:
         """Query the model unless a limit would be exceeded."""
         limit = self._limit()
         if limit is not None:
             yield from self._end_at_limit(limit)
             return
-        if self.plan.conditions:
-            yield from self._offer()
+        if self.config.conditions:
+            yield from self._update_offered_tools()
             if self.progress.ended is not None:
                 return
-        request = yield from self.asking.request()
-        reservation = self.asking.reserve(request)
+        request = yield from self.requester.request()
+        reservation = self.requester.reserve(request)
         if isinstance(reservation, LimitReached):
             yield from self._end_at_limit(reservation)
             return
         self.iterations += 1
         self.iteration = self.progress.iterations + 1
         yield RequestStarted(self.iteration)
-        answer = yield from self.asking.ask(request, reservation)
+        answer = yield from self.requester.send(request, reservation)
         if isinstance(answer, Response):
             if answer.hosted:
-                yield from self.asking.hosting.uses(answer)
-            yield from tell(self.run, ResponseReceived(answer))
+                yield from self.requester.hosting.uses(answer)
+            yield from emit(self.run, ResponseReceived(answer))
         elif self.budget.seconds_left <= 0:
             yield from self._end_at_limit(LimitReached("seconds", str(answer)))
         else:
             yield from self._fail(answer)
 
-    def _offer(self) -> Steps:
+    def _update_offered_tools(self) -> Steps:
         """Determine the available tools; the run ends if a condition fails."""
         try:
-            yield from self.asking.offer()
+            yield from self.requester.update_offered_tools()
         except RunError as error:
             late = self.budget.out_of_time()
             yield from self._fail(error if late is None else LimitExceeded(late.reason))
 
     def _use_tools(self) -> Steps:
         """Execute the requested tool calls, and act on their results."""
-        batch = ToolCallBatch(self.plan, self.asking.policy_context(), self.run, self.budget, self.repeats)
+        batch = ToolCallBatch(self.config, self.requester.policy_context(), self.run, self.budget, self.repeats)
         yield from batch.use()
         if self.progress.steps:
             yield from self._end("paused")
         elif batch.limit is not None:
             yield from self._end_at_limit(batch.limit)
         elif batch.handoff is not None:
-            self.asking.plan = self._config_for(batch.handoff)
-            yield from self.asking.instruct()
-            yield from tell(self.run, HandedOff(batch.handoff.name))
+            self.requester.config = self._config_for(batch.handoff)
+            yield from self.requester.instruct()
+            yield from emit(self.run, HandedOff(batch.handoff.name))
 
     def _config_for(self, target: HandoffTarget) -> RunConfig:
-        """The configuration of the agent that takes over; an agent that led before keeps its approvals for this run."""
-        self.grants[id(self.plan.active_agent)] = self.plan.policy_context.grants
-        plan = target.config_from(self.plan)
-        plan.room.recall(self.run.summary, self.run.history)
-        grants = self.grants.get(id(target), plan.policy_context.grants)
-        return replace(plan, policy_context=replace(plan.policy_context, grants=grants))
+        """The configuration of the agent that takes over; an earlier agent of this run keeps its approvals."""
+        self.grants[id(self.config.active_agent)] = self.config.policy_context.grants
+        config = target.config_from(self.config)
+        config.context_budget.recall(self.run.summary, self.run.history)
+        grants = self.grants.get(id(target), config.policy_context.grants)
+        return replace(config, policy_context=replace(config.policy_context, grants=grants))
 
     def _limit(self) -> LimitReached | None:
         """The limit of iterations or of repeated calls if one is reached."""
@@ -233,8 +237,8 @@ class RunLoop:
         return None
 
     def _end_at_limit(self, limit: LimitReached) -> Steps:
-        """End at a limit, with a last answer without tools if the limit leaves room for one."""
-        yield from tell(self.run, limit)
+        """End at a limit, with a last answer without tools if the limit allows one."""
+        yield from emit(self.run, limit)
         self.error = LimitExceeded(limit.reason)
         if not self.progress.is_answered and self.budget.seconds_left > 0:
             yield from self._answer_last(limit)
@@ -242,16 +246,16 @@ class RunLoop:
 
     def _answer_last(self, limit: LimitReached) -> Steps:
         """Request a last answer without tools; an invalid answer is not retried."""
-        request = yield from self.asking.request(_LAST_ANSWER.format(limit=limit.limit.replace("_", " ")))
-        reservation = self.asking.reserve(request, _MIN_LAST_TOKENS)
+        request = yield from self.requester.request(_LAST_ANSWER.format(limit=limit.limit.replace("_", " ")))
+        reservation = self.requester.reserve(request, _MIN_LAST_TOKENS)
         if isinstance(reservation, LimitReached):
             return
         self.iteration = self.progress.iterations + 1
         yield RequestStarted(self.iteration)
-        answer = yield from self.asking.ask(request, reservation)
+        answer = yield from self.requester.send(request, reservation)
         if isinstance(answer, Response):
             message = replace(answer.message, tool_calls=())
-            yield from tell(self.run, ResponseReceived(replace(answer, message=message)))
+            yield from emit(self.run, ResponseReceived(replace(answer, message=message)))
             refusal = yield from self._check_output()
             if refusal is not None:
                 self._withhold()
@@ -262,17 +266,17 @@ class RunLoop:
         refusal = yield from self._check_output()
         if self.progress.finish_reason == "length":
             self.value = None
-            yield from self._end_at_limit(self.asking.narrowed or LimitReached("output_tokens", ANSWER_CUT))
+            yield from self._end_at_limit(self.requester.narrowed or LimitReached("output_tokens", ANSWER_CUT))
             return
         if refusal is None:
             if self.inbox.close_if_empty():
                 yield from self._end("done")
-        elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
+        elif isinstance(refusal, RunError) or self.progress.refusals >= self.config.answers.retries:
             self._withhold()
             yield from self._fail(refusal if isinstance(refusal, RunError) else self._refused_error(refusal))
         else:
             self.was_done = False
-            yield from tell(
+            yield from emit(
                 self.run,
                 AnswerRefused(f"This answer cannot be used. {as_sentence(str(refusal))} Answer again, in full."),
             )
@@ -284,9 +288,9 @@ class RunLoop:
             return RunError(text)
         return GuardrailRefused(text, guardrail=self.refused_by, stage="output", reason=str(refusal))
 
-    def _check_output(self) -> Generator[Event | Question, None, Exception | None]:
+    def _check_output(self) -> Generator[Event | Effect, None, Exception | None]:
         """Parse the answer and run the guardrails; returns the error, or None."""
-        rules, self.has_passed, self.refused_by = self.plan.answers, False, ""
+        rules, self.has_passed, self.refused_by = self.config.answers, False, ""
         try:
             self.value = rules.parse(self.progress.text)
             for guardrail in () if self.was_done else rules.of("output"):
@@ -294,7 +298,7 @@ class RunLoop:
                 amended = yield from run_guardrail(guardrail, self.value, self.budget)
                 if amended is not None:
                     text, self.value = _replacement(rules, guardrail, amended)
-                    yield from tell(self.run, AnswerAmended(text))
+                    yield from emit(self.run, AnswerAmended(text))
         except (*REFUSALS, RunError) as error:
             self.value = None
             return error
@@ -303,14 +307,14 @@ class RunLoop:
 
     def _check_prompt(
         self, prompt: Content, *, is_first: bool = False
-    ) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
+    ) -> Generator[Event | Effect, None, tuple[Content, RunError | None]]:
         """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it.
 
         Concurrent guardrails check the first prompt at the same time as the first request.
         """
         parts = [prompt] if isinstance(prompt, str) else list(prompt)
-        guardrails = self.plan.answers.of("prompt")
-        with_request = [each for each in guardrails if each.is_concurrent and is_first and not self.plan.has_hosted]
+        guardrails = self.config.answers.of("prompt")
+        with_request = [each for each in guardrails if each.is_concurrent and is_first and not self.config.has_hosted]
         for place, guardrail in product(range(len(parts)), guardrails):
             part = parts[place]
             if isinstance(part, str) and guardrail not in with_request:
@@ -321,7 +325,7 @@ class RunLoop:
                     return prompt, guardrail.refused_prompt_error(error)
                 except RunError as error:
                     return prompt, error
-        self.asking.guards = [(each, part) for part in parts if isinstance(part, str) for each in with_request]
+        self.requester.guards = [(each, part) for part in parts if isinstance(part, str) for each in with_request]
         return str(parts[0]) if isinstance(prompt, str) else tuple(parts), None
 
     def _withhold(self) -> None:
@@ -338,9 +342,9 @@ class RunLoop:
     def _end(self, status: RunStatus) -> Steps:
         """End the run. Messages that were sent into it and not read yet stay in the conversation."""
         for message in self.inbox.close():
-            yield from tell(self.run, InputReceived(message))
-        changes = self.plan.policy_context.workspace.changes
-        yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
+            yield from emit(self.run, InputReceived(message))
+        changes = self.config.policy_context.workspace.changes
+        yield from emit(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
 
     def failed(self, error: AgentKitError) -> RunFinished[Any]:
         """The result so far as that of a failed run, after an exception from outside of the loop."""
@@ -351,7 +355,7 @@ class RunLoop:
         return RunFinished(result)
 
     def _result(self) -> RunResult[Any]:
-        plan, run, is_typed = self.plan, self.run, self.plan.answers.output is not None
+        config, run, is_typed = self.config, self.run, self.config.answers.output is not None
         return RunResult.of(
             run.progress,
             run.id,
@@ -359,15 +363,15 @@ class RunLoop:
             self.error,
             value=self.value if run.progress.status == "done" or is_typed else self._text,
             last_agent=self.owner,
-            rules=plan.answers,
-            record=plan.policy_context.workspace.begun_record,
-            context=plan.context.value,
+            rules=config.answers,
+            record=config.policy_context.workspace.begun_record,
+            context=config.context.value,
         )
 
     @property
     def _text(self) -> str:
         """The text of the result; with output guardrails, only text that passed them."""
-        is_held = self.withheld or (not self.has_passed and bool(self.plan.answers.of("output")))
+        is_held = self.withheld or (not self.has_passed and bool(self.config.answers.of("output")))
         return "" if is_held else self.progress.text
 
 

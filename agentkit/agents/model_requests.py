@@ -7,19 +7,16 @@ every request that would offer it, based on what has been read so far; a denied 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.budget import MIN_TOKENS, Budget, Reservation
-from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
-from agentkit.agents.guardrails import Guardrail
+from agentkit.agents.effects import AskModel, AskPerson, Effect, Steps, emit
+from agentkit.agents.guardrails import CallFunction, Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
-from agentkit.decisions import Decision, Label, SafetyLevel, Verdict, strictest
-from agentkit.documents.search_terms import index_terms, search_terms
+from agentkit.decisions import Decision, Label, Verdict, strictest
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.llm.fallback import format_failed_model, requests_lost
@@ -27,13 +24,11 @@ from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
 from agentkit.messages import (
     READ_MORE,
-    AssistantMessage,
     HostedUse,
     Message,
     Request,
     Response,
     ToolCall,
-    ToolMessage,
     ToolResult,
     ToolSpec,
     UserMessage,
@@ -46,165 +41,9 @@ from agentkit.sessions.state import Summary
 from agentkit.tooling.results import denial, failure
 from agentkit.tooling.run_context import ToolCondition, context_arguments
 from agentkit.tooling.tool import Tool
-from agentkit.tooling.toolset import AnyTool, Toolset
-from agentkit.tools.output_store import read_more_tool
+from agentkit.tooling.toolset import AnyTool
+from agentkit.tools.run_tools import FIND_TOOLS, found_specs, initial_specs, read_more_tool
 from agentkit.usage import NO_USAGE, Usage, unreported
-
-FIND_TOOLS = "find_tools"
-"""Name of the tool that searches for other tools."""
-
-MAX_FOUND = 8
-"""Maximum number of tools returned by one search."""
-
-_MAX_LISTED_CHARS = 2_000
-_DESCRIPTION = (
-    "Search for tools that are not listed yet. There are {count} more, and the tools found can be called from then "
-    "on. Search before you say that something cannot be done. {listed}"
-)
-_QUERY = "A few words that describe the action and its object, in the language of the tools, such as: close issue."
-_FOUND = "These tools are available now and can be called."
-_NOTHING = "No tool matches these words. Search with other words, or continue without a tool."
-
-
-Met = frozenset[ToolCondition]
-"""The conditions of tools that are currently met."""
-
-_NONE = Met()
-
-
-def initial_specs(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, ...]]:
-    """All tools of a run, and the specs initially sent to the model under the conditions that are met."""
-    available = [tool for tool in tools if met.issuperset(tool.conditions)]
-    hidden = tools.searchable_names
-    specs = tuple(tool.spec for tool in available if tool.name not in hidden)
-    if not hidden:
-        return tools, specs
-    found = [tool.name for tool in available if tool.name in hidden]
-    search = _find_tools(tools.only(*found))
-    return tools + search, (*specs, search.spec) if found else specs
-
-
-def found_specs(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> tuple[ToolSpec, ...]:
-    """The searchable tools that a conversation has found or called, in order of appearance.
-
-    A tool that was called without a search counts as found. Tools whose conditions are not met are left out.
-    """
-    names = dict.fromkeys(name for message in messages for name in _mentioned_tools(message))
-    found = [tools[name] for name in names if name in tools.searchable_names]
-    return tuple(tool.spec for tool in found if met.issuperset(tool.conditions))
-
-
-def _mentioned_tools(message: Message) -> Iterator[str]:
-    """The tools that a message calls or lists as found."""
-    if isinstance(message, AssistantMessage):
-        yield from (call.name for call in message.tool_calls)
-    elif isinstance(message, ToolMessage) and message.name == FIND_TOOLS:
-        yield from _tool_names(message.content)
-
-
-def _tool_names(content: str) -> list[str]:
-    """The tool names in a `find_tools` result, which can be followed by a note."""
-    try:
-        data, _ = json.JSONDecoder().raw_decode(content)
-    except (ValueError, RecursionError):
-        return []
-    names = data.get("tools") if isinstance(data, dict) else None
-    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-
-
-def _find_tools(tools: Toolset) -> AnyTool:
-    """The search tool. Its descriptions of other tools are those the model would have received anyway."""
-
-    def find_tools(query: str) -> dict[str, Any]:
-        found = [tool.name for tool in search_tools(query, tools)[:MAX_FOUND]]
-        if not found:
-            return {"status": "empty", "tools": [], "note": _NOTHING}
-        return {"tools": found, "note": _FOUND}
-
-    schema = {
-        "type": "object",
-        "properties": {"query": {"type": "string", "description": _QUERY}},
-        "required": ["query"],
-        "additionalProperties": False,
-    }
-    text = _DESCRIPTION.format(count=len(tools), listed=_describe_names(tools.names))
-    return Tool.from_schema(FIND_TOOLS, text, schema, find_tools, level=SafetyLevel.SAFE, labels=())
-
-
-def _describe_names(names: Sequence[str]) -> str:
-    """Describe what can be found: all names, or their most frequent words if the names are too long."""
-    if len(", ".join(names)) <= _MAX_LISTED_CHARS:
-        return f"They are: {', '.join(names)}."
-    counts = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
-    words = [word for word, _ in counts.most_common() if word]
-    return f"Words in their names: {_join_within(words, _MAX_LISTED_CHARS)}."
-
-
-def _join_within(words: Collection[str], max_chars: int) -> str:
-    """Join as many words as fit."""
-    text = ", ".join(words)
-    return text if len(text) <= max_chars else text[:max_chars].rpartition(",")[0]
-
-
-_TABLE = (
-    "CREATE VIRTUAL TABLE tools USING fts5 (name, description, parameters, variants,"
-    " tokenize = 'porter unicode61 remove_diacritics 0')"
-)
-_PUT = "INSERT INTO tools (rowid, name, description, parameters, variants) VALUES (?, ?, ?, ?, ?)"
-_FIND = "SELECT rowid, -bm25(tools, ?, ?, ?, ?) AS score FROM tools WHERE tools MATCH ? ORDER BY score DESC, rowid"
-_WEIGHTS = (4.0, 2.0, 1.0, 2.0)
-"""Weights of a match in a tool's name, description, parameters and spelling variants."""
-
-_MAX_CHARS = 4_000
-"""Only this much of a long text is indexed."""
-
-_MAX_LEAVES = 500
-_TEXT_KEYWORDS = ("description", "title")
-
-
-def search_tools(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
-    """All tools that share a word with the query, in any English inflection, best match first."""
-    import sqlite3
-
-    terms = search_terms(query)
-    if not terms:
-        return []
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.execute(_TABLE)
-        connection.execute("BEGIN")
-        connection.executemany(_PUT, ((number, *_words_of(tool)) for number, tool in enumerate(tools)))
-        rows = connection.execute(
-            _FIND, (*_WEIGHTS, terms.fts_query("name description parameters variants"))
-        ).fetchall()
-    return [tools[number] for number, _ in rows]
-
-
-def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
-    spec = tool.spec
-    texts = (
-        spec.name.replace("_", " "),
-        spec.description[:_MAX_CHARS],
-        " ".join(_texts(spec.parameters))[:_MAX_CHARS],
-    )
-    name, description, parameters = map(index_terms, texts)
-    return name.words, description.words, parameters.words, f"{name.variants} {description.variants}"
-
-
-def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The names and descriptions of parameters and fields, outermost first."""
-    pending: list[Any] = [schema]
-    for place, part in enumerate(pending):
-        if place >= _MAX_LEAVES:
-            return
-        if isinstance(part, list):
-            pending += part
-        elif isinstance(part, Mapping):
-            yield from (part[word] for word in _TEXT_KEYWORDS if isinstance(part.get(word), str))
-            properties = part.get("properties")
-            if isinstance(properties, Mapping):
-                yield from (str(name).replace("_", " ") for name in properties)
-                pending += properties.values()
-            pending += [value for name, value in part.items() if name != "properties"]
 
 
 def conditions_of(tools: Iterable[AnyTool]) -> dict[ToolCondition, str]:
@@ -219,18 +58,18 @@ def conditions_of(tools: Iterable[AnyTool]) -> dict[ToolCondition, str]:
 
 
 def met_conditions(
-    plan: RunConfig, read: Sequence[Message], seconds_left: float
+    config: RunConfig, read: Sequence[Message], seconds_left: float
 ) -> Generator[CallFunction, None, frozenset[ToolCondition]]:
     """The conditions that are met after these messages.
 
     Raises RunError if a condition fails, times out or does not return a bool.
     """
     met: set[ToolCondition] = set()
-    context = plan.context.called("", read)
-    for condition, tool in plan.conditions.items():
-        question = CallFunction(condition.function, context_arguments(condition.function, context), seconds_left)
-        yield question
-        answer = question.answer
+    context = config.context.called("", read)
+    for condition, tool in config.conditions.items():
+        effect = CallFunction(condition.function, context_arguments(condition.function, context), seconds_left)
+        yield effect
+        answer = effect.answer
         if isinstance(answer, Exception):
             raise RunError(f"The condition of {tool} failed ({type(answer).__name__}: {answer}).") from answer
         if not isinstance(answer, bool):
@@ -253,7 +92,7 @@ _OTHER_ARGUMENTS = "The arguments of a tool that the provider runs cannot be cha
 
 
 class HostedToolUse:
-    """The hosted tools of one run. `initial_specs` are those of the newest request, with their decisions."""
+    """The hosted tools of one run. `offered` are those of the newest request, with their decisions."""
 
     def __init__(self, run: SessionRun, budget: Budget) -> None:
         self._run, self._budget = run, budget
@@ -263,14 +102,14 @@ class HostedToolUse:
         self._reported: set[tuple[str, str, str]] = set()
 
     def judge(
-        self, names: Sequence[str], plan: RunConfig, policy_context: ToolPolicyContext, read: Sequence[Message]
+        self, names: Sequence[str], config: RunConfig, policy_context: ToolPolicyContext, read: Sequence[Message]
     ) -> Steps:
         """Decide which of these tools the provider can use for the next answer, given what was read."""
         self.offered = {}
         for name in names:
             call = ToolCall(f"hosted_{name}", name, "{}")
             judged = strictest((judge_call(call, policy_context, read).decision, *_conditions(name, policy_context)))
-            decision = yield from self._decide(call, judged, plan, policy_context)
+            decision = yield from self._decide(call, judged, config, policy_context)
             if decision.allowed:
                 self.offered[name] = decision
         self._labels = frozenset[Label]().union(*(policy_context.tools.find(name).labels for name in self.offered))
@@ -291,7 +130,7 @@ class HostedToolUse:
         iteration = self._run.progress.iterations + 1
         for number, use in enumerate(response.hosted, 1):
             call = use.call if use.call.id else replace(use.call, id=f"hosted_{iteration}_{number}")
-            yield from tell(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
+            yield from emit(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
 
     def _result(self, use: HostedUse, labels: frozenset[Label]) -> ToolResult:
         decision = self.offered.get(use.call.name)
@@ -301,32 +140,32 @@ class HostedToolUse:
         return ToolResult(use.call.name, "ok", content, list(use.sources), decision=decision, labels=labels)
 
     def _decide(
-        self, call: ToolCall, decision: Decision, plan: RunConfig, policy_context: ToolPolicyContext
-    ) -> Generator[Event | Question, None, Decision]:
+        self, call: ToolCall, decision: Decision, config: RunConfig, policy_context: ToolPolicyContext
+    ) -> Generator[Event | Effect, None, Decision]:
         """The decision on a tool, after asking a person if required; a refusal is emitted once."""
-        key = plan.agent, call.name, decision.rule
+        key = config.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
             reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
-            request = ApprovalRequest(plan.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
+            request = ApprovalRequest(config.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
             decision = policy_context.grants.applied(request)
             if not decision.allowed:
-                decision = self._answers.get(key) or (yield from self._asked(request, plan, policy_context))
+                decision = self._answers.get(key) or (yield from self._ask_person(request, config, policy_context))
         if not decision.allowed and key not in self._reported:
             self._reported.add(key)
             withheld = replace(call, id=f"withheld_{len(self._reported)}")
-            yield from tell(self._run, HostedCallFinished(withheld, denial(call.name, decision)))
+            yield from emit(self._run, HostedCallFinished(withheld, denial(call.name, decision)))
         return decision
 
-    def _asked(
-        self, request: ApprovalRequest, plan: RunConfig, policy_context: ToolPolicyContext
-    ) -> Generator[Event | Question, None, Decision]:
+    def _ask_person(
+        self, request: ApprovalRequest, config: RunConfig, policy_context: ToolPolicyContext
+    ) -> Generator[Event | Effect, None, Decision]:
         """Ask a person.
 
         The answer holds for the run, except that an approval of the data-flow rule holds for one request only.
         """
-        question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
-        yield question
-        answer = question.answer or question.unanswered
+        effect = AskPerson(request, config.approve, seconds_left=self._budget.seconds_left)
+        yield effect
+        answer = effect.answer or effect.unanswered
         refusal = (
             _OTHER_ARGUMENTS if answer.arguments is not None else _LATER if answer.answer == Approval.LATER else ""
         )
@@ -353,18 +192,18 @@ _UNFORCED_CHOICES = (None, "auto", "none")
 
 
 class ModelRequester:
-    """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
+    """The model requests of one run. `config` is the configuration of the active agent.
 
-    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was left before its
-    end, `guards` the guardrails that check the prompt at the same time as the next request, each with a text of the
-    prompt.
+    `narrowed` is the limit that shortened the newest answer, `abandoned_usage` the usage of a request that was
+    abandoned before its end, `guards` the guardrails that check the prompt at the same time as the next request, each
+    with a text of the prompt.
     """
 
-    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
-        self.plan, self.run, self.budget = plan, run, budget
+    def __init__(self, config: RunConfig, run: SessionRun, budget: Budget) -> None:
+        self.config, self.run, self.budget = config, run, budget
         self.guards: list[tuple[Guardrail, str]] = []
         self.narrowed: LimitReached | None = None
-        self.left = NO_USAGE
+        self.abandoned_usage = NO_USAGE
         self._reader: Tool[..., Any] | None = None
         self._order = ""
         self._is_shortened = False
@@ -372,7 +211,7 @@ class ModelRequester:
 
     def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
-        policy_context = self.plan.policy_context
+        policy_context = self.config.policy_context
         if not (self._is_shortened or self.run.has_truncated) or READ_MORE in policy_context.tools.names:
             return policy_context
         if self._reader is None:
@@ -381,26 +220,28 @@ class ModelRequester:
 
     def instruct(self) -> Steps:
         """Call the instruction function, if any. Raises its exception, or ConfigError if it does not return a text."""
-        plan = self.plan
-        if isinstance(plan.instruction, str):
+        config = self.config
+        if isinstance(config.instruction, str):
             return
-        question = CallFunction(
-            plan.instruction, context_arguments(plan.instruction, plan.context), self.budget.seconds_left
+        effect = CallFunction(
+            config.instruction, context_arguments(config.instruction, config.context), self.budget.seconds_left
         )
-        yield question
+        yield effect
         if self.budget.out_of_time() is None:  # after that no request is sent
-            self.plan = replace(plan, written=_text_in(question.answer))
+            self.config = replace(config, written=_text_in(effect.answer))
 
-    def offer(self) -> Steps:
+    def update_offered_tools(self) -> Steps:
         """Determine which tools are offered from now on. Raises RunError if a condition fails."""
-        plan = self.plan
-        if not plan.conditions:
+        config = self.config
+        if not config.conditions:
             return
-        met = yield from met_conditions(plan, self._read(), self.budget.seconds_left)
-        if met != plan.policy_context.met:
-            tools = plan.policy_context.tools
+        met = yield from met_conditions(config, self._read(), self.budget.seconds_left)
+        if met != config.policy_context.met:
+            tools = config.policy_context.tools
             tools, specs = initial_specs(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
-            self.plan = replace(plan, specs=specs, policy_context=replace(plan.policy_context, tools=tools, met=met))
+            self.config = replace(
+                config, specs=specs, policy_context=replace(config.policy_context, tools=tools, met=met)
+            )
 
     def _read(self) -> Sequence[Message]:
         """The whole conversation, including a prompt that is not sent yet."""
@@ -408,32 +249,32 @@ class ModelRequester:
         pending = [] if progress.prompt in (None, ()) else [UserMessage(progress.prompt)]
         return [*self.run.history, *progress.messages, *pending]
 
-    def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
+    def request(self, order: str = "") -> Generator[Event | Effect, None, Request]:
         """Build the next request; with `order`, an additional instruction for this request only, it offers no tools."""
-        plan, self._order = self.plan, order
+        config, self._order = self.config, order
         messages = self._read()
-        instruction = plan.instruction if isinstance(plan.instruction, str) else plan.written
+        instruction = config.instruction if isinstance(config.instruction, str) else config.written
         instruction = f"{instruction}\n\n{order}".strip() if order else instruction
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
-            yield from self.hosting.judge(hosted, plan, self.policy_context(), messages)
+            yield from self.hosting.judge(hosted, config, self.policy_context(), messages)
             specs = self.hosting.without_denied(specs)
-        request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
-        left = plan.room.available_tokens(request, plan.llm)
-        if left is not None:
-            request = yield from self._fit(request, left)
-        if plan.room.window.edit is None:
+        request = Request(messages, instruction, specs, config.answers.schema, self._settings())
+        tokens_left = config.context_budget.available_tokens(request, config.llm)
+        if tokens_left is not None:
+            request = yield from self._fit(request, tokens_left)
+        if config.context_budget.window.edit is None:
             return request
-        return replace(request, messages=plan.room.window.apply_edit(request.messages))
+        return replace(request, messages=config.context_budget.window.apply_edit(request.messages))
 
-    def _fit(self, request: Request, left: int) -> Generator[Event | Question, None, Request]:
-        """The request with the part of the conversation that fits into `left` tokens."""
-        messages, room, begin = request.messages, self.plan.room, len(self.run.history)
-        old = room.to_summarise(messages, left, begin)
+    def _fit(self, request: Request, tokens_left: int) -> Generator[Event | Effect, None, Request]:
+        """The request with the part of the conversation that fits into `tokens_left` tokens."""
+        messages, context_budget, begin = request.messages, self.config.context_budget, len(self.run.history)
+        old = context_budget.to_summarise(messages, tokens_left, begin)
         if old:
-            yield from self._summarise(old, left)
-        fitted = room.fit_messages(messages, left, begin, with_handles=bool(request.tools))
+            yield from self._summarise(old, tokens_left)
+        fitted = context_budget.fit_messages(messages, tokens_left, begin, with_handles=bool(request.tools))
         self._is_shortened = self._is_shortened or bool(request.tools and fitted.shortened)
         specs = self.hosting.without_denied(self._specs(messages)) if request.tools else ()
         return replace(request, messages=fitted.messages, tools=specs)
@@ -443,17 +284,19 @@ class ModelRequester:
 
         An answer of fewer than `min_tokens` tokens is not worth a request.
         """
-        return self.budget.reserve(self.plan.room.tokens(request), self._max_tokens, self.plan.price, min_tokens)
+        return self.budget.reserve(
+            self.config.context_budget.tokens(request), self._max_tokens, self.config.price, min_tokens
+        )
 
-    def ask(
+    def send(
         self, request: Request, reservation: Reservation
-    ) -> Generator[Event | Question, None, Response | ModelError]:
+    ) -> Generator[Event | Effect, None, Response | ModelError]:
         """Send the request; retry with shorter requests if the model refuses it as too long."""
-        answer = yield from self._asked(request, reservation)
+        answer = yield from self._send_once(request, reservation)
         for _ in range(_MAX_SHORTER_REQUESTS):
             if isinstance(answer, Response) or not answer.is_too_long:
                 break
-            self.plan.room.refused(request, reservation.max_tokens, answer.limit_tokens)
+            self.config.context_budget.refused(request, reservation.max_tokens, answer.limit_tokens)
             shorter = yield from self.request(self._order)
             again = self.reserve(shorter)
             if isinstance(again, LimitReached):
@@ -462,62 +305,64 @@ class ModelRequester:
                 self.budget.release(again)
                 break
             request, reservation = shorter, again
-            answer = yield from self._asked(request, reservation)
+            answer = yield from self._send_once(request, reservation)
         return answer
 
-    def _asked(
+    def _send_once(
         self, request: Request, reservation: Reservation
-    ) -> Generator[Event | Question, None, Response | ModelError]:
+    ) -> Generator[Event | Effect, None, Response | ModelError]:
         """Send one request; its tool calls get ids that are unique in the conversation."""
         if reservation.max_tokens is not None:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
-        layers = tuple(each for each in self.plan.middleware if each.stage == "request")
-        left = self.budget.seconds_left
-        guards = tuple(CallFunction(each.function, (text,), left) for each, text in self.guards)
-        question = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
+        layers = tuple(each for each in self.config.middleware if each.stage == "request")
+        seconds_left = self.budget.seconds_left
+        guards = tuple(CallFunction(each.function, (text,), seconds_left) for each, text in self.guards)
+        effect = AskModel(request, self.config.llm, seconds_left, layers=layers, guards=guards)
         try:
-            yield question
-        except GeneratorExit:  # left before its end
-            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
-            self.budget.settle(reservation, self.left, self.plan.price)
+            yield effect
+        except GeneratorExit:  # abandoned before its end
+            self.abandoned_usage = (
+                effect.abandoned_usage[0] if effect.abandoned_usage else unreported(1, self.config.llm().tariff)
+            )
+            self.budget.settle(reservation, self.abandoned_usage, self.config.price)
             raise
         if guards:
-            yield from self._check_guards(question, reservation)
-        answer = question.answer or BadResponse("The provider's stream ended without an answer.")
+            yield from self._check_guards(effect, reservation)
+        answer = effect.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception):
             return (yield from self._record_failure(answer, reservation))
         for missed in answer.missed:
-            yield from tell(self.run, RequestFailed(format_failed_model(missed), missed.kind))
+            yield from emit(self.run, RequestFailed(format_failed_model(missed), missed.kind))
         if answer.hosted:  # the count of tokens includes the results of the tools, once per internal request
             answer = self.hosting.with_labels(answer)
         else:
-            self.plan.room.learn(request, answer.usage.input_tokens)
+            self.config.context_budget.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
-        self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
+        self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.config.price())
         message = self.run.with_unique_ids(answer.message)
         return answer if message is answer.message else replace(answer, message=message)
 
     def _record_failure(
         self, error: Exception, reservation: Reservation
-    ) -> Generator[Event | Question, None, ModelError]:
+    ) -> Generator[Event | Effect, None, ModelError]:
         """Count a failed request with what is known of its usage. Raises an error that is not the model's."""
         if not isinstance(error, ModelError):
             self.budget.release(reservation)
             raise error
         spent = self._lost_usage(error)
         if spent.requests:
-            self.budget.settle(reservation, spent, self.plan.price)
+            self.budget.settle(reservation, spent, self.config.price)
         elif error.status is not None:  # the server refused it; without a status it can still charge for it
             self.budget.release(reservation)
-        yield from tell(self.run, RequestFailed(str(error), type(error).__name__, spent))
+        yield from emit(self.run, RequestFailed(str(error), type(error).__name__, spent))
         return error
 
-    def _check_guards(self, question: AskModel, reservation: Reservation) -> Steps:
+    def _check_guards(self, effect: AskModel, reservation: Reservation) -> Steps:
         """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""
-        answer = question.answer
+        answer = effect.answer
         try:
-            for (guardrail, text), asked in zip(self.guards, question.guards, strict=True):
+            for (guardrail, text), asked in zip(self.guards, effect.guards, strict=True):
                 guardrail.outcome(text, asked.answer, self.budget.out_of_time())
         except (ValueError, RunError) as error:
             refusal = error if isinstance(error, RunError) else guardrail.refused_prompt_error(error)
@@ -525,8 +370,8 @@ class ModelRequester:
             spent = (
                 self._lost_usage(outcome) if isinstance(outcome, ModelError) else getattr(outcome, "usage", NO_USAGE)
             )
-            self.budget.settle(reservation, spent, self.plan.price)
-            yield from tell(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
+            self.budget.settle(reservation, spent, self.config.price)
+            yield from emit(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
             raise refusal from error
         self.guards = []
 
@@ -535,37 +380,37 @@ class ModelRequester:
         if error.missed:
             return usage_of(error.missed)
         count = max(requests_lost(error), int(error.code == ABANDONED))
-        return unreported(count, self.plan.llm().tariff)
+        return unreported(count, self.config.llm().tariff)
 
-    def _summarise(self, old: Sequence[Message], left: int) -> Steps:
+    def _summarise(self, old: Sequence[Message], tokens_left: int) -> Steps:
         """Have the model write a summary that replaces the oldest part of the conversation."""
-        request = self.plan.room.summary_request(old, left)
+        request = self.config.context_budget.summary_request(old, tokens_left)
         reservation = self.reserve(request)
         if isinstance(reservation, LimitReached):
             return
-        response = yield from self._asked(request, reservation)
+        response = yield from self._send_once(request, reservation)
         if isinstance(response, Response):
             covered = len(old) if response.text else 0
             if covered:
-                self.plan.room.summary = Summary(covered, old[-1], response.text)
-            yield from tell(self.run, Summarised(response.text, covered, response.usage))
+                self.config.context_budget.summary = Summary(covered, old[-1], response.text)
+            yield from emit(self.run, Summarised(response.text, covered, response.usage))
 
     def _settings(self) -> Mapping[str, Any]:
         """Overrides of the LLM's settings: `tool_choice` returns to "auto" after the first tool call."""
-        forced = self.plan.llm().settings.get("tool_choice") not in _UNFORCED_CHOICES
+        forced = self.config.llm().settings.get("tool_choice") not in _UNFORCED_CHOICES
         return _AUTO_CHOICE if forced and self.run.progress.tool_calls else {}
 
     def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
         """The tools offered now; tools found by search come after the initial ones."""
-        plan, policy_context = self.plan, self.policy_context()
-        specs = plan.specs
-        if plan.policy_context.tools.searchable_names:
-            specs = (*specs, *found_specs(messages, plan.policy_context.tools, plan.policy_context.met))
-        return specs if policy_context is plan.policy_context else (*specs, policy_context.tools[READ_MORE].spec)
+        config, policy_context = self.config, self.policy_context()
+        specs = config.specs
+        if config.policy_context.tools.searchable_names:
+            specs = (*specs, *found_specs(messages, config.policy_context.tools, config.policy_context.met))
+        return specs if policy_context is config.policy_context else (*specs, policy_context.tools[READ_MORE].spec)
 
     def _max_tokens(self) -> int | None:
-        """Maximum answer length: the user's setting, else the room in the learnt context window."""
-        return self.plan.max_tokens() or self.plan.room.answer_tokens
+        """Maximum answer length: the user's setting, else what the learnt context window leaves for it."""
+        return self.config.max_tokens() or self.config.context_budget.answer_tokens
 
 
 def _text_in(answer: object) -> str:

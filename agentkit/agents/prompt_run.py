@@ -98,7 +98,7 @@ class SharedBudget(Budget):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """A result; `must_wait` is True if other runs can leave more budget for this one once they have ended."""
 
     result: RunResult[Any]
@@ -121,7 +121,7 @@ class PromptRun:
     known: int = 0
     result: RunResult[Any] | None = None
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Run, blocking. Exceptions are returned in the outcome."""
         try:
             start = self._start()
@@ -132,10 +132,10 @@ class PromptRun:
                         if self.is_stopped():
                             break
         except Exception as error:
-            return Outcome(self._failed_result(error), must_wait=False)
+            return RunOutcome(self._failed_result(error), must_wait=False)
         return self._final_outcome()
 
-    async def arun(self) -> Outcome:
+    async def arun(self) -> RunOutcome:
         """Async version of `run`."""
         try:
             start = self._start()
@@ -144,7 +144,7 @@ class PromptRun:
                     async for event in events:
                         self._collect(event)
         except Exception as error:
-            return Outcome(self._failed_result(error), must_wait=False)
+            return RunOutcome(self._failed_result(error), must_wait=False)
         return self._final_outcome()
 
     @property
@@ -179,12 +179,12 @@ class PromptRun:
         elif isinstance(event, RunFinished):
             self.result = event.result
 
-    def _final_outcome(self) -> Outcome:
+    def _final_outcome(self) -> RunOutcome:
         """The outcome; for a stopped run, the results so far."""
         if self.result is None:
-            return Outcome(self._failed_result(Cancelled("The run was cancelled by its caller.")), must_wait=False)
+            return RunOutcome(self._failed_result(Cancelled("The run was cancelled by its caller.")), must_wait=False)
         self.events = list(self.result.events)
-        return Outcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
+        return RunOutcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 
     def _failed_result(self, error: Exception) -> RunResult[Any]:
         fault = to_agentkit_error(error)
@@ -244,7 +244,7 @@ def rebuild_result(
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
-    """The answer rules of the agent of that name, which led last."""
+    """The answer rules of the agent of that name, which was active last."""
     target = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
     return (
         target.answer_validator.or_type_of(agent.answer_validator)

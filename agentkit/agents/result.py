@@ -125,9 +125,9 @@ class RunResult(Generic[T]):
     `value` is the answer: a value of the agent's output type, or the last text that the model wrote, even if the run
     did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
     of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
-    not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
-    led last; `record` is the record of changes in the workspace, None without changes; `events` holds all
-    stored events, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
+    not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the
+    agent that was active last; `record` is the record of changes in the workspace, None without changes; `events` holds
+    all stored events, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
 
     A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
@@ -303,7 +303,7 @@ class RunResult(Generic[T]):
     def to_json(self) -> str:
         """Serialise the run, to resume it elsewhere with `agent.resume(text, answers)`. Contains the conversation.
 
-        Protect it like a session file. An attacker who can change it can change the conversation, which agent leads,
+        Protect it like a session file. An attacker who can change it can change the conversation, the active agent,
         what the waiting calls do and in which folder, and whether what was read counts as private or untrusted; but not
         what the policy denies, nor what is approved. A function as `answers` is asked about the call as it would run.
         An agent whose session contains the run uses its session, and refuses a text with other waiting calls.

@@ -93,7 +93,7 @@ class RunConfig:
     policy_context: ToolPolicyContext
     llm: Callable[[], LLM]
     answers: AnswerValidator
-    room: ContextBudget
+    context_budget: ContextBudget
     approve: Approver | None = None
     prepared_answer: Callable[[ToolCall], Approver | None] = _no_prepared_answer
     known: tuple[HandoffTarget, ...] = ()
@@ -126,7 +126,7 @@ class ParentRun:
     """The budget, policies, approver and dry-run flag inherited from the parent run.
 
     `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `found` collects the
-    labels of what is read here. `context` is the RunContext of the parent run, `plan` its configuration if it runs in
+    labels of what is read here. `context` is the RunContext of the parent run, `config` its configuration if it runs in
     this process. `workspace` is that of the caller of an agent that runs as a tool. `attached` wraps the calls of a
     program in the context managers of the run's listeners. `call_progress` is the progress of the current tool call if
     the calls it makes can wait for a person.
@@ -140,7 +140,7 @@ class ParentRun:
     read: frozenset[Label] = frozenset()
     found: set[Label] | None = None
     context: RunContext[Any] = NO_RUN
-    plan: RunConfig | None = None
+    config: RunConfig | None = None
     workspace: Workspace | None = None
     attached: Callable[[Any], Any] | None = None
     call_progress: CallProgress | None = None
@@ -172,8 +172,8 @@ def collect_labels(**changed: Any) -> Iterator[set[Label]]:
         above.note(frozenset(found))
 
 
-def _workspace_of(plan: RunConfig | None) -> Workspace | None:
-    return None if plan is None else plan.policy_context.workspace
+def _workspace_of(config: RunConfig | None) -> Workspace | None:
+    return None if config is None else config.policy_context.workspace
 
 
 class PausingTool(Tool[P, R]):
@@ -190,7 +190,7 @@ class PausingTool(Tool[P, R]):
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
-        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
+        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().config)) as found:
             result = super().run(arguments, decision, timeout_seconds)
         return self._with_labels(result, found)
 
@@ -198,7 +198,7 @@ class PausingTool(Tool[P, R]):
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Async version of `run`."""
-        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
+        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().config)) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
         return self._with_labels(result, found)
 

@@ -19,7 +19,7 @@ from agentkit.agents.effects import AskModel, Steps, UseTools, adrive, drive
 from agentkit.agents.guardrails import AnswerValidator, Middleware, PartialAnswer
 from agentkit.agents.human_approval import approver_in, check_approver, check_waiting, with_answers
 from agentkit.agents.loop import RunLoop
-from agentkit.agents.model_requests import conditions_of, initial_specs
+from agentkit.agents.model_requests import conditions_of
 from agentkit.agents.options import Prompt
 from agentkit.agents.result import (
     AsyncRunStream,
@@ -67,6 +67,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.sessions.state import RunState
 from agentkit.tooling.run_context import ContextType, RunContext, RunResources
+from agentkit.tools.run_tools import initial_specs
 from agentkit.tracing.listeners import (
     NOWHERE,
     ContextListener,
@@ -74,9 +75,9 @@ from agentkit.tracing.listeners import (
     ModelRequest,
     Origin,
     ToolUse,
+    dispatch,
     is_surrounding,
     surrounded,
-    tell,
 )
 from agentkit.usage import NO_USAGE, Limits, Usage
 from agentkit.workspace.journal import Journal
@@ -96,7 +97,7 @@ class ActiveRun:
         self._parent = LINEAGE.get().context.run
         self._has_ended = False
         self._origin: tuple[tuple[object, ...], Origin] = ((), NOWHERE)
-        self._resources = loop.plan.context.resources or RunResources()
+        self._resources = loop.config.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
         loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_surrounding(listener)]
@@ -110,17 +111,17 @@ class ActiveRun:
             if error is not None and not self._has_ended:
                 self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
         finally:
-            self._agent.count_usage(self._loop.asking.left)
+            self._agent.count_usage(self._loop.requester.abandoned_usage)
             self._resources.close()
             self._run.close()
 
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
         loop = self._loop
-        agent, name = loop.plan.agent, stored_name(self._session)
-        place = (loop.plan.active_agent, agent, name, loop.iteration)
+        agent, name = loop.config.agent, stored_name(self._session)
+        place = (loop.config.active_agent, agent, name, loop.iteration)
         if self._origin[0] != place:  # built once for all events of an iteration
-            described = getattr(loop.plan.active_agent, "description", None) or ""
+            described = getattr(loop.config.active_agent, "description", None) or ""
             origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
             self._origin = place, origin
         return self._origin[1]
@@ -131,7 +132,7 @@ class ActiveRun:
         events: tuple[Event, ...] = (event,)
         try:
             if streaming:
-                self._partial_answer = self._partial_answer or PartialAnswer(lambda: self._loop.plan.answers)
+                self._partial_answer = self._partial_answer or PartialAnswer(lambda: self._loop.config.answers)
                 events = self._partial_answer.with_partial_output(event)
             for each in events:
                 caught += [each] if self._process(each) else []
@@ -142,7 +143,7 @@ class ActiveRun:
     @property
     def has_failed(self) -> bool:
         """Whether the run must end now, because of a failure or because it was stopped."""
-        if not self._has_ended and self.failure is None and self._loop.plan.context.stopping():
+        if not self._has_ended and self.failure is None and self._loop.config.context.stopping():
             self.failure = Cancelled(_STOPPED)
         return self.failure is not None
 
@@ -160,7 +161,7 @@ class ActiveRun:
             self._has_ended = True
             for listener in tuple(self._agent.listeners):
                 with suppress(Exception):  # one listener has failed, and the others learn that the run is over
-                    tell((listener,), finished, self.origin())
+                    dispatch((listener,), finished, self.origin())
         return finished
 
     def _process(self, event: Event) -> bool:
@@ -181,7 +182,7 @@ class ActiveRun:
         """Emit an event to the listeners, whose list can grow during the run."""
         self._has_ended = is_last
         if self._agent.listeners:
-            tell(tuple(self._agent.listeners), event, self.origin())
+            dispatch(tuple(self._agent.listeners), event, self.origin())
 
     def _attach(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
         """The steps of the run, with the listeners' context managers around model requests and tool calls."""
@@ -222,7 +223,7 @@ def emit_afterwards(
         source = _after(event, source)
     for event in new:
         source = _after(event, source)
-        tell(tuple(listeners), event, source)
+        dispatch(tuple(listeners), event, source)
 
 
 def _after(event: Event, source: Origin) -> Origin:
@@ -423,10 +424,10 @@ class Runner(HandoffTarget):
         depth, is_dry = LINEAGE.get().depth, policy_context.workspace.dry_run
         above = ParentRun(None, policy_context.policies[1:], other.approve, depth, is_dry, policy_context.above)
         context = replace(other.context, agent=self.name)
-        plan = self._plan(context, policy_context.workspace.record_id, above, self._client(None, other.llm))
-        return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
+        config = self._run_config(context, policy_context.workspace.record_id, above, self._client(None, other.llm))
+        return replace(config, answers=config.answers.or_type_of(other.answers), known=other.known)
 
-    def _plan(
+    def _run_config(
         self,
         context: RunContext[Any],
         record: str,
@@ -527,7 +528,7 @@ class Runner(HandoffTarget):
         context = next((each for each in known if each is not None), None)
         model = options.validate_optional("model", client.get("model"))
         given = options.llm_from(client.get("llm"), model)
-        plan = LINEAGE.get().plan
+        config = LINEAGE.get().config
         talk = (
             _open_session(session)
             or (earlier and earlier.session)
@@ -542,7 +543,7 @@ class Runner(HandoffTarget):
             talk,
             options.validate_optional("limits", limits),
             context,
-            self._client(given if model is None else LLM(model=model), None if plan is None else plan.llm),
+            self._client(given if model is None else LLM(model=model), None if config is None else config.llm),
             rules if output_type is None else AnswerValidator.of_run(output_type),
             options.validate_optional("max_iterations", max_iterations) or most_iterations,
         )
@@ -635,19 +636,19 @@ class Runner(HandoffTarget):
             )
         run = task.session.begin() if resumption is None else _reopen_run(task.session, resumption)
         try:
-            plan = self._config_of(task, run, lineage)
+            config = self._config_of(task, run, lineage)
             if resumption is not None:
                 known = [*options.validate_agents("agents", resumption.agents), *resumption.returned_agents]
-                plan = _active_config(self, run.progress, replace(plan, known=tuple(known)), known)
-                plan = with_answers(plan, resumption.answers, run.progress.waiting)
+                config = _active_config(self, run.progress, replace(config, known=tuple(known)), known)
+                config = with_answers(config, resumption.answers, run.progress.waiting)
             limits = task.limits or (resumption and resumption.limits) or self.limits
             budget = Budget(
                 limits, lineage.budget, recording.clock(), max_iterations=task.max_iterations or self.max_iterations
             )
             target = self if task.session is self._session else ResumingAgent(self, task.session)
-            loop = RunLoop(plan, run, budget, target)
+            loop = RunLoop(config, run, budget, target)
             if resumption is not None:
-                check_waiting(run.progress.steps.values(), loop.asking.policy_context())
+                check_waiting(run.progress.steps.values(), loop.requester.policy_context())
             lineage.note(labels_of([*run.history, *run.progress.messages]))
             steps = loop.resume() if isinstance(task.prompt, Resumption) else loop.begin(task.prompt)
             return ActiveRun(self, task, run, loop, steps)
@@ -672,8 +673,10 @@ class Runner(HandoffTarget):
         if not isinstance(prompt, str):
             prompt = "" if isinstance(prompt, Resumption) else content_text(prompt)
         label = prompt[:_MAX_LABEL_CHARS]
-        plan = self._plan(context, record or run.new_record_id(), lineage, task.llm, is_new=not record, prompt=label)
-        return plan if task.rules is None else replace(plan, answers=plan.answers.or_type_of(task.rules))
+        config = self._run_config(
+            context, record or run.new_record_id(), lineage, task.llm, is_new=not record, prompt=label
+        )
+        return config if task.rules is None else replace(config, answers=config.answers.or_type_of(task.rules))
 
     def count(self, event: Event) -> None:
         """Add the usage an event reports, and note the labels of what was read."""
@@ -762,16 +765,16 @@ def reachable_agents(agent: Runner) -> list[Runner]:
     return found
 
 
-def _active_config(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
-    """The configuration of the agent that led the run when it stopped. Raises ConfigError if that agent is unknown."""
+def _active_config(agent: Runner, progress: RunState, config: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
+    """The configuration of the agent that was active when the run stopped. Raises ConfigError if it is unknown."""
     name = progress.agent
     if name in ("", agent.name):
-        return plan
+        return config
     named = {each.name: each for each in known}
     target = find_agent(name, agent.handoff_targets) or find_agent(name, named)
     if target is None:
         raise unknown_agent(name, agent.name)
-    return target.config_from(plan)
+    return target.config_from(config)
 
 
 def _reopen_run(session: Session, resumption: Resumption) -> SessionRun:

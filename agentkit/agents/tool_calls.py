@@ -1,35 +1,26 @@
-"""Tool calls of one response: judged, approved, executed, checked, and answered with one result each.
-
-Content that a guardrail removes is removed everywhere: from the value and from the full text of a cut result. A
-guardrail cannot change that the call was made and failed, its cost, its decision, and its labels.
-"""
+"""Tool calls of one response: judged, approved, executed, checked, and answered with one result each."""
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import time
-import types
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from pathlib import Path
-from traceback import extract_tb
-from types import TracebackType
 from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
-from agentkit.agents.effects import CallFunction, Question, Steps, UseTools, tell
-from agentkit.agents.guardrails import REFUSALS, Guardrail
+from agentkit.agents.effects import Effect, Steps, UseTools, emit
+from agentkit.agents.guardrails import ResultGuardrails
 from agentkit.agents.human_approval import HumanApproval
 from agentkit.agents.run_config import LINEAGE, CallingTool, HandoffTarget, ParentRun, PausingTool, RunConfig
 from agentkit.agents.tool_policy import CallProgress, JudgedCall, ToolPolicyContext, judge_call
 from agentkit.content import File, Image
 from agentkit.decisions import Label
-from agentkit.errors import ConfigError, ToolTimeout, UnknownTool
+from agentkit.errors import ConfigError, UnknownTool
 from agentkit.events import (
     AnswerGiven,
     Event,
@@ -50,14 +41,12 @@ from agentkit.messages import (
     failure_content,
     with_distinct_ids,
 )
-from agentkit.redaction import redact
 from agentkit.safety.approval import Approval
 from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import INTERRUPTED, Step
-from agentkit.tooling import execution
-from agentkit.tooling.results import failure, success, with_handle
-from agentkit.tooling.signature import instance_of, is_asynchronous
+from agentkit.tooling.execution import shared_objects
+from agentkit.tooling.results import failure, with_handle
 from agentkit.tooling.tool import Tool
 
 _NOTE = "\n\n[Note: "
@@ -168,216 +157,6 @@ def _key(call: ToolCall) -> _Key:
         return call.name, call.arguments
 
 
-_WITHHELD = "The call was made, but its result is withheld: {reason}"
-
-
-class ResultGuardrails:
-    """The checks of one call's result; `result` is the checked result. `prepare` adds labels and handoff data first.
-
-    They run in the thread or task of the tool, so that the results of concurrent calls are checked concurrently.
-    """
-
-    def __init__(
-        self, guardrails: tuple[Guardrail, ...], max_chars: int, prepare: Callable[[ToolResult], ToolResult]
-    ) -> None:
-        self._guardrails, self._max_chars, self._prepare = guardrails, max_chars, prepare
-        self.result: ToolResult | None = None
-
-    def questions(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
-        """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
-        result = self._prepare(result)
-        for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
-            seen = result if result.whole is None else replace(result, content=result.whole)
-            question = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
-            yield question
-            reason = _objection(guardrail, question.answer)
-            if reason:
-                result = _withheld_result(result, reason)
-                break
-            result = _apply_guardrail(result, seen, question.answer, self._max_chars)
-        self.result = result
-        return result
-
-    def run(self, result: ToolResult, ends: float) -> ToolResult:
-        """The checked result, blocking; `ends` is the deadline of the run."""
-        for asked in self.questions(result, ends):
-            with asked.store_errors():
-                work = partial(asked.function, *asked.given)
-                asked.answer = execution.call(work, _timeout(asked), is_async=_is_async(asked))
-        return self.result or result
-
-    async def arun(self, result: ToolResult, ends: float) -> ToolResult:
-        """Async version of `run`; a sync check runs in a thread."""
-        for asked in self.questions(result, ends):
-            with asked.store_errors():
-                work = partial(asked.function, *asked.given)
-                asked.answer = await execution.acall(work, _timeout(asked), is_async=_is_async(asked))
-        return self.result or result
-
-
-def _timeout(asked: CallFunction) -> float | None:
-    return None if math.isinf(asked.seconds_left) else max(asked.seconds_left, 0.0)
-
-
-def _is_async(asked: CallFunction) -> bool:
-    return is_asynchronous(asked.function)
-
-
-def _objection(guardrail: Guardrail, answer: object) -> str:
-    """The reason to withhold the result, if any. A failure is given by location: its text can quote the result."""
-    match answer:
-        case ToolTimeout():
-            return f"The guardrail {guardrail.name} did not finish in time."
-        case BaseException() as error if isinstance(error, REFUSALS):
-            return guardrail.refusal(error)
-        case BaseException() as fault:
-            return f"The guardrail {guardrail.name} failed ({type(fault).__name__}{_place(fault.__traceback__)})."
-        case None | str() | ToolResult():
-            return ""
-    kind = type(answer).__name__
-    return f"The guardrail {guardrail.name} returned {kind}; it must return None to pass, a text or another ToolResult."
-
-
-def _place(traceback: TracebackType | None) -> str:
-    frames = extract_tb(traceback)
-    return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-
-
-def _withheld_result(result: ToolResult, reason: str) -> ToolResult:
-    """The result that replaces a withheld one."""
-    status = "blocked" if result.ok else result.status
-    failed = failure(result.tool, _WITHHELD.format(reason=reason), status, result.decision)
-    return _restore_facts(failed, result)
-
-
-def _apply_guardrail(result: ToolResult, checked: ToolResult, answer: object, max_chars: int) -> ToolResult:
-    """Apply the return value of a guardrail to the result.
-
-    Fields that the guardrail changed are used as given; the others follow the new content.
-    """
-    if isinstance(answer, str):
-        answer = replace(checked, content=answer, images=(), files=())
-    if not isinstance(answer, ToolResult) or answer is checked:
-        return result
-    if answer.content == checked.content:
-        updated = result
-    elif result.ok:
-        updated = _with_content(result, answer.content, max_chars)
-    else:
-        updated = failure(result.tool, answer.content, result.status, result.decision)
-    error = answer.error if answer.error != result.error else updated.error
-    return _restore_facts(
-        replace(
-            updated,
-            status="failed" if error and result.ok else updated.status,
-            value=answer.value if answer.value is not result.value else updated.value,
-            whole=_clean(answer.whole if answer.whole != result.whole else updated.whole),
-            error=_clean(error or updated.error),
-            images=answer.images,
-            files=answer.files,
-        ),
-        result,
-        answer.labels,
-    )
-
-
-def _with_content(result: ToolResult, content: str, max_chars: int) -> ToolResult:
-    """Replace the content of a successful result, within the bounds of its tool."""
-    replaced = success(result.tool, content, max_chars, result.decision)
-    is_other = "truncated" in (replaced.status, result.status)
-    return replaced if is_other else replace(replaced, status=result.status)
-
-
-def _restore_facts(changed: ToolResult, result: ToolResult, labels: frozenset[Label] = frozenset()) -> ToolResult:
-    """Restore the facts of the call that a guardrail cannot change; it can only add labels."""
-    all_labels = result.labels | labels
-    return replace(changed, decision=result.decision, seconds=result.seconds, labels=all_labels, usage=result.usage)
-
-
-def _clean(text: str | None) -> str | None:
-    return redact(text) if text else text
-
-
-_MAX_INSPECTED = 100
-_CONCURRENT = ("_thread", "threading", "queue", "_queue", "concurrent", "asyncio", "multiprocessing")
-"""Modules of synchronisation objects: a function that holds one is assumed to be thread-safe."""
-
-_ATTRIBUTES = ("__dict__", "__pydantic_private__")
-"""Attributes that hold the functions called by an object."""
-
-_IMMUTABLE = (type, types.NoneType, types.EllipsisType, types.ModuleType, types.MethodWrapperType)
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
-
-
-def shared_objects(function: Callable[..., Any]) -> list[object]:
-    """The mutable objects that a function is called on.
-
-    For a method this is its object; otherwise the arguments of partials, a callable object, and the objects that
-    functions in these or in the closure are called on. Other closure variables and module globals are ignored: they
-    often hold a client that is designed for concurrent use. A function that holds a lock or similar is assumed to be
-    thread-safe, as are those of this package: they share nothing.
-    """
-    owner = instance_of(function)
-    return _objects_used(function) if owner is None else [owner]
-
-
-def _objects_used(function: Callable[..., Any]) -> list[object]:
-    found: list[object] = []
-    pending: list[object] = [function]
-    for position in range(_MAX_INSPECTED):
-        if position == len(pending):
-            break
-        value = pending[position]
-        if _is_concurrent(value) or _is_our_own(value):
-            return []
-        pending += [inner for inner in _held_objects(value) if not any(inner is each for each in pending)]
-        found += [value] if _may_change(value) else []
-    return found
-
-
-def _is_concurrent(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] in _CONCURRENT
-
-
-def _is_our_own(value: object) -> bool:
-    place = getattr(value, "__module__", None)
-    return isinstance(place, str) and place.partition(".")[0] == __name__.partition(".")[0]
-
-
-def _held_objects(value: object) -> Iterator[object]:
-    """The objects that a function, a method, a partial or a callable object uses."""
-    match value:
-        case functools.partial():
-            yield from (value.func, *value.args, *value.keywords.values())
-        case types.FunctionType():
-            cells = _in_cells(value.__closure__ or ())
-            yield from (inner for inner in cells if isinstance(inner, _FUNCTIONS) or _is_concurrent(inner))
-        case types.MethodType():
-            yield from (value.__func__, value.__self__)
-        case types.BuiltinMethodType():
-            yield value.__self__
-        case tuple():
-            yield from value
-        case _ if callable(value) and not isinstance(value, type):
-            attributes = (getattr(value, place, None) or {} for place in _ATTRIBUTES)
-            yield from (inner for group in attributes for inner in group.values() if isinstance(inner, _FUNCTIONS))
-
-
-def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
-    for cell in cells:
-        try:
-            yield cell.cell_contents
-        except ValueError:  # an empty cell
-            continue
-
-
-def _may_change(value: object) -> bool:
-    """Whether a value is a mutable object: values that are compared by content and hashable are immutable."""
-    if isinstance(value, _IMMUTABLE + _FUNCTIONS) or type(value) is object:
-        return False
-    return type(value).__hash__ in (None, object.__hash__)
-
-
 _MAX_WORDS_CHARS = 50_000
 """Maximum length of a guardrail's replacement for a person's answer."""
 
@@ -388,7 +167,7 @@ _UNANSWERED = "The person did not answer. Continue without an answer, or say wha
 class ToolCallBatch:
     """The tool calls of the newest response. After `use`, `limit` and `handoff` hold what follows from them."""
 
-    plan: RunConfig
+    config: RunConfig
     policy_context: ToolPolicyContext
     run: SessionRun
     budget: Budget
@@ -416,13 +195,13 @@ class ToolCallBatch:
                     yield from self._refuse_by_limit(judged)
         yield from self._follow_up()
 
-    def _judge(self, read: Sequence[Message]) -> Generator[Event | Question, None, list[JudgedCall]]:
+    def _judge(self, read: Sequence[Message]) -> Generator[Event | Effect, None, list[JudgedCall]]:
         """The calls without a result that can run now. Calls beyond a limit are refused without being judged."""
         calls = []
         for place, step in enumerate(tuple(self.run.progress.steps.values())):
             limit = None if step.result is not None else self._limit_at(place, step)
             if limit is not None:
-                yield from tell(self.run, ToolCallFinished(step.call, failure(step.call.name, limit, "denied")))
+                yield from emit(self.run, ToolCallFinished(step.call, failure(step.call.name, limit, "denied")))
             elif step.result is None:
                 judged = yield from self._prepare_call(step, read)
                 calls += [] if judged is None else [judged]
@@ -445,11 +224,9 @@ class ToolCallBatch:
 
     @property
     def _approval(self) -> HumanApproval:
-        return HumanApproval(self.plan, self.policy_context, self.run, self.budget, self.within)
+        return HumanApproval(self.config, self.policy_context, self.run, self.budget, self.within)
 
-    def _prepare_call(
-        self, step: Step, read: Sequence[Message]
-    ) -> Generator[Event | Question, None, JudgedCall | None]:
+    def _prepare_call(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
         """The call, ready to run; None if it already has its result or must wait."""
         if step.needs_words and step.inner is None:
             yield from self._answer_by_person(step)
@@ -457,29 +234,29 @@ class ToolCallBatch:
         tool, was_running = self._tool(step.call.name), step.decision is not None and step.decision.allowed
         if was_running and not (tool and tool.idempotent):  # the run was killed during the call
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
-            yield from tell(self.run, ToolCallFinished(step.call, error))
+            yield from emit(self.run, ToolCallFinished(step.call, error))
             return None
         judged = yield from self._approval.decide(step, read)
         if judged is None or (step.inner and not (yield from self._can_resume(judged, step, read))):
             return None
         if isinstance(judged.tool, PausingTool) and not self.within:
             judged = _with_progress(judged, judged.tool, step)
-        yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
-        telling = self._notes_on(judged, step, read)
+        yield from emit(self.run, ToolCallStarted(judged.call, judged.decision))
+        notes = self._notes_on(judged, step, read)
         if not judged.decision.allowed:
-            yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
+            yield from emit(self.run, ToolCallFinished(judged.call, notes.amend(judged.refusal())))
             return None
-        layers = tuple(each for each in self.plan.middleware if each.stage == "call")
-        guardrails = self._guardrails(telling, judged.tool)
+        layers = tuple(each for each in self.config.middleware if each.stage == "call")
+        guardrails = self._guardrails(notes, judged.tool)
         again = partial(judge_call, policy_context=self.policy_context, read=read)
-        return replace(judged, amend=telling.amend, guardrails=guardrails, layers=layers, judge_again=again)
+        return replace(judged, amend=notes.amend, guardrails=guardrails, layers=layers, judge_again=again)
 
-    def _guardrails(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
+    def _guardrails(self, notes: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""
-        rules = self.plan.answers
+        rules = self.config.answers
         guardrails = rules.of("result") if rules.guardrails else ()
         max_chars = _MAX_WORDS_CHARS if tool is None else tool.max_chars
-        return ResultGuardrails(guardrails, max_chars, telling.with_labels) if guardrails else None
+        return ResultGuardrails(guardrails, max_chars, notes.with_labels) if guardrails else None
 
     def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
         """The notes on the call's result for the model."""
@@ -497,7 +274,7 @@ class ToolCallBatch:
 
     def _can_resume(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
-    ) -> Generator[Event | Question, None, bool]:
+    ) -> Generator[Event | Effect, None, bool]:
         """Whether a call can resume that was paused while a nested call waited for a person.
 
         Without an answer the person is asked about the nested call: for a program, as the call would be made now; for
@@ -524,29 +301,35 @@ class ToolCallBatch:
             result = ToolResult(name, "ok", answer.text, value=answer.text, labels=labels)
             guardrails = self._guardrails(ResultNotes(step.call))
             if guardrails is not None:
-                result = yield from guardrails.questions(result, time.monotonic() + self.budget.seconds_left)
-        yield from tell(self.run, ToolCallFinished(step.call, result))
+                result = yield from guardrails.effects(result, time.monotonic() + self.budget.seconds_left)
+        yield from emit(self.run, ToolCallFinished(step.call, result))
 
     def _refuse_by_limit(self, judged: JudgedCall) -> Steps:
         self.limit = self.budget.out_of_time() or self.budget.limit_exceeded("tool_calls")
         error = failure(judged.call.name, self.limit.reason, "denied", judged.decision)
-        yield from tell(self.run, ToolCallFinished(judged.call, error))
+        yield from emit(self.run, ToolCallFinished(judged.call, error))
 
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; finished results are stored even if the rest is interrupted."""
         is_dry = self.policy_context.workspace.dry_run
-        plan, context, known = self.plan, self.plan.context.called("", read), self._known_labels(read)
+        config, context, known = self.config, self.config.context.called("", read), self._known_labels(read)
         lineage = ParentRun(
-            self.budget, self.policy_context.policies, plan.approve, 0, is_dry, known, None, context, plan
+            budget=self.budget,
+            policies=self.policy_context.policies,
+            approve=config.approve,
+            dry_run=is_dry,
+            read=known,
+            context=context,
+            config=config,
         )
-        left = self.budget.seconds_left
-        question = UseTools(calls, {}, None if math.isinf(left) else max(left, 0.001), lineage)
+        seconds_left = self.budget.seconds_left
+        effect = UseTools(calls, {}, None if math.isinf(seconds_left) else max(seconds_left, 0.001), lineage)
         postponed: list[ToolCallPostponed] = []
         try:
-            yield question
+            yield effect
         finally:
             for judged in calls:
-                result = question.results.get(judged.call.id)
+                result = effect.results.get(judged.call.id)
                 if result is not None and result.status == "waiting":
                     postponed.append(_postponed_event(judged.call, result))
                 elif result is not None:
@@ -581,17 +364,17 @@ class ToolCallBatch:
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
-                yield from tell(self.run, AnswerGiven(answer))
+                yield from emit(self.run, AnswerGiven(answer))
                 return
 
     def _handoff_target(self, result: ToolResult) -> HandoffTarget:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""
         if isinstance(result.value, HandoffTarget):
             return result.value
-        known = [*self.plan.active_agent.handoff_targets.values(), *self.plan.known]
+        known = [*self.config.active_agent.handoff_targets.values(), *self.config.known]
         target = next((each for each in known if each.name == result.lead), None)
         if target is None:
-            raise unknown_agent(result.lead, self.plan.agent)
+            raise unknown_agent(result.lead, self.config.agent)
         return target
 
 
@@ -655,7 +438,7 @@ def _shared_by_tool(tool: Tool[..., Any] | None) -> list[object]:
 
 
 def unknown_agent(name: str, agent: str) -> ConfigError:
-    """The error for resuming a run that is led by an agent unknown to the program."""
+    """The error for resuming a run whose active agent is unknown to the program."""
     return ConfigError(
         f"The conversation is owned by {name!r}, which is not among the handoffs of {agent!r}. Pass the agent with "
         "resume(..., agents=[...]), or add it to handoffs=."

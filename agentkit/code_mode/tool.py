@@ -100,7 +100,7 @@ class ProgramCalls:
         self._awaited_call = next((each.call for each in waiting if isinstance(each, ToolCallPostponed)), None)
         self._made: list[tuple[MadeCall, str | None]] = []
         self._stored_chars = sum(len(each.error or json.dumps(each.value)) for each in self._earlier)
-        self._batch_of_run = None if self._lineage.plan is None else self._batch(self._lineage.plan)
+        self._batch_of_run = None if self._lineage.config is None else self._batch(self._lineage.config)
 
     @property
     def summaries(self) -> list[str]:
@@ -197,16 +197,16 @@ class ProgramCalls:
         self._add_summary(earlier)
         return {"value": json.dumps([earlier.value])} if earlier.error is None else {"error": earlier.error}
 
-    def _batch(self, plan: RunConfig) -> ToolCallBatch:
+    def _batch(self, config: RunConfig) -> ToolCallBatch:
         """The batch that runs calls of these tools within the run; without a pausable call nobody can answer later."""
         messages, budget = tuple(self._context.messages), self._lineage.budget or Budget(UNLIMITED)
         history = (*messages, *messages_of(self._earlier))
         run = SessionRun(Session(), self._context.run, RunState(), history, lambda: None)
         if self._progress is None:
-            plan = replace(plan, approve=without_waiting(plan.approve))
+            config = replace(config, approve=without_waiting(config.approve))
         within = "" if self._progress is None else self._progress.tool
-        policy_context = plan.policy_context.within(self._tools, messages, self._lineage.read)
-        return ToolCallBatch(plan, policy_context, run, budget, Repeats([]), within=within)
+        policy_context = config.policy_context.within(self._tools, messages, self._lineage.read)
+        return ToolCallBatch(config, policy_context, run, budget, Repeats([]), within=within)
 
     def _execute(self, batch: ToolCallBatch, call: ToolCall) -> Steps:
         """Judge the call and run it, with the person's answer if it is the call that waited."""

@@ -14,11 +14,11 @@ from typing import Any, Self
 
 from agentkit._dataclass import dataclass
 from agentkit.evals.case import Case
-from agentkit.evals.trial import Outcome, Trial
+from agentkit.evals.trial import Trial, TrialOutcome
 from agentkit.llm.pricing import cost_of
 from agentkit.usage import NO_USAGE, Cost, Usage, format_cost
 
-OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "refused", "limit", "error", "undone")
+OUTCOMES: tuple[TrialOutcome, ...] = ("passed", "failed", "refused", "limit", "error", "undone")
 TOOL_CALLS = "tool_calls"
 """The name of the scorer that measures tool-call accuracy."""
 
@@ -119,7 +119,7 @@ class Metrics:
             counted[verdict] += times
         return counted
 
-    def share(self, outcome: Outcome) -> float:
+    def share(self, outcome: TrialOutcome) -> float:
         """The share of the completed trials that had this outcome."""
         return self.outcomes[outcome] / self.rate.trials if self.rate.trials else 0.0
 

@@ -19,7 +19,7 @@ from agentkit.sessions.codec import Data, decode_part, encode_part, from_line, t
 from agentkit.sessions.state import RunState
 from agentkit.usage import Usage
 
-Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]
+TrialOutcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]
 """How a trial ended.
 
 `failed`: the answer does not pass. `refused`: the model refused to answer. `limit`: the trial reached one of its
@@ -73,7 +73,7 @@ class Trial:
         return sum(score.value for score in self.scores) / len(self.scores) if self.scores and not self.error else 0.0
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> TrialOutcome:
         """How the trial ended."""
         if self.passed:
             return "passed"

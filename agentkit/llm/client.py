@@ -72,7 +72,7 @@ def _extraction_of(
     instruction: str | None,
     retries: int,
     settings: Mapping[str, Any],
-) -> pipeline.Steps[Any]:
+) -> pipeline.StageSteps[Any]:
     from agentkit.tooling.output_types import OutputType
 
     if not is_whole(retries, 0):
@@ -86,13 +86,13 @@ def _extraction_of(
     return _extraction(llm, request, output, 0 if llm.provider == "offline" else retries)
 
 
-def _extraction(llm: LLM, request: Request, output: OutputType[_T], retries: int) -> pipeline.Steps[_T]:
+def _extraction(llm: LLM, request: Request, output: OutputType[_T], retries: int) -> pipeline.StageSteps[_T]:
     """The steps that send requests until a response validates, and return the parsed value.
 
     Raise BadResponse when `retries` further requests failed too, or when a response was cut at its token limit.
     """
     for left in range(retries, -1, -1):
-        response = yield pipeline.Effect(partial(llm.complete, request), partial(llm.acomplete, request))
+        response = yield pipeline.IOCall(partial(llm.complete, request), partial(llm.acomplete, request))
         try:
             return output.parse(response.text)
         except BadResponse as error:
@@ -214,7 +214,7 @@ class LLM:
         ConfigError: An argument or environment variable is invalid.
     """
 
-    _wishes: LLMArguments
+    _arguments: LLMArguments
     _settings: Mapping[str, Any]
     _price: Price | None
     _endpoint: Endpoint
@@ -255,7 +255,7 @@ class LLM:
         self._tool_calling = _validate_tool_calling(tool_calling)
         self._price, self._fallback = price, (*behind, *_validate_fallback(fallback))
         texts = map(strip_or_none, (provider, model, base_url, azure_endpoint, azure_api_version))
-        self._wishes = LLMArguments(
+        self._arguments = LLMArguments(
             **dict(zip(_TEXTS, texts, strict=True)),
             api_key=Secret(key) if (key := strip_or_none(api_key)) else None,
             azure_token_provider=azure_token_provider,
@@ -534,9 +534,9 @@ class LLM:
         return self._endpoint.model
 
     @property
-    def wishes(self) -> LLMArguments:
+    def arguments(self) -> LLMArguments:
         """The provider, model, key and address arguments as passed to the constructor, not the environment's."""
-        return self._wishes
+        return self._arguments
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -579,10 +579,12 @@ class LLM:
         """
         other = object.__new__(type(self))
         named, behind = split_model(strip_or_none(model))
-        wishes = (
-            replacement_arguments(named, self._wishes, self.provider) if named else replace(self._wishes, model=None)
+        arguments = (
+            replacement_arguments(named, self._arguments, self.provider)
+            if named
+            else replace(self._arguments, model=None)
         )
-        state = {"_wishes": wishes, "_price": None, "_fallback": behind or self._fallback}
+        state = {"_arguments": arguments, "_price": None, "_fallback": behind or self._fallback}
         other.__setstate__(self.__getstate__() | state)
         return other
 
@@ -636,7 +638,7 @@ class LLM:
 
     def __getstate__(self) -> dict[str, Any]:
         """The configuration only: the constructor's arguments. Unpickling reads the environment again."""
-        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price", "_fallback")
+        names = ("_arguments", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price", "_fallback")
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -671,12 +673,12 @@ class LLM:
 
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""
-        _check_alone(self._wishes)
+        _check_alone(self._arguments)
         behind, known = _environment_fallbacks(config.environment())
-        is_unsaid = not self._wishes.given() and not self._fallback
+        is_unsaid = not self._arguments.given() and not self._fallback
         self._behind = behind if is_unsaid else ()
         try:
-            self._endpoint, self._decided_by, ignored = detect(self._wishes, known)
+            self._endpoint, self._decided_by, ignored = detect(self._arguments, known)
         except NoProvider as error:
             self._connect_to_none(error)
         else:
@@ -693,7 +695,7 @@ class LLM:
         """Use a placeholder while a recording is replayed, which needs no provider. Otherwise raises the error."""
         if not is_replaying():
             raise error
-        self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._wishes.model), "the replay", ()
+        self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._arguments.model), "the replay", ()
         self._provider = AbsentModel(error)
 
     def _link(self) -> None:
@@ -711,7 +713,7 @@ class LLM:
     def _named(self, name: str) -> LLM:
         """An LLM for another model with the same settings; at the same endpoint unless the name includes a provider."""
         other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
-        other.__setstate__(state | {"_wishes": fallback_arguments(name, self._wishes)})
+        other.__setstate__(state | {"_arguments": fallback_arguments(name, self._arguments)})
         other._ignored = ()  # reported by the first LLM already
         return other
 
@@ -758,10 +760,10 @@ def _merge_settings(
     return given_settings({**own, **settings})
 
 
-def _check_alone(wishes: LLMArguments) -> None:
+def _check_alone(arguments: LLMArguments) -> None:
     """Raise ConfigError if `client` is combined with arguments that it replaces, such as a key or base URL."""
-    others = wishes.given().keys() - {"client", "model", "protocol"}
-    if wishes.client is not None and others:
+    others = arguments.given().keys() - {"client", "model", "protocol"}
+    if arguments.client is not None and others:
         names = " and ".join(f"{name}=" for name in sorted(others))
         raise ConfigError(
             f"{names} cannot be combined with client=, which decides where requests are sent and with which key. "

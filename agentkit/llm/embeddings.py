@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from agentkit.errors import BadResponse, ConfigError, ModelError, Rejected
-from agentkit.llm.pipeline import Provider, Steps
+from agentkit.llm.pipeline import Provider, StageSteps
 from agentkit.llm.protocols.error_mapping import ended, json_object, raise_error_inside
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, usage_of, word
 from agentkit.messages import EmbeddingAnswer
@@ -191,7 +191,7 @@ _NAME_ONE = (
 )
 
 Body = dict[str, Any]
-SendTexts = Callable[[Body, int], Steps[tuple[EmbeddingAnswer, int]]]
+SendTexts = Callable[[Body, int], StageSteps[tuple[EmbeddingAnswer, int]]]
 """Sends a body with a number of texts; returns the response and the number of unanswered attempts."""
 
 
@@ -226,7 +226,7 @@ def embedding_settings(dimensions: int | None, settings: Mapping[str, Any]) -> d
 
 def embedding_steps(
     texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, limits: BatchLimits, send: SendTexts
-) -> Steps[Embeddings]:
+) -> StageSteps[Embeddings]:
     """The steps that request vectors for all texts in batches, in order. Raise ModelError."""
     made, max_texts = Embeddings(), limits.max_texts
     while len(made) < len(texts):

@@ -12,7 +12,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized
 from agentkit.event_rendering import truncate
 from agentkit.llm import pipeline
-from agentkit.llm.pipeline import Provider, Stage, Steps, is_cancelled, steps_of
+from agentkit.llm.pipeline import Provider, Stage, StageSteps, is_cancelled, steps_of
 from agentkit.llm.protocols.error_mapping import is_spent
 from agentkit.llm.request_settings import merge_settings
 from agentkit.messages import FailedModel, Request, Response, usage_of
@@ -208,7 +208,7 @@ class FallbackProvider(Stage):
         for member in self.members:
             await pipeline.aclose(member.provider)
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
         """The steps that answer a request: those of each model in turn, until one answers."""
         all_missed: list[FailedModel] = []
         before: ModelError | None = None

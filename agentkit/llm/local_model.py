@@ -23,7 +23,7 @@ from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, MissingExtra, Rejected, Unreachable
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import Effect, Stage, Steps
+from agentkit.llm.pipeline import IOCall, Stage, StageSteps
 from agentkit.llm.remote_model import RemoteModel
 from agentkit.messages import Request, Response
 from agentkit.recording import is_replaying
@@ -113,11 +113,11 @@ class LocalModel(Stage):
         for each in self._released():
             await each.remote.aclose()
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
         """The steps that start the server if needed and send it the request."""
         options = self._options(request.settings)
         start = partial(self._started, options)
-        running: _RunningServer = yield Effect(start, partial(asyncio.to_thread, start))
+        running: _RunningServer = yield IOCall(start, partial(asyncio.to_thread, start))
         if request.tools and not running.address.supports_tools:
             raise Rejected(
                 f"The chat template of {self._path.name} does not support tools. Pass tool_calling='text' or 'auto', "

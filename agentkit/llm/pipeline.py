@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Effect(NamedTuple):
+class IOCall(NamedTuple):
     """A call that the driver makes, blocking or async; its result is sent to the steps, an AgentKitError thrown in."""
 
     blocking: Callable[[], Any]
@@ -48,8 +48,8 @@ class Read(NamedTuple):
 
 READ = Read()
 
-Step = Event | Effect | OpenStream | Read
-Steps = Generator[Step, Any, _T]
+StageStep = Event | IOCall | OpenStream | Read
+StageSteps = Generator[StageStep, Any, _T]
 
 
 class Provider(Protocol):
@@ -81,7 +81,7 @@ class Stage(ABC):
     """A provider that is implemented by steps."""
 
     @abstractmethod
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
         """The steps that answer a request. `is_hasty`: give up sooner, because another model can be called."""
 
     def complete(self, request: Request) -> Response:
@@ -94,23 +94,23 @@ class Stage(ABC):
 
     def stream(self, request: Request) -> Generator[Event]:
         """Stream the response to one request, blocking."""
-        return drive(self.steps(request, streaming=True), ResponseReceived)
+        return perform(self.steps(request, streaming=True), ResponseReceived)
 
     def astream(self, request: Request) -> AsyncGenerator[Event]:
         """Stream the response to one request, async."""
-        return adrive(self.steps(request, streaming=True), ResponseReceived)
+        return aperform(self.steps(request, streaming=True), ResponseReceived)
 
 
-def steps_of(provider: Provider, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+def steps_of(provider: Provider, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
     """The steps of any provider."""
     if isinstance(provider, Stage):
         return provider.steps(request, streaming=streaming, is_hasty=is_hasty)
     return _provider_steps(provider, request, streaming=streaming)
 
 
-def _provider_steps(provider: Provider, request: Request, *, streaming: bool) -> Steps[Response]:
+def _provider_steps(provider: Provider, request: Request, *, streaming: bool) -> StageSteps[Response]:
     if not streaming:
-        response: Response = yield Effect(partial(provider.complete, request), partial(provider.acomplete, request))
+        response: Response = yield IOCall(partial(provider.complete, request), partial(provider.acomplete, request))
         return response
     emitted: list[Event] = []
     yield OpenStream(partial(_events, provider, request), partial(_aevents, provider, request))
@@ -164,9 +164,9 @@ async def aclose(provider: Provider) -> None:
         await found()
 
 
-def map_events(steps: Steps[_T], emit: Callable[[Event], Iterable[Event]]) -> Steps[_T]:
+def map_events(steps: StageSteps[_T], emit: Callable[[Event], Iterable[Event]]) -> StageSteps[_T]:
     """The same steps, with every event replaced by the events that `emit` returns for it."""
-    move: Callable[[Any], Step] = steps.send
+    move: Callable[[Any], StageStep] = steps.send
     given: Any = None
     try:
         while True:
@@ -206,22 +206,22 @@ def partial_answer(events: Iterable[Event]) -> AssistantMessage | None:
     return AssistantMessage("".join(texts), tuple(calls.values()), "".join(thoughts))
 
 
-def run(steps: Steps[_T]) -> _T:
+def run(steps: StageSteps[_T]) -> _T:
     """Perform all steps, blocking, and return their result."""
-    items: list[_T] = [*drive(steps)]
+    items: list[_T] = [*perform(steps)]
     return items[-1]
 
 
-async def arun(steps: Steps[_T]) -> _T:
+async def arun(steps: StageSteps[_T]) -> _T:
     """Async version of `run`."""
-    async with aclosing(adrive(steps)) as results:
+    async with aclosing(aperform(steps)) as results:
         items: list[_T] = [item async for item in results]
     return items[-1]
 
 
-def drive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) -> Generator[Any]:
+def perform(steps: StageSteps[Any], finish: Callable[[Any], Any] | None = None) -> Generator[Any]:
     """Perform the steps, blocking; yields their events, and last their result, or `finish` of it."""
-    move: Callable[[Any], Step] = steps.send
+    move: Callable[[Any], StageStep] = steps.send
     given: Any = None
     source: Any = None
     with closing(steps), ExitStack() as opened:
@@ -236,7 +236,7 @@ def drive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) -> Gene
                 yield step
                 continue
             try:
-                if isinstance(step, Effect):
+                if isinstance(step, IOCall):
                     given = step.blocking()
                 elif isinstance(step, OpenStream):
                     opened.close()
@@ -248,9 +248,9 @@ def drive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) -> Gene
         yield result if finish is None else finish(result)
 
 
-async def adrive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) -> AsyncGenerator[Any]:
-    """Async version of `drive`."""
-    move: Callable[[Any], Step] = steps.send
+async def aperform(steps: StageSteps[Any], finish: Callable[[Any], Any] | None = None) -> AsyncGenerator[Any]:
+    """Async version of `perform`."""
+    move: Callable[[Any], StageStep] = steps.send
     given: Any = None
     source: Any = None
     with closing(steps):
@@ -266,7 +266,7 @@ async def adrive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) 
                     yield step
                     continue
                 try:
-                    if isinstance(step, Effect):
+                    if isinstance(step, IOCall):
                         given = await step.awaiting()
                     elif isinstance(step, OpenStream):
                         await opened.aclose()
@@ -348,9 +348,9 @@ def too_late() -> Unreachable:
     return Unreachable("The run reached its time limit before the model answered.", code=ABANDONED)
 
 
-def pause(seconds: float) -> Effect:
+def pause(seconds: float) -> IOCall:
     """Sleep, or stop sleeping when the request is cancelled."""
-    return Effect(partial(_sleep, seconds), partial(_asleep, seconds))
+    return IOCall(partial(_sleep, seconds), partial(_asleep, seconds))
 
 
 def _sleep(seconds: float) -> None:

@@ -391,7 +391,7 @@ def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
 def _model_arguments(known: LLM | str | None) -> Iterator[tuple[LLMArguments, LLM | None]]:
     """The arguments of each model that can answer, and its client if it exists."""
     if isinstance(known, LLM):
-        yield from ((each.wishes, each) for each in known.with_fallbacks(explicit=True))
+        yield from ((each.arguments, each) for each in known.with_fallbacks(explicit=True))
         return
     named, behind = split_model(known)
     first = LLMArguments(model=named)

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from agentkit import settings
 from agentkit._dataclass import dataclass
-from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
@@ -36,6 +35,7 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.catalog import all_tools
 from agentkit.tools.human import finish_tool
+from agentkit.tools.run_tools import FIND_TOOLS
 
 if TYPE_CHECKING:
     from agentkit.llm.client import LLM
@@ -403,7 +403,7 @@ class MCPServer(ServerResources):
         self._connection = ServerConnection(
             self._target, self._connect_seconds, lambda listing: _notify(saw(), listing)
         )
-        self._finalizer = weakref.finalize(self, self._connection.close)
+        weakref.finalize(self, self._connection.close)
 
     @property
     def name(self) -> str:
@@ -530,7 +530,7 @@ class MCPServer(ServerResources):
         self, tool: str, arguments: Mapping[str, Any], loop: asyncio.AbstractEventLoop | None = None
     ) -> Question[ToolOutput]:
         lineage, configured = LINEAGE.get(), self._llm
-        model = None if lineage.plan is None else lineage.plan.llm
+        model = None if lineage.config is None else lineage.config.llm
         model, approve = model if configured is None else lambda: configured, self._approve or lineage.approve
         caller = Caller(self.name, approve, model, copy_context(), loop, lineage.context.run)
         progress = None if self._on_progress is None else partial(self._on_progress, tool)
@@ -573,17 +573,7 @@ class MCPServer(ServerResources):
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the connection: a copy in another process opens its own."""
-        unshared = {
-            "_lock",
-            "_current",
-            "_accepted",
-            "_tools",
-            "_changes",
-            "_invalid",
-            "_unusable",
-            "_connection",
-            "_finalizer",
-        }
+        unshared = "_lock", "_current", "_accepted", "_tools", "_changes", "_invalid", "_unusable", "_connection"
         return {name: value for name, value in self.__dict__.items() if name not in unshared}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

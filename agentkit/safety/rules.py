@@ -136,7 +136,8 @@ class Rule:
     - `at_most`, `at_least`: a number
     - `from_user`: whether the user wrote all texts and numbers of the argument literally, or it has none. A rule that
       allows by `from_user` matches only if the user also wrote all arguments that it does not name; `{}` names an
-      argument that can have any value. Such calls may also leave a conversation that has read private data and untrusted text.
+      argument that can have any value. Such calls may also leave a conversation that has read private data and
+      untrusted text.
 
     Tests of a path look at the place that it names and at the real place, all links followed, however the call or the
     rule spells it. A rule that denies or asks fits when either passes, `below`, `equals` and `one_of` whatever the case

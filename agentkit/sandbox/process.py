@@ -290,14 +290,14 @@ class _Commands:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running = self._run_attempts = 0
+        self._running = self._started = 0
 
     @contextlib.contextmanager
     def count_running(self) -> Iterator[None]:
         """Count a command while it runs."""
         with self._lock:
             self._running += 1
-            self._run_attempts += 1
+            self._started += 1
         try:
             yield
         finally:
@@ -307,8 +307,8 @@ class _Commands:
     def watch(self) -> Callable[[], bool]:
         """Return a function that reports whether any other command has run since this call."""
         with self._lock:
-            alone, begun = self._running == 1, self._run_attempts
-        return lambda: not alone or self._run_attempts != begun
+            alone, started = self._running == 1, self._started
+        return lambda: not alone or self._started != started
 
 
 _commands = _Commands()

@@ -277,7 +277,7 @@ class ScriptedLLM(LLM):
         super().__init__("scripted", model, fallback=fallback)
 
     def _connect(self) -> None:
-        self._endpoint = Endpoint(provider="scripted", model=self._wishes.model or "")
+        self._endpoint = Endpoint(provider="scripted", model=self._arguments.model or "")
         self._decided_by, self._ignored, self._behind = "the script", (), ()
         self._provider = self._scripted
 

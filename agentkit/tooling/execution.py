@@ -1,19 +1,22 @@
-"""Execution of tool functions with a timeout, in threads or on an event loop."""
+"""Execution of tool functions with a timeout, in threads or on an event loop, and the objects that they share."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import inspect
 import io
 import os
 import queue
 import threading
+import types
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentkit.errors import ToolError, ToolTimeout
+from agentkit.tooling.signature import instance_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -364,3 +367,83 @@ def _capped_timeout(timeout_seconds: float | None, more_seconds: float = 0.0) ->
 
 def _timeout(timeout_seconds: float | None, consequence: str) -> ToolTimeout:
     return ToolTimeout(f"It did not finish within {timeout_seconds:g} seconds; {consequence}.")
+
+
+_MAX_INSPECTED = 100
+_CONCURRENT = ("_thread", "threading", "queue", "_queue", "concurrent", "asyncio", "multiprocessing")
+"""Modules of synchronisation objects: a function that holds one is assumed to be thread-safe."""
+
+_ATTRIBUTES = ("__dict__", "__pydantic_private__")
+"""Attributes that hold the functions called by an object."""
+
+_IMMUTABLE = (type, types.NoneType, types.EllipsisType, types.ModuleType, types.MethodWrapperType)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
+
+
+def shared_objects(function: Callable[..., Any]) -> list[object]:
+    """The mutable objects that a function is called on.
+
+    For a method this is its object; otherwise the arguments of partials, a callable object, and the objects that
+    functions in these or in the closure are called on. Other closure variables and module globals are ignored: they
+    often hold a client that is designed for concurrent use. A function that holds a lock or similar is assumed to be
+    thread-safe, as are those of this package: they share nothing.
+    """
+    owner = instance_of(function)
+    return _objects_used(function) if owner is None else [owner]
+
+
+def _objects_used(function: Callable[..., Any]) -> list[object]:
+    found: list[object] = []
+    pending: list[object] = [function]
+    for position in range(_MAX_INSPECTED):
+        if position == len(pending):
+            break
+        value = pending[position]
+        if _is_concurrent(value) or _is_our_own(value):
+            return []
+        pending += [inner for inner in _held_objects(value) if not any(inner is each for each in pending)]
+        found += [value] if _may_change(value) else []
+    return found
+
+
+def _is_concurrent(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] in _CONCURRENT
+
+
+def _is_our_own(value: object) -> bool:
+    place = getattr(value, "__module__", None)
+    return isinstance(place, str) and place.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _held_objects(value: object) -> Iterator[object]:
+    """The objects that a function, a method, a partial or a callable object uses."""
+    match value:
+        case functools.partial():
+            yield from (value.func, *value.args, *value.keywords.values())
+        case types.FunctionType():
+            cells = _in_cells(value.__closure__ or ())
+            yield from (inner for inner in cells if isinstance(inner, _FUNCTIONS) or _is_concurrent(inner))
+        case types.MethodType():
+            yield from (value.__func__, value.__self__)
+        case types.BuiltinMethodType():
+            yield value.__self__
+        case tuple():
+            yield from value
+        case _ if callable(value) and not isinstance(value, type):
+            attributes = (getattr(value, place, None) or {} for place in _ATTRIBUTES)
+            yield from (inner for group in attributes for inner in group.values() if isinstance(inner, _FUNCTIONS))
+
+
+def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
+    for cell in cells:
+        try:
+            yield cell.cell_contents
+        except ValueError:  # an empty cell
+            continue
+
+
+def _may_change(value: object) -> bool:
+    """Whether a value is a mutable object: values that are compared by content and hashable are immutable."""
+    if isinstance(value, _IMMUTABLE + _FUNCTIONS) or type(value) is object:
+        return False
+    return type(value).__hash__ in (None, object.__hash__)

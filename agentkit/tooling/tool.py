@@ -444,9 +444,9 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
                 call, execution.shortest(self.timeout_seconds, timeout_seconds), is_async=is_async
             )
             seconds = time.perf_counter() - started
-            telling = functools.partial(success, self.name, value, self.max_chars, decision, seconds, self.labels)
+            build_result = functools.partial(success, self.name, value, self.max_chars, decision, seconds, self.labels)
             # long values are rendered in a thread, to keep the event loop responsive
-            return await execution.acall(telling, None) if is_long(value) else telling()
+            return await execution.acall(build_result, None) if is_long(value) else build_result()
         except Exception as error:
             return exception_result(self.name, error, decision, time.perf_counter() - started, self.labels)
 

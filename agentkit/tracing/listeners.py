@@ -51,7 +51,7 @@ def origin() -> Origin:
     return _ORIGIN.get()
 
 
-def tell(listeners: Iterable[Listener], event: Event, source: Origin) -> None:
+def dispatch(listeners: Iterable[Listener], event: Event, source: Origin) -> None:
     """Dispatch an event to the listeners in order; exceptions propagate."""
     token = _ORIGIN.set(source)
     try:

@@ -35,7 +35,7 @@ def loop(session, max_iterations=10, **limits):
     """Return the loop of a run with two tools, one of which needs approval."""
     policy_context = ToolPolicyContext(TOOLS, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in TOOLS)
-    plan = RunConfig(
+    config = RunConfig(
         Agent("helper"),
         RunContext(None, "helper"),
         "Be brief.",
@@ -45,7 +45,7 @@ def loop(session, max_iterations=10, **limits):
         AnswerValidator(),
         ContextBudget(Window()),
     )
-    return RunLoop(plan, session.begin(), Budget(Limits(**limits), max_iterations=max_iterations))
+    return RunLoop(config, session.begin(), Budget(Limits(**limits), max_iterations=max_iterations))
 
 
 def with_ids(response):

@@ -40,13 +40,20 @@ def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
         session.append([message for pair in said for message in pair])
     policy_context = ToolPolicyContext(tools, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in tools)
-    room = ContextBudget(window or Window())
-    plan = RunConfig(
-        Agent("helper"), RunContext(None, "helper"), "Be brief.", specs, policy_context, llm, AnswerValidator(), room
+    context_budget = ContextBudget(window or Window())
+    config = RunConfig(
+        Agent("helper"),
+        RunContext(None, "helper"),
+        "Be brief.",
+        specs,
+        policy_context,
+        llm,
+        AnswerValidator(),
+        context_budget,
     )
     run = session.begin()
     run.progress.apply(RunStarted("helper", "go"))
-    return ModelRequester(plan, run, Budget(Limits(**limits)))
+    return ModelRequester(config, run, Budget(Limits(**limits)))
 
 
 def play(steps, *answers):
@@ -91,7 +98,7 @@ def test_usage_of_a_failed_request(error, is_given_back):
     """A rejected request uses nothing; one that was cut off counts with its whole reservation."""
     given = asking(output_tokens=1_000)
     _, request = play(given.request())
-    told, answer = play(given.ask(request, given.reserve(request)), error)
+    told, answer = play(given.send(request, given.reserve(request)), error)
     assert answer is error
     begun = isinstance(error, BadResponse) or error.code == ABANDONED
     assert told[-1] == RequestFailed(str(error), type(error).__name__, Usage(requests=begun, unreported=begun))
@@ -105,7 +112,7 @@ def test_unanswered_attempts_count_as_the_maximum():
     reservation = given.reserve(request)
     error = RateLimited("Slow down.", status=429)
     error.unanswered = 2
-    told, _ = play(given.ask(request, reservation), error)
+    told, _ = play(given.send(request, reservation), error)
     assert told[-1].usage == Usage(requests=2, unreported=2)
     assert given.budget.usage == Usage(requests=2, unreported=2)
     assert given.budget.spent.output_tokens == 2 * reservation.max_tokens
@@ -115,7 +122,7 @@ def test_missing_answer_is_a_bad_response():
     """A provider that returns no answer raises BadResponse."""
     given = asking()
     _, request = play(given.request())
-    _, answer = play(given.ask(request, given.reserve(request)), None)
+    _, answer = play(given.send(request, given.reserve(request)), None)
     assert isinstance(answer, BadResponse)
 
 
@@ -124,7 +131,7 @@ def test_limit_that_reduced_the_answer_is_stored():
     for limits, name in (({"output_tokens": 100}, "output_tokens"), ({}, None)):
         given = asking(**limits)
         _, request = play(given.request())
-        play(given.ask(request, given.reserve(request)), say("Hello."))
+        play(given.send(request, given.reserve(request)), say("Hello."))
         assert (given.narrowed and given.narrowed.limit) == name
 
 
@@ -132,7 +139,7 @@ def test_request_that_is_too_long_is_shortened():
     """A request that is too long is shortened and sent again up to three times."""
     given = asking(exchanges=60)
     _, request = play(given.request())
-    told, answer = play(given.ask(request, given.reserve(request)), *[too_long()] * 3, say("Here."))
+    told, answer = play(given.send(request, given.reserve(request)), *[too_long()] * 3, say("Here."))
     lengths = [len(step.request.messages) for step in told if isinstance(step, AskModel)]
     assert answer.text == "Here."
     assert lengths == sorted(set(lengths), reverse=True)
@@ -143,14 +150,14 @@ def test_request_that_is_too_long_is_shortened():
 def asking_again(given):
     """Return the next request of a run."""
     _, request = play(given.request())
-    return given.ask(request, given.reserve(request))
+    return given.send(request, given.reserve(request))
 
 
 def test_prompt_that_is_too_long_is_sent_once():
     """A prompt that is too long is not sent again, and its reservation is released."""
     given = asking(input_tokens=1_000)
     _, request = play(given.request())
-    told, answer = play(given.ask(request, given.reserve(request)), too_long())
+    told, answer = play(given.send(request, given.reserve(request)), too_long())
     assert [type(step) for step in told] == [AskModel, RequestFailed]
     assert answer.is_too_long
     assert given.budget.spent.input_tokens == 0
@@ -160,7 +167,7 @@ def test_shortened_request_beyond_a_limit():
     """A shortened request is not sent if a limit forbids it, and the rejection is returned."""
     given = asking(exchanges=60, output_tokens=1_000)
     _, request = play(given.request())
-    steps = given.ask(request, given.reserve(request))
+    steps = given.send(request, given.reserve(request))
     question = next(steps)
     question.answer = too_long()
     given.budget.spent.output_tokens += 1_000
@@ -184,7 +191,7 @@ def test_cost_uses_the_price_of_the_serving_model():
     for usage, dollars in ((served, 0.001), (Usage(100, 100, requests=1), 0.000_2)):
         given = asking(llm=Known, cost=1.0)
         _, request = play(given.request())
-        play(given.ask(request, given.reserve(request)), say("Hello.", usage=usage))
+        play(given.send(request, given.reserve(request)), say("Hello.", usage=usage))
         assert given.budget.spent.dollars == pytest.approx(dollars)
 
 
@@ -193,7 +200,7 @@ def test_maximum_answer_in_a_known_window():
     given = asking(output_tokens=100_000)
     _, request = play(given.request())
     assert given.reserve(request).max_tokens == 16_384
-    given.plan.room.refused(request, 16_384, 4_000)
+    given.config.context_budget.refused(request, 16_384, 4_000)
     assert given.reserve(request).max_tokens == 1_000
     chosen = LLM(base_url="http://127.0.0.1:9/v1", model="any", max_tokens=50)
     assert asking(llm=lambda: chosen, output_tokens=100).reserve(request).max_tokens == 50
@@ -205,12 +212,12 @@ def test_hosted_tools_do_not_affect_the_token_estimate():
     for hosted, is_learnt in (((), True), ((used,), False)):
         given = asking()
         _, request = play(given.request())
-        before = given.plan.room.tokens(request)
+        before = given.config.context_budget.tokens(request)
         play(
-            given.ask(request, given.reserve(request)),
+            given.send(request, given.reserve(request)),
             replace(say("Hi", usage=Usage(30_000, 1, requests=1)), hosted=hosted),
         )
-        assert (given.plan.room.tokens(request) > before) == is_learnt
+        assert (given.config.context_budget.tokens(request) > before) == is_learnt
 
 
 def test_summary_is_requested_and_reported():

@@ -220,8 +220,8 @@ def test_answer_applies_to_one_call_once():
     agent.run("Pay.")
     run = agent.session.reopen()
     (waiting,) = run.progress.waiting
-    plan = with_answers(agent._plan(NO_RUN, None, NONE, lambda: agent.llm), True, [waiting])
+    config = with_answers(agent._run_config(NO_RUN, None, NONE, lambda: agent.llm), True, [waiting])
     for other in ({"arguments": '{"order": "B2"}'}, {"name": "worker"}, {"id": "call_2_1"}):
-        assert plan.prepared_answer(replace(waiting.call, **other)) is None
-    assert plan.prepared_answer(waiting.call) is not None
-    assert plan.prepared_answer(waiting.call) is None
+        assert config.prepared_answer(replace(waiting.call, **other)) is None
+    assert config.prepared_answer(waiting.call) is not None
+    assert config.prepared_answer(waiting.call) is None

@@ -166,7 +166,7 @@ def test_lead_of_a_result_is_the_agent():
     """The lead of a mapped result has the name, instruction and plan of its agent."""
     agent = Agent("helper", instruction="Be brief.", llm=ScriptedLLM("Hi."))
     lead = ResumingAgent(agent, Session())
-    plan = lead.config_from(agent._plan(NO_RUN, None, NONE, lambda: agent.llm))
+    plan = lead.config_from(agent._run_config(NO_RUN, None, NONE, lambda: agent.llm))
     assert (lead.name, plan.instruction, plan.active_agent) == ("helper", "Be brief.", agent)
 
 

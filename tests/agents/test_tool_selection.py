@@ -6,10 +6,10 @@ import json
 import pytest
 
 from agentkit import Agent, Approval, ConfigError, Policy, Rule, SafetyLevel, Tool, Toolset
-from agentkit.agents.model_requests import FIND_TOOLS, MAX_FOUND, found_specs, initial_specs
 from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call, record, replay, say
+from agentkit.tools.run_tools import FIND_TOOLS, MAX_FOUND, found_specs, initial_specs
 
 
 def add(a: int, b: int) -> int:

@@ -93,7 +93,7 @@ def test_url_and_key_of_a_named_fallback():
     llm = LLM(base_url=LOCAL, model="big", api_key=KEY, fallback=["small", "offline", "ollama:x | lmstudio:y"])
     assert names(llm)[:2] == ["openai:big", "openai:small"]
     assert [place[0] for place in places(llm)[2:]] == ["offline", "ollama", "lmstudio"]
-    first, *others = [each.wishes.api_key for each in llm.fallbacks]
+    first, *others = [each.arguments.api_key for each in llm.fallbacks]
     assert first.reveal() == KEY
     assert others == [None] * 3
 
@@ -130,7 +130,7 @@ def test_name_without_a_provider_uses_the_first_endpoint(monkeypatch, given, pla
 def test_key_is_not_sent_to_another_provider(monkeypatch, given, has_key):
     """A client for a model of another provider does not receive the key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
-    key = LLM(**given, api_key=KEY).with_model("openai:b").wishes.api_key
+    key = LLM(**given, api_key=KEY).with_model("openai:b").arguments.api_key
     assert (key is not None and key.reveal() == KEY) is has_key
 
 

@@ -72,9 +72,9 @@ def test_with_model_accepts_a_provider(monkeypatch):
 def test_llm_exposes_its_arguments():
     """An LLM exposes its arguments with the key hidden, and its settings as a copy."""
     llm = LLM(model="m", api_key=KEY, temperature=0)
-    wishes = llm.wishes
-    assert (wishes.model, wishes.provider, wishes.base_url) == ("m", None, None)
-    assert KEY not in repr(wishes)
+    arguments = llm.arguments
+    assert (arguments.model, arguments.provider, arguments.base_url) == ("m", None, None)
+    assert KEY not in repr(arguments)
     assert llm.price is None
     llm.settings["temperature"] = 1
     assert llm.settings == {"temperature": 0}

@@ -105,8 +105,8 @@ def test_endpoint_shows_no_secret():
     endpoint = Endpoint(
         provider="openai", model="m", base_url=PASSWORD_URL, api_key=Secret("sk-secret"), query={"key": "in-query"}
     )
-    wishes = LLMArguments(api_key=Secret("sk-secret"), base_url=PASSWORD_URL, azure_endpoint=PASSWORD_URL)
-    shown = repr(endpoint) + repr(wishes)
+    arguments = LLMArguments(api_key=Secret("sk-secret"), base_url=PASSWORD_URL, azure_endpoint=PASSWORD_URL)
+    shown = repr(endpoint) + repr(arguments)
     assert not any(secret in shown for secret in ("sk-secret", "pass-word", "in-query"))
 
 

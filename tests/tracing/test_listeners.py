@@ -13,11 +13,11 @@ from agentkit.tracing.listeners import (
     Origin,
     ToolUse,
     apieces_within,
+    dispatch,
     is_surrounding,
     origin,
     pieces_within,
     surrounded,
-    tell,
 )
 
 WHERE = ContextVar("WHERE", default="outside")
@@ -54,7 +54,7 @@ async def apieces(*events):
 def test_origin_inside_a_listener():
     """origin() returns the current run inside a listener, and NOWHERE outside."""
     source, heard = Origin("r1", "helper", iteration=2), []
-    tell([lambda _: heard.append(origin())], TextDelta("a"), source)
+    dispatch([lambda _: heard.append(origin())], TextDelta("a"), source)
     assert heard == [source]
     assert origin() is NOWHERE
 
@@ -66,7 +66,7 @@ def test_origin_is_reset_when_a_listener_raises():
         raise LookupError(event.text)
 
     with pytest.raises(LookupError, match="a"):
-        tell([refuse], TextDelta("a"), Origin("r1", "helper"))
+        dispatch([refuse], TextDelta("a"), Origin("r1", "helper"))
     assert origin() is NOWHERE
 
 

@@ -23,7 +23,7 @@ from agentkit.messages import AssistantMessage, Request, Response, ToolCall, Too
 from agentkit.testing import ScriptedLLM, call, say
 from agentkit.tracing import otel
 from agentkit.tracing import semantic_conventions as names
-from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, tell
+from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, dispatch
 from agentkit.usage import Tariff, Usage
 
 WAYS = ["run", "stream", "arun", "astream"]
@@ -184,6 +184,23 @@ def test_refused_answers_are_events(sdk):
     assert [event.name for event in events] == ["agentkit.answer_refused", "agentkit.answer_amended"]
 
 
+def test_span_events_have_texts_with_content(sdk):
+    """With content=True, span events have the texts of their event, without secrets; otherwise they have none."""
+
+    def strict(output):
+        if SECRET in output:
+            raise ValueError(f"Leave out {KNOWN} and {SECRET}.")
+
+    for content in (False, True):
+        listener = sdk.listener(content=content)
+        Agent("helper", llm=ScriptedLLM(SECRET, "yes"), guardrails=[strict], listeners=[listener]).run("go")
+    without, with_content = (span.events[0].attributes for span in sdk.spans if span.name == "invoke_agent helper")
+    assert SECRET not in str(without)
+    assert SECRET in with_content["agentkit.reason"]
+    assert "tulip99" not in with_content["agentkit.reason"]
+    assert with_content.items() >= without.items()
+
+
 def test_summary_is_an_event(sdk):
     """A summary that replaces old messages is an event with the number of messages."""
     source, listener = Origin("r1", "helper"), sdk.listener()
@@ -192,7 +209,7 @@ def test_summary_is_an_event(sdk):
         Summarised("short", 4),
         RunFinished(Agent("a", llm=ScriptedLLM("b")).run("c")),
     ):
-        tell([listener], event, source)
+        dispatch([listener], event, source)
     (event,) = sdk.span("invoke_agent helper").events
     assert (event.name, event.attributes["agentkit.messages"]) == ("agentkit.summarised", 4)
 
@@ -263,11 +280,11 @@ def test_number_of_linkable_runs_is_limited(sdk):
     listener = sdk.listener()
     for number in range(otel._MAX_LEFT + 1):
         for event in (RunStarted("helper", "go"), RunLeft()):
-            tell([listener], event, Origin(f"r{number}", "helper"))
+            dispatch([listener], event, Origin(f"r{number}", "helper"))
     sdk.exporter.clear()
     for number in (1, 0):
         for event in (RunResumed(), RunLeft()):
-            tell([listener], event, Origin(f"r{number}", "helper"))
+            dispatch([listener], event, Origin(f"r{number}", "helper"))
     assert [len(span.links) for span in sdk.spans] == [1, 0]
 
 
@@ -304,7 +321,7 @@ def test_answer_of_a_person_has_no_span(sdk):
         ToolCallFinished(asked, ToolResult("ask", "ok", "Blue.")),
         RunLeft(),
     ):
-        tell([listener], event, source)
+        dispatch([listener], event, source)
     assert sdk.tree() == ["invoke_agent helper"]
 
 
@@ -330,7 +347,7 @@ def test_run_in_another_process_has_spans(sdk):
 def test_work_of_an_unknown_run_has_a_span(sdk):
     """A listener added during a run records the spans of later work."""
     listener = sdk.listener()
-    tell([listener], TextDelta("a"), Origin("r1", "helper"))
+    dispatch([listener], TextDelta("a"), Origin("r1", "helper"))
     with listener.around(ModelRequest(NOWHERE, Request([]), "openai", "any")):
         pass
     assert sdk.tree() == ["chat any"]

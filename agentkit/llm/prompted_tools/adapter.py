@@ -12,7 +12,7 @@ from agentkit.errors import ModelError
 from agentkit.events import Event, TextDelta, ToolCallDelta, response_deltas
 from agentkit.llm import pipeline
 from agentkit.llm.embeddings import embedder
-from agentkit.llm.pipeline import Provider, Stage, Steps, map_events, steps_of
+from agentkit.llm.pipeline import Provider, Stage, StageSteps, map_events, steps_of
 from agentkit.messages import AssistantMessage, Request, Response, ToolSpec, with_distinct_ids
 from agentkit.text_encoding import lazy_pattern
 from agentkit.usage import unreported
@@ -254,13 +254,13 @@ class PromptedToolsProvider(Stage):
         """Async version of `embed`."""
         return await embedder(self.provider).aembed(texts, settings)
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
         """The steps that answer a request: those of the wrapped provider, if nothing has to be translated."""
         if not (request.tools or request.output_schema or self._learnt):
             return steps_of(self.provider, request, streaming=streaming, is_hasty=is_hasty)
         return self._translated(request, streaming=streaming, is_hasty=is_hasty)
 
-    def _translated(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
+    def _translated(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
         is_again = False
         while True:
             form = self._form(request, streaming=streaming)
@@ -376,7 +376,7 @@ class _Form(NamedTuple):
         """The events to emit for one of the provider's deltas."""
         return (event,) if self.translation is None else self.translation.events(event)
 
-    def finish(self, response: Response, *, streaming: bool) -> Steps[Response]:
+    def finish(self, response: Response, *, streaming: bool) -> StageSteps[Response]:
         """Emit the last events if the response is streamed; returns it in the form that was asked for."""
         if self.translation is None:
             return response

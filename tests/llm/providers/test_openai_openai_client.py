@@ -90,7 +90,7 @@ def test_copies_use_the_same_client():
     client = openai.OpenAI(api_key=KEY, base_url="http://127.0.0.1:1/v1")
     llm = LLM(client=client, model="m", fallback="second")
     likes = (llm.with_settings(temperature=0), llm.with_model("mistral:7b"), llm.fallbacks[0])
-    assert [like.wishes.client for like in likes] == [client] * 3
+    assert [like.arguments.client for like in likes] == [client] * 3
     assert [like.model for like in likes] == ["m", "mistral:7b", "second"]
-    assert LLM(client=client, model="m", fallback="ollama:q").fallbacks[0].wishes.client is None
+    assert LLM(client=client, model="m", fallback="ollama:q").fallbacks[0].arguments.client is None
     assert str(llm.describe()).startswith("provider     openai (decided by client=)\n")

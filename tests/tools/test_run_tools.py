@@ -7,7 +7,7 @@ import pytest
 from agentkit.decisions import SafetyLevel
 from agentkit.messages import READ_MORE
 from agentkit.tooling.results import success, with_handle
-from agentkit.tools.output_store import read_more_tool
+from agentkit.tools.run_tools import read_more_tool
 
 LOG = "".join(f"line {number}: all is well\n" for number in range(2_000)).replace(
     "line 1500: all", "line 1500: Error, not"

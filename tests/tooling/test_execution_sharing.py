@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel, PrivateAttr
 
 from agentkit import calculator_tool
-from agentkit.agents.tool_calls import shared_objects
+from agentkit.tooling.execution import shared_objects
 
 AT_THE_TOP: list[str] = []
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit import Tool
-from agentkit.agents.model_requests import search_tools
+from agentkit.tools.run_tools import search_tools
 
 
 def tool(name, description, **parameters):
