@@ -13,7 +13,7 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unau
 from agentkit.event_rendering import truncate
 from agentkit.llm import pipeline
 from agentkit.llm.pipeline import Provider, Stage, StageSteps, is_cancelled, steps_of
-from agentkit.llm.protocols.error_mapping import is_spent
+from agentkit.llm.protocols.error_mapping import is_quota_exhausted
 from agentkit.llm.request_settings import merge_settings
 from agentkit.messages import FailedModel, Request, Response, usage_of
 from agentkit.usage import NO_USAGE, Tariff, unreported
@@ -48,12 +48,12 @@ def goes_on(error: ModelError) -> bool:
         return False
     is_unknown = (error.code or "").lower() in _NO_MODEL
     is_unsupported = error.status is not None and error.status >= 500
-    return error.status in _NOT_SERVED or is_unsupported or is_unknown or is_spent(f"{error.code} {error}")
+    return error.status in _NOT_SERVED or is_unsupported or is_unknown or is_quota_exhausted(f"{error.code} {error}")
 
 
 def is_lasting(error: ModelError) -> bool:
     """Whether the error persists until someone acts: a wrong key, no credit, an unknown model."""
-    return isinstance(error, Unauthorized | Rejected) or is_spent(f"{error.code} {error}")
+    return isinstance(error, Unauthorized | Rejected) or is_quota_exhausted(f"{error.code} {error}")
 
 
 def failed_model(name: str, error: ModelError, tariff: Tariff | None) -> FailedModel:
