@@ -298,9 +298,12 @@ class Limits:
     number above 0.
     """
 
-    tool_calls: int | None = _limit(100, "counted", "{:,} tool calls", "tool calls; further ones are refused")
+    tool_calls: int | None = _limit(100, "counted", "{:,} tool calls", "tool calls; the others are refused")
     calls_per_response: int | None = _limit(
-        128, "checked", "{:,} tool calls of a response", "tool calls of one response; further ones are refused"
+        128,
+        "checked",
+        "{:,} tool calls of a response",
+        "tool calls of one response; the others are refused",
     )
     input_tokens: int | None = _limit(None, "reserved", "{:,} input tokens", "tokens that the model reads")
     output_tokens: int | None = _limit(None, "reserved", "{:,} output tokens", "tokens that the model writes")
@@ -309,9 +312,7 @@ class Limits:
     seconds: float | None = _limit(
         1_800.0, "checked", "{:g} seconds", "time, including tools and approvals", is_whole=False
     )
-    repeated_calls: int | None = _limit(
-        5, "checked", "{:,} repeated calls", "how often the same call may return the same result"
-    )
+    repeated_calls: int | None = _limit(5, "checked", "{:,} repeated calls", "identical calls with identical results")
     unknown_price: Literal["refuse", "free"] | Price = "refuse"
 
     def __post_init__(self) -> None:

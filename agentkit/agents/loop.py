@@ -1,6 +1,6 @@
 """The run loop: a generator without I/O that yields events and effects.
 
-The state of a run is its RunState, which only stored events change. A run can therefore be resumed from any recorded
+The state of a run is a `RunState`, which only stored events change. A run can therefore be resumed from any recorded
 event: after a pause, a limit, a failure or a kill.
 """
 

@@ -92,7 +92,7 @@ _OTHER_ARGUMENTS = "The arguments of a tool that the provider runs cannot be cha
 
 
 class HostedToolUse:
-    """The hosted tools of one run. `initial_specs` are those of the newest request, with their decisions."""
+    """The hosted tools of one run. `offered` are those of the newest request, with their decisions."""
 
     def __init__(self, run: SessionRun, budget: Budget) -> None:
         self._run, self._budget = run, budget

@@ -18,7 +18,7 @@ from agentkit.events import Event, EventDescription, RunStatus, Severity, Stored
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Content, Message
 from agentkit.redaction import redact
-from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
+from agentkit.safety.approval import Approval, ApprovalRequest, Approver, ApproverReply
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
 from agentkit.sessions.export import unexecuted_approvals
 from agentkit.sessions.session import is_record_of
@@ -35,10 +35,12 @@ _ALIKE = 0.8
 
 T = TypeVar("T")
 
-GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[ContextType]], Said | Awaitable[Said]]
+GivenApprover = (
+    Approver | Callable[[ApprovalRequest, RunContext[ContextType]], ApproverReply | Awaitable[ApproverReply]]
+)
 """The type of `approve=`: an approver, which can have a parameter annotated RunContext."""
 
-Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
+Answers = bool | Approval | str | GivenApprover | Mapping[str, ApproverReply]
 """Answers to waiting calls: one for all, a function, or a mapping from call ids to answers."""
 
 

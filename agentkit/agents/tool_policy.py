@@ -401,7 +401,7 @@ def _judge_by_all(
     arguments, canonical, places = known
     personal = _personal_arguments(tool, arguments, read) if is_about_words else frozenset[str]()
     is_unlabelled = policy_context.asks_about_unlabelled and not tool.is_labelled
-    facts = replace(places, said=personal)
+    facts = replace(places, user_written=personal)
     level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
     judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in policy_context.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
@@ -467,7 +467,7 @@ def expected_folders(arguments: Mapping[str, Any], places: CallFacts) -> dict[st
     found = {}
     for name, located in places.arguments.items():
         paths = arguments[name] if located.is_list else [arguments[name]]
-        if located.is_whole:
+        if located.is_complete:
             for path, (*_, real) in zip(paths, located.paths, strict=True):
                 found[str(path)] = "" if real.relative in (None, ".") else str(real.relative)
     return found

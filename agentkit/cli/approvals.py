@@ -22,7 +22,7 @@ from agentkit.cli.options import JSON
 from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, print_note
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
-from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, Grant, Grants, Said
+from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, ApproverReply, Grant, Grants
 from agentkit.safety.rules import Rule
 from agentkit.settings import state_folder
 
@@ -173,7 +173,7 @@ class TerminalApproval:
     def __init__(self, ask: Approver, status: StatusLine, *, can_wait: bool) -> None:
         self._approver, self._status, self._can_wait = ask, status, can_wait
 
-    def __call__(self, request: ApprovalRequest) -> Said | Awaitable[Said]:
+    def __call__(self, request: ApprovalRequest) -> ApproverReply | Awaitable[ApproverReply]:
         """Return the person's answer. Raises KeyboardInterrupt if the question cannot be postponed."""
         self._status.clear()
         try:

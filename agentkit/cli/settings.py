@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,10 +168,8 @@ def _number(name: str, value: str) -> Any:
     if value.lower() == "none":
         return None
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(value)
-        except ValueError:
-            continue
     raise ConfigError(f"The limit {name} takes a number, or none for no limit: {_LIMIT_EXAMPLE}. Got {value!r:.80}.")
 
 
@@ -264,13 +263,9 @@ def parse_setting(path: Path, text: str, name: str, value: object) -> Any:
     except ConfigError as error:
         message = str(error)
         message = f"{name} {message}" if message.startswith("takes ") else message
-        raise ConfigError(f"{_location(path, text, _mentioned_key(value, message) or name)}: {message}") from None
-
-
-def _mentioned_key(value: object, message: str) -> str | None:
-    """The key inside a table that an error text mentions."""
-    keys = value if isinstance(value, dict) else ()
-    return next((key for key in keys if re.search(rf"\b{re.escape(key)}\b", message)), None)
+        keys = value if isinstance(value, dict) else ()
+        mentioned_key = next((key for key in keys if re.search(rf"\b{re.escape(key)}\b", message)), name)
+        raise ConfigError(f"{_location(path, text, mentioned_key)}: {message}") from None
 
 
 def _location(path: Path, text: str, name: str) -> str:

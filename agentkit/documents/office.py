@@ -48,7 +48,7 @@ def office_text(body: bytes) -> tuple[str, str] | None:
                 raise ToolError(_ENCRYPTED) from error
         raise ToolError("the document is damaged or encrypted") from error
     if not text:
-        raise ToolError("the document holds no text: it may be pictures, which are not read")
+        raise ToolError("the document contains no text: it may consist of images, which are not read")
     return title[:300], text
 
 

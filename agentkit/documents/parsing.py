@@ -49,7 +49,7 @@ _LIMIT_ERRORS: Mapping[Status, str] = {
     "flood": f"the document holds more than {MAX_OUTPUT_BYTES // MEGABYTE:,} MB of text. {_ADVICE}",
 }
 _DAMAGED = "the document is damaged, encrypted, or too large to be read. Open it and save it again"
-_NO_TEXT = "the document holds no text: its pages may be pictures, which are not read"
+_NO_TEXT = "the document contains no text: its pages may be images, which are not read"
 
 Kind = Literal["pdf", "office", "rtf", "notebook", "mail"]
 
@@ -88,7 +88,7 @@ def parse_document(
         The document, or None for any other file.
 
     Raises:
-        ToolError: The document is damaged, encrypted, holds no text, or exceeds a limit.
+        ToolError: The document is damaged, encrypted, contains no text, or exceeds a limit.
         MissingExtra: It is a PDF, and pypdf is not installed.
     """
     kind = document_kind(body)

@@ -82,7 +82,7 @@ class _Paragraph:
 
 
 def rtf_text(body: bytes) -> str:
-    """Convert the document to Markdown; damage is passed over."""
+    """Convert the document to Markdown; damaged parts are skipped."""
     return "\n\n".join(paragraph for paragraph in _RTFReader().read(body) if paragraph.strip())[:_MAX_CHARS]
 
 

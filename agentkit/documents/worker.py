@@ -144,7 +144,7 @@ def _recover_pdf(body: bytes, error: Exception) -> pypdf.PdfReader:
 
 
 def _packed_objects(stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """The objects in a stream of objects, as far as it can be unpacked."""
+    """The objects in a stream of objects; if it is damaged, those before the damage."""
     start = _STREAM.search(stream)
     sizes = [re.search(rb"/%b\s+(\d+)" % name, stream[:_MAX_PREFIX_BYTES]) for name in (b"First", b"N")]
     if not start or not all(sizes):
@@ -190,7 +190,7 @@ def _join_broken_words(texts: list[str]) -> Iterator[str]:
 
 
 class _LineBuilder:
-    """Joins the pieces of text of a page: the cells of a row on one line, and raised and lowered text as such."""
+    """Joins the pieces of text of a page: cells of a row become one line, raised and lowered text is marked."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []

@@ -122,14 +122,14 @@ class _RecordingListener(ScopedRecording):
         return answer
 
     def open_question(self, question: Question, /) -> OpenQuestion:
-        return _RecordedQuestion(super().open_question(question), question, self._activity)
+        return _ObservedQuestion(super().open_question(question), question, self._activity)
 
     def record_event(self, run: str, event: StoredEvent, /) -> None:
         self._activity.add_event(run, event)
         super().record_event(run, event)
 
 
-class _RecordedQuestion(OpenQuestion):
+class _ObservedQuestion(OpenQuestion):
     """Records its answer as activity, and those of nested questions."""
 
     def __init__(self, asked: OpenQuestion, question: Question, heard: RecordedActivity) -> None:

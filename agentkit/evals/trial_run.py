@@ -101,12 +101,12 @@ class TrialRun(PromptRun):
     def _next_prompt(self) -> bool:
         """Fetch the next prompt and set it as the job's; False if the conversation has ended."""
         conversation, last = self._environment.conversation, self._last
-        if self._known is not None or (last is not None and last.result.status != "done"):
+        if self._stored is not None or (last is not None and last.result.status != "done"):
             return False
         if last is not None:
             conversation.runs.append(last.result)
             self.job = replace(self.job, earlier=None)
-        self.events, self.stored_trial, self.result = [], 0, None
+        self.events, self.known, self.result = [], 0, None
         if self._tape is not None:  # trials run at the same time, so each has separate clocks
             TAPE.set(ScopedRecording(self._tape, f"user {self.job.index}"))
         try:
@@ -118,7 +118,7 @@ class TrialRun(PromptRun):
         return has_prompt
 
     @property
-    def _known(self) -> Trial | None:
+    def _stored(self) -> Trial | None:
         """The stored trial, if only its scores are missing."""
         return self._trials.stored_trial(self._index)
 
@@ -135,7 +135,7 @@ class TrialRun(PromptRun):
 
     def _finish(self) -> RunOutcome:
         """Score and store the trial, and return the outcome."""
-        stored, environment = self._known, self._environment
+        stored, environment = self._stored, self._environment
         if stored is not None:
             trial = self._score(replace(stored, scores=(), error="", is_finished=True, is_unjudged=False))
             outcome = RunOutcome(self._result(trial), must_wait=False)

@@ -186,7 +186,7 @@ def _is_recorded(path: str, entry: Entry, oid_bytes: int) -> bool:
 def _replace(path: str, old: bytes, new: bytes, oid_bytes: int) -> bool:
     """Replace the index under git's lock; False if another process holds the lock or has replaced the index."""
     body, trailer = new[:-oid_bytes], new[-oid_bytes:]
-    if any(trailer):  # zeros stand for a checksum that is switched off
+    if any(trailer):  # zeros mean that the checksum is disabled
         hash_function = hashlib.sha1 if oid_bytes == _OID_BYTES[0] else hashlib.sha256
         trailer = hash_function(body, usedforsecurity=False).digest()
     lock = f"{path}.lock"

@@ -66,16 +66,16 @@ class Repository:
 def find(folder: str, *, homes: Collection[str] = (), refused: Collection[str] = ()) -> Repository | None:
     """The repository that `folder` belongs to, or None.
 
-    The nearest `.git` at the folder or above it decides, as for git itself. It is accepted only when the current user
-    owns it and all that it points to, and:
+    The nearest `.git` in the folder or above it is used, as in git. It is accepted only if the current user owns it
+    and everything that it points to, and:
 
     - `.git` is a folder with the parts of a repository; or
     - `.git` is a file that names a linked work tree in `<repository>/worktrees/`, whose own `gitdir` file names this
       `.git` file; or
     - `.git` is a file that names the repository of a submodule, whose `core.worktree` is this folder.
 
-    A link called `.git` is not followed. A repository above the folder is ignored when its work tree holds one of
-    `homes`, and any repository that lies in one of `refused`.
+    A link called `.git` is not followed. A repository above the folder is ignored if its work tree contains one of
+    `homes`, and any repository is ignored if it is in one of `refused`.
     """
     place = os.path.realpath(folder)
     top = place
@@ -177,7 +177,7 @@ class Refs:
 
 
 def read_refs(repository: Repository) -> Refs:
-    """The branches and tags at this moment."""
+    """The current branches and tags."""
     common = repository.common_dir
     found = {name: oid for oid, name in _PACKED.findall(_read_text(f"{common}/packed-refs", _MAX_BYTES))}
     for folder, folders, files in os.walk(f"{common}/refs"):

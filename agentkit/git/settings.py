@@ -160,7 +160,7 @@ def names_programs(settings: Iterable[Setting]) -> list[str]:
 
 
 def _is_harmless(key: str, value: str) -> bool:
-    """Whether a setting that may name a program is only switched off."""
+    """Whether the value of a setting that can name a program only disables it."""
     lower = key.lower()
     if lower == "core.fsmonitor" or lower.startswith("pager."):
         return value.lower() in ("", "false", "no", "off", "0") or (lower != "core.fsmonitor" and value == "true")
@@ -186,7 +186,7 @@ def programs_in(folder: str) -> list[str]:
 
 
 def _git_dirs(folder: str) -> Iterator[str | None]:
-    """Every repository that git may use there; None when the search was given up."""
+    """Every repository that git may use in, above or below the folder; None if the search reaches its limit."""
     above = os.path.realpath(folder)
     while above != "/":
         yield from _named(f"{above}/.git")
@@ -202,7 +202,7 @@ def _git_dirs(folder: str) -> Iterator[str | None]:
 
 
 def _named(path: str) -> list[str]:
-    """The folders whose settings count for a `.git`: itself, or where it points to."""
+    """The folders whose settings apply to a `.git`: the folder itself, or those that the file points to."""
     if not os.path.lexists(path):
         return []
     place = path

@@ -12,12 +12,13 @@ import struct
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from agentkit.errors import BadResponse, ConfigError, ModelError, Rejected
 from agentkit.llm.pipeline import Provider, StageSteps
 from agentkit.llm.protocols.error_mapping import ended, json_object, raise_error_inside
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, usage_of, word
+from agentkit.messages import EmbeddingAnswer
 from agentkit.usage import NO_USAGE, Cost, Tariff, Usage, is_whole, unreported
 
 if TYPE_CHECKING:
@@ -55,14 +56,6 @@ class Embeddings(list[Vector]):
         from agentkit.llm.pricing import cost_of
 
         return cost_of(self.usage)
-
-
-class EmbeddingAnswer(NamedTuple):
-    """The response to one request: the vectors in the order of its texts, the model and the usage."""
-
-    vectors: list[Vector]
-    model: str
-    usage: Usage
 
 
 def body_of(texts: Sequence[str], model: str, settings: Mapping[str, Any]) -> dict[str, Any]:

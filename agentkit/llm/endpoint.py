@@ -7,11 +7,12 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
+from agentkit.llm.protocols import check_protocol
 from agentkit.settings import Secret
 
 
@@ -48,6 +49,8 @@ class Sources:
 
 
 ProtocolName = Literal["responses", "chat", "messages", "gemini"]
+"""The names of `PROTOCOLS`, for type checkers."""
+
 TokenProvider = Callable[[], str]
 
 _PASTED_PATHS = ("/chat/completions", "/responses", "/messages", "/embeddings")
@@ -113,8 +116,7 @@ class Endpoint:
     is_direct: bool = False
 
     def __post_init__(self) -> None:
-        if self.protocol not in get_args(ProtocolName):
-            raise ConfigError(f"protocol= is 'responses', 'chat', 'messages' or 'gemini', not {self.protocol!r}.")
+        check_protocol(self.protocol)
         if self.api_key:
             _check_key(self.api_key.reveal(), self.provider)
 

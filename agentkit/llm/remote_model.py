@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, response_deltas
-from agentkit.llm.compat.content_fallback import advise
+from agentkit.llm.compat.content_fallback import add_file_advice
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
-from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_adjustments
+from agentkit.llm.compat.request_adjustments import adjustment_for, apply_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
-from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
+from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import LEFT_USAGE, IOCall, Stage, StageSteps, arun, map_events, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
-from agentkit.llm.protocols import StreamReader, WireProtocol, wire_named
+from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
 from agentkit.llm.protocols.encoding import EncodingCache, written
 from agentkit.llm.protocols.error_mapping import ended, json_object
 from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
 from agentkit.llm.protocols.sse import EventStream
-from agentkit.messages import AssistantMessage, Request, Response
+from agentkit.messages import AssistantMessage, EmbeddingAnswer, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class _Parts:
-    """The parts of one response. `asked` is the next request to send, None once `answer` is complete."""
+    """The parts of one response. `next_request` is None once `answer` is complete."""
 
     answer: Response
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self.asked: Request | None = request
+        self.next_request: Request | None = request
         self.paragraphs: ParagraphJoiner | None = None
         self._pauses = 0
 
@@ -58,16 +58,16 @@ class _Parts:
         """Add a part. If the server only paused, the part is sent back with the next request to be continued."""
         is_over = not is_paused(part.raw)
         if is_over and not self._pauses:
-            self.asked, self.answer = None, part
+            self.next_request, self.answer = None, part
             return
         from agentkit.llm.protocols import anthropic
 
         self.answer = anthropic.joined(self.answer, part) if self._pauses else part
         self._pauses += 1
         if is_over or self._pauses > anthropic.MAX_PAUSES:
-            self.asked, self.answer = None, anthropic.ended(self.answer)
+            self.next_request, self.answer = None, anthropic.ended(self.answer)
             return
-        self.asked = replace(self._request, messages=[*self._request.messages, self.answer.message])
+        self.next_request = replace(self._request, messages=[*self._request.messages, self.answer.message])
         self.paragraphs = anthropic.paragraphs_behind(self.answer)
 
     def joined(self, event: Event) -> Iterable[Event]:
@@ -97,17 +97,22 @@ For any other model the first such answer shows it; its stream has shown the rea
 class RemoteModel(Stage):
     """A provider over HTTP. Adjustments learnt from refusals are remembered for the lifetime of the object.
 
-    `price` is the price set by the user.
+    `price` is the price set by the user. `wire` replaces the protocol that the endpoint names.
     """
 
     def __init__(
-        self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None = None
+        self,
+        endpoint: Endpoint,
+        timeout_seconds: float,
+        max_retries: int,
+        price: Price | None = None,
+        wire: WireProtocol | None = None,
     ) -> None:
         self._endpoint, self._origin = endpoint, endpoint.origin
         self._receiver = receiver_of(endpoint)
         self._tariff = tariff_of(endpoint, price)
         self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
-        self._wire = wire_named(endpoint.protocol)
+        self._wire = wire or wire_named(endpoint.protocol)
         converter = Converter(self._receiver, self._origin, is_strict=endpoint.strict)
         self._own_converter = converter, EncodingCache(converter.message)
         self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
@@ -144,7 +149,7 @@ class RemoteModel(Stage):
 
     def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
         """The steps that answer a request."""
-        if self._wire.name == "messages":
+        if self._wire.can_pause:
             return self._continued(request, streaming=streaming, is_hasty=is_hasty)
         return self._part(request, streaming=streaming, is_hasty=is_hasty)
 
@@ -159,8 +164,8 @@ class RemoteModel(Stage):
     def _continued(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
         """Answer a request in consecutive parts: one part, unless the server pauses the turn."""
         parts = _Parts(request)
-        while parts.asked:
-            steps = self._part(parts.asked, streaming=streaming, is_hasty=is_hasty)
+        while parts.next_request:
+            steps = self._part(parts.next_request, streaming=streaming, is_hasty=is_hasty)
             try:
                 parts.take((yield from map_events(steps, parts.joined) if parts.paragraphs else steps))
             except ModelError as error:
@@ -191,7 +196,7 @@ class RemoteModel(Stage):
                     refusal = error
                 adjustment = None if refusal.partial else adjustment_for(body, refusal, request.settings)
                 if adjustment is None:
-                    advise(refusal, body)
+                    add_file_advice(refusal, body)
                     break
                 adjustment = joined(adjustment, self._learnt.get(adjustment.name))
                 learnt = {**learnt, **self._learnt, adjustment.name: adjustment}  # other threads learn meanwhile
@@ -217,16 +222,17 @@ class RemoteModel(Stage):
                 raise
             except ModelError as error:
                 error.partial = reading and partial_answer(reading.emitted)
-                seconds = retries.after_fault(error)
+                seconds = retries.after_response_error(error)
                 if seconds is None:
                     raise
             else:
-                return retries.counted(response) if retries.unanswered else response
+                return retries.with_unanswered(response) if retries.unanswered else response
             yield pause(seconds)
 
     def _reading(self) -> _StreamedAnswer:
         holder = ThoughtsHolder() if self._closes_thoughts else None
-        return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, holder)
+        framing = self._wire.framing(self._transport.scrub)
+        return _StreamedAnswer(framing, self._wire.reader(), self._decode, self._attribute, holder)
 
     def _encoded(
         self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool
@@ -245,13 +251,13 @@ class RemoteModel(Stage):
         if streaming:
             body = {**self._wire.streaming, **body}
         model, wire = self._endpoint.model, self._wire.name
-        return with_known_adjustments(body, model, wire, strict_order=receiver.strict_order), names
+        return apply_known_adjustments(body, model, wire, strict_order=receiver.strict_order), names
 
     def _decode(self, text: str) -> Response:
         """Parse a response. On failure the scrubbed text is parsed again, because errors quote parts of the text."""
         with suppress(ModelError):
-            return self._own(self._read(text))
-        return self._own(self._read(self._transport.scrub(text)))
+            return self._attribute(self._read(text))
+        return self._attribute(self._read(self._transport.scrub(text)))
 
     def _read(self, text: str) -> Response:
         """Parse a response from JSON; some servers send an event stream even when it was not requested."""
@@ -262,7 +268,7 @@ class RemoteModel(Stage):
             tuple(reader.feed(chunk))
         return reader.finish(closed=stream.closed)
 
-    def _own(self, response: Response) -> Response:
+    def _attribute(self, response: Response) -> Response:
         """The response with the origin of its message and the tariff of its usage set."""
         tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
         message = replace(response.message, origin=self._origin)
@@ -308,22 +314,19 @@ async def _in_thread(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 class _StreamedAnswer:
-    """Converts the bytes of one streamed response to events. A server that does not stream sends a single JSON body."""
+    """Converts the bytes of one streamed response to events."""
 
     def __init__(
         self,
-        wire: WireProtocol,
+        framing: Framing,
+        reader: StreamReader,
         decode: Callable[[str], Response],
-        own: Callable[[Response], Response],
-        scrub: Callable[[str], str],
+        attribute: Callable[[Response], Response],
         holder: ThoughtsHolder | None,
     ) -> None:
         self.emitted: list[Event] = []
-        self._decode, self._own, self._holder = decode, own, holder
-        self._reader = wire.reader()
-        self._stream = EventStream(scrub)
-        self._begun = False
-        self._unstreamed: list[bytes] = []
+        self._framing, self._reader = framing, reader
+        self._decode, self._attribute, self._holder = decode, attribute, holder
 
     @property
     def usage(self) -> Usage:
@@ -332,7 +335,7 @@ class _StreamedAnswer:
 
     def is_whole(self) -> bool:
         """Whether the response is complete; anything after it is ignored."""
-        return self._stream.closed or self._reader.is_whole
+        return self._framing.closed or self._reader.is_whole
 
     def is_answered(self) -> bool:
         """Whether the response can be used as it is: only token counts could still follow."""
@@ -340,22 +343,15 @@ class _StreamedAnswer:
 
     def feed(self, piece: bytes) -> Iterable[Event]:
         """The events in the next chunk of bytes."""
-        is_json = bool(self._unstreamed)
-        if not self._begun:
-            start = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
-            is_json, self._begun = start.startswith((b"{", b"[")), bool(start)
-        if is_json:
-            self._unstreamed.append(piece)
-            return ()
-        return self._feed(self._stream.feed(piece))
+        return self._feed(self._framing.feed(piece))
 
     def finish(self) -> StageSteps[Response]:
         """Emit the last events, and deltas of types that were not streamed; returns the response."""
-        if self._unstreamed:
-            response = self._decode(b"".join(self._unstreamed).decode("utf-8-sig", "replace"))
+        if self._framing.body:
+            response = self._decode(self._framing.body.decode("utf-8-sig", "replace"))
         else:
-            yield from self._feed(self._stream.flush())
-            response = self._own(self._reader.finish(closed=self._stream.closed))
+            yield from self._feed(self._framing.flush())
+            response = self._attribute(self._reader.finish(closed=self._framing.closed))
         kinds = set(map(type, self.emitted))
         yield from (event for event in response_deltas(response) if type(event) not in kinds)
         return response

@@ -64,7 +64,7 @@ def _covers_tools(wide: RuleData, narrow: RuleData) -> bool:
 
 
 def _tests_user_text(rule: RuleData) -> bool:
-    return any("said" in tests for tests in rule["where"].values())
+    return any("from_user" in tests for tests in rule["where"].values())
 
 
 def _allows_egress(rule: RuleData, free: Set[str]) -> bool:

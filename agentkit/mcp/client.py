@@ -182,7 +182,7 @@ class RemoteTool(Tool[..., Any]):
             name,
             escape_invisible(description[:_MAX_DESCRIPTION_CHARS]),
             level=bounds.level,
-            timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
+            timeout_seconds=None,  # the connection limits the time, excluding the time that a person takes to answer
             max_chars=bounds.max_chars,
             labels=bounds.labels,
             judge=self._judge_call,
@@ -397,11 +397,13 @@ class MCPServer(ServerResources):
         self._changes: dict[str, DefinitionChange] = {}
         self._invalid: Mapping[str, str] = {}
         self._unusable: dict[str, str] = {}
-        saw = weakref.WeakMethod(self._store_listing)  # the connection's thread must not keep its server alive
+        saw = weakref.WeakMethod(
+            self._store_listing
+        )  # the thread of the connection must not prevent the garbage collection of the server
         self._connection = ServerConnection(
             self._target, self._connect_seconds, lambda listing: _notify(saw(), listing)
         )
-        self._finalizer = weakref.finalize(self, self._connection.close)
+        weakref.finalize(self, self._connection.close)
 
     @property
     def name(self) -> str:
@@ -571,17 +573,7 @@ class MCPServer(ServerResources):
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the connection: a copy in another process opens its own."""
-        unshared = {
-            "_lock",
-            "_current",
-            "_accepted",
-            "_tools",
-            "_changes",
-            "_invalid",
-            "_unusable",
-            "_connection",
-            "_finalizer",
-        }
+        unshared = "_lock", "_current", "_accepted", "_tools", "_changes", "_invalid", "_unusable", "_connection"
         return {name: value for name, value in self.__dict__.items() if name not in unshared}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

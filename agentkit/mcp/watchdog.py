@@ -85,7 +85,7 @@ def _forward_input(program: subprocess.Popen[bytes], descriptor: int, grace_seco
 
 
 def _kill_leftovers(program: subprocess.Popen[bytes]) -> None:
-    """Kill what the program leaves behind, including processes that hold its output open."""
+    """Kill the remaining processes of the program, including those that hold its output open."""
     program.wait()
     _kill(program)
 

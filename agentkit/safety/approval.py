@@ -165,7 +165,7 @@ class ApprovalRequest:
 
     @property
     def details(self) -> str:
-        """The whole question, with nothing left out."""
+        """The complete question, without shortened values."""
         return "\n".join(self._lines(_format_whole))
 
     def __str__(self) -> str:
@@ -184,10 +184,10 @@ class ApprovalRequest:
         return [*lines, _format_shortened(self.reason)]
 
 
-Said = bool | Approval | str | Mapping[str, Any]
-"""Valid answers of an approver: True or False, an Approval, a reason for a refusal, or other arguments for the call."""
+ApproverReply = bool | Approval | str | Mapping[str, Any]
+"""Valid answers of an approver: True or False, an Approval, a reason for a refusal, or changed arguments."""
 
-Approver = Callable[[ApprovalRequest], Said | Awaitable[Said]]
+Approver = Callable[[ApprovalRequest], ApproverReply | Awaitable[ApproverReply]]
 """Decides on an approval request; any invalid value means no.
 
 If an approver raises, the call is denied, the model receives the reason, and the run continues. Only exceptions that

@@ -29,9 +29,9 @@ _TEMPLATE = r"([^/]*[._-])?(example|sample|template|dist|defaults?)$"
 class Group(NamedTuple):
     """Kinds of paths that are treated alike: rows of a reason and a pattern, which begins with a slash.
 
-    `hidden`: a sandboxed command finds a file that it cannot read. `denied`: the file tools refuse it. `locked`: a
-    command finds it read-only, and one that it creates is set aside. `asked`: a person is asked before a file tool
-    or a command that names it writes it. `in_packages`: whether `hidden` and `locked` apply below `PACKAGE_FOLDERS`.
+    `hidden`: a sandboxed command cannot read the file. `denied`: the file tools refuse it. `locked`: a command cannot
+    change the file; one that it creates is removed. `asked`: writing the file needs approval, by a file tool or by a
+    command that names it. `in_packages`: whether `hidden` and `locked` apply below `PACKAGE_FOLDERS`.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Group(NamedTuple):
 
 @cache
 def groups() -> tuple[Group, ...]:
-    """The one table of paths that are not treated like others, read from paths.txt."""
+    """The table of secret and protected paths, read from paths.txt."""
     found: list[Group] = []
     for row in read_table(Path(__file__).with_suffix(".txt")):
         if row[0].startswith("["):
@@ -172,7 +172,7 @@ def protected(path: str) -> str | None:
 
 
 def hidden(path: str, *, packaged: bool = False) -> bool:
-    """Whether a sandboxed command must not read `path`; `packaged` says that it lies in a folder of packages."""
+    """Whether a sandboxed command must not read `path`; `packaged` if it is in a folder of packages."""
     return _secret(path, _HIDDEN[packaged]) is not None
 
 
@@ -197,7 +197,7 @@ _BEGINNING = re.compile(
 
 
 def candidates(folder: str, names: Sequence[str]) -> list[str]:
-    """The names in a folder that may be hidden or locked: a fast superset."""
+    """The names in a folder that may be hidden or locked: a superset, quick to compute."""
     ordinary: dict[str, list[str]] = {}
     found: list[str] = []
     for name in names:
@@ -221,7 +221,7 @@ def _any_line() -> re.Pattern[str]:
 
 
 def resolve(path: str, folder: str, home: str | None = None) -> str | None:
-    """The absolute normal form of `path` relative to the absolute `folder`; None if its text alone is not enough.
+    """The absolute normal form of `path` relative to the absolute `folder`; None if its text does not determine it.
 
     A leading ~ or $HOME is `home`; other variables, substitutions and homes of other users are not resolved.
     """
@@ -273,12 +273,12 @@ class Place:
 class Located:
     """The paths in one argument: for each the named location and the real one, with all links followed.
 
-    `is_list` says that the argument is a list of paths, `is_whole` that each of them could be found out.
+    `is_list` is true if the argument is a list of paths, `is_complete` if the location of each was found.
     """
 
     paths: tuple[tuple[Place, ...], ...]
     is_list: bool = False
-    is_whole: bool = True
+    is_complete: bool = True
 
     @property
     def places(self) -> list[Place]:
@@ -287,7 +287,7 @@ class Located:
 
     def relative(self) -> Sequence[Any] | None:
         """The argument with the named and with the real paths, relative; None if one is outside of the base folder."""
-        if not self.is_whole or any(place.relative is None for place in self.places):
+        if not self.is_complete or any(place.relative is None for place in self.places):
             return None
         columns = list(zip(*[[place.relative for place in path] for path in self.paths], strict=True))
         return [list(column) for column in columns] if self.is_list else [column[0] for column in columns]
@@ -295,31 +295,31 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """Facts about a call that rules need: real locations of its paths and of folders in rules, quoted arguments.
+    """Facts about a call that rules need: the real locations of its paths and of folders in rules.
 
-    `said` are the names of the arguments whose values the person wrote.
+    `user_written` are the names of the arguments whose values the user wrote.
     """
 
     arguments: Mapping[str, Located] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
-    said: Collection[str] = ()
+    user_written: Collection[str] = ()
 
 
 NO_FACTS = CallFacts()
-"""The facts of a call without paths, none of whose arguments the person wrote."""
+"""The facts of a call without paths and without arguments that the user wrote."""
 
 
 def is_below(path: Any, folder: str) -> bool:
-    """Whether a path is a folder or in it, by their text alone; a relative path is compared as if it began at `/`."""
+    """Whether a path is a folder or in it, by their text; a relative path is compared as if it began at `/`."""
     resolved = resolve(path, "/") if isinstance(path, str) else None
     return resolved is not None and inside(resolved, f"/{folder.strip('/')}")
 
 
 def normal(path: str) -> str:
-    """A path without `.`, `..` and repeated or trailing slashes, judged by its text alone."""
+    """A path without `.`, `..` and repeated or trailing slashes; links are not followed."""
     return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else posixpath.normpath(path)
 
 
 def folded(path: str) -> str:
-    """A path as compared by a file system that ignores case and Unicode composition."""
+    """The form of a path that is compared by file systems that ignore case and Unicode composition."""
     return unicodedata.normalize("NFC", path).casefold()

@@ -106,8 +106,8 @@ class Policy:
         return [
             rule
             for rule in self.rules
-            if rule.fits(tool, canonical, facts.said, facts)
-            or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, facts.said, facts))
+            if rule.fits(tool, canonical, facts.user_written, facts)
+            or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, facts.user_written, facts))
         ]
 
     def _by_level(self, tool: str, level: SafetyLevel, rule: str) -> Decision:

@@ -106,7 +106,7 @@ _PLAIN_COMMAND = re.compile(r"[\w ./:@%+,-]*")
 _ONE_COMMAND = re.compile(r"(?! *\w+=)[\w ./:@%+,='\"-]*")
 _PATTERNS = ("matches", "contains")
 _PATTERN_CHARACTERS = frozenset("*?[")
-_SAID = "said"
+_FROM_USER = "from_user"
 _BELOW = "below"
 _EXACT = ("equals", "one_of")
 _URL_TESTS = ("host", "origin")
@@ -134,9 +134,10 @@ class Rule:
     - `origin`: scheme, host and port of a URL, such as `https://example.com`
     - `below`: a folder that a path, or each path of a list, lies in: relative to the workspace, or absolute
     - `at_most`, `at_least`: a number
-    - `said`: whether the user wrote all texts and numbers of the argument literally, or it has none. A rule that
-      allows by `said` matches only if the user also wrote all arguments that it does not name; `{}` names an argument
-      that can have any value. Such calls may also leave a conversation that has read private data and untrusted text.
+    - `from_user`: whether the user wrote all texts and numbers of the argument literally, or it has none. A rule that
+      allows by `from_user` matches only if the user also wrote all arguments that it does not name; `{}` names an
+      argument that can have any value. Such calls may also leave a conversation that has read private data and
+      untrusted text.
 
     Tests of a path look at the place that it names and at the real place, all links followed, however the call or the
     rule spells it. A rule that denies or asks fits when either passes, `below`, `equals` and `one_of` whatever the case
@@ -168,8 +169,10 @@ class Rule:
             raise ConfigError(f"where= takes tests by argument, as in {_WHERE}. Got {self.where!r:.200}.")
         for test, operand in self._all_tests:
             _check_test(test, operand)
-            if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
-                raise ConfigError(f"{self.label!r} would allow values that the person did not write; set said=true.")
+            if (self.verdict, test, operand) == (Verdict.ALLOW, _FROM_USER, False):
+                raise ConfigError(
+                    f"{self.label!r} would allow values that the person did not write; set from_user=true."
+                )
         example = "run_shell" if self.is_about("run_shell") else self.tool
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
@@ -189,7 +192,7 @@ class Rule:
     @property
     def is_about_words(self) -> bool:
         """Whether it depends on the texts written by the user."""
-        return any(test == _SAID for test, _ in self._all_tests)
+        return any(test == _FROM_USER for test, _ in self._all_tests)
 
     def is_about(self, tool: str) -> bool:
         """Whether it applies to calls of a tool of that name."""
@@ -224,23 +227,23 @@ class Rule:
         return [each for test, operand in tests for each in _operands(test, operand) if isinstance(each, str)]
 
     def fits(
-        self, tool: str, arguments: Arguments, said: Collection[str] | None = (), places: CallFacts = NO_FACTS
+        self, tool: str, arguments: Arguments, user_written: Collection[str] | None = (), places: CallFacts = NO_FACTS
     ) -> bool:
         """Whether this rule matches a call of `tool` with these validated arguments.
 
-        `said` are the names of arguments that the user wrote; None ignores `said` tests. `places` are the real
-        locations of paths.
+        `user_written` are the names of the arguments that the user wrote; None ignores `from_user` tests. `places` are
+        the real locations of paths.
         """
-        return self.is_about(tool) and self._fits(tool, arguments, said, places)
+        return self.is_about(tool) and self._fits(tool, arguments, user_written, places)
 
-    def _fits(self, tool: str, arguments: Arguments, said: Collection[str] | None, places: CallFacts) -> bool:
+    def _fits(self, tool: str, arguments: Arguments, user_written: Collection[str] | None, places: CallFacts) -> bool:
         """Whether all arguments of a call pass the tests; the tool matches already."""
         is_allowed = self.verdict is Verdict.ALLOW
         if is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(tool, arguments)):
             return False
         others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
-        return (said is None or all(argument in said for argument in others)) and all(
-            self._passes(arguments, argument, (test, operand), said, places)
+        return (user_written is None or all(argument in user_written for argument in others)) and all(
+            self._passes(arguments, argument, (test, operand), user_written, places)
             for argument, wanted in self.where.items()
             for test, operand in _tests(wanted)
         )
@@ -250,24 +253,26 @@ class Rule:
         arguments: Arguments,
         argument: str,
         condition: tuple[str, Any],
-        said: Collection[str] | None,
+        user_written: Collection[str] | None,
         places: CallFacts,
     ) -> bool:
         """Whether an argument passes a test: in all interpretations if the rule allows, otherwise in any of them."""
         test, operand = condition
-        if test == _SAID:
-            return said is None or (argument not in arguments or argument in said) is operand
+        if test == _FROM_USER:
+            return user_written is None or (argument not in arguments or argument in user_written) is operand
         if argument not in arguments:
             return False
         value, located = plain(arguments[argument]), places.arguments.get(argument)
         if self.verdict is Verdict.ALLOW:
             if located is not None and test == _BELOW:
                 return (
-                    located.is_whole and bool(located.paths) and all(each.is_below(operand) for each in located.places)
+                    located.is_complete
+                    and bool(located.paths)
+                    and all(each.is_below(operand) for each in located.places)
                 )
             if located is not None and test in _EXACT and not located.is_list:
                 wanted = _operands(test, operand)
-                is_there = located.is_whole and bool(located.paths)
+                is_there = located.is_complete and bool(located.paths)
                 return is_there and all(any(map(place.is_at, wanted)) for place in located.places)
             readings = _interpretations(value, test) if located is None else located.relative()
             return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())
@@ -457,6 +462,6 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     ),
     "at_most": (lambda value, most: is_number(value) and not value > most, is_number, "a number"),
     "at_least": (lambda value, least: is_number(value) and not value < least, is_number, "a number"),
-    _SAID: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes
+    _FROM_USER: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes
 }
 """Each test of an argument: whether a value passes it, whether an operand is valid, and a description of operands."""

@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import Any, Protocol, TextIO
 
 from agentkit.event_rendering import escape_invisible
-from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
+from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverReply, is_offered
 from agentkit.settings import has_colour
 
 _MAX_ORIGIN_CHARS = 100
@@ -57,27 +57,27 @@ class AskLine(Protocol):
 class ApprovalDialog:
     """Ask a person for approval, with a preview of the call.
 
-    `tell(text, style)` prints lines and `ask` reads a line. `lasting` describes how long the answers `a` and `p` apply,
-    `in_workspace` that of `w`; an empty text means that the answer is not offered. With `can_wait`, a person can
-    postpone the answer, which pauses the run. Ctrl-D denies the call.
+    `print_text(text, style)` prints lines and `ask` reads a line. `lasting` describes how long the answers `a` and `p`
+    apply, `in_workspace` that of `w`; an empty text means that the answer is not offered. With `can_wait`, a person
+    can postpone the answer, which pauses the run. Ctrl-D denies the call.
     """
 
     def __init__(
         self,
-        tell: Callable[[str, str], object],
+        print_text: Callable[[str, str], object],
         ask: AskLine,
         *,
         lasting: str = "",
         in_workspace: str = "",
         can_wait: bool = False,
     ) -> None:
-        self._tell, self._ask = tell, ask
+        self._print, self._ask = print_text, ask
         self._lasting, self._in_workspace, self._can_wait = lasting, in_workspace, can_wait
 
-    def __call__(self, request: ApprovalRequest) -> Said:
+    def __call__(self, request: ApprovalRequest) -> ApproverReply:
         """Return the person's answer."""
         rows = f"{request}".split("\n")
-        self._tell(f"\n{rows[0]}", "bold yellow")
+        self._print(f"\n{rows[0]}", "bold yellow")
         self._show(rows[1:])
         try:
             if request.decision.rule == WORDS:
@@ -85,8 +85,8 @@ class ApprovalDialog:
                 text = self._ask("Answer: ").strip()
                 return text or (Approval.LATER if self._can_wait else Approval.NO)
             if len(rows) > _MAX_CLOSE_ROWS:
-                self._tell(rows[0], "bold yellow")
-            self._tell("\n".join(self._choices(request)), "dim")
+                self._print(rows[0], "bold yellow")
+            self._print("\n".join(self._choices(request)), "dim")
             return self._answer(request)
         except EOFError:
             return Approval.NO
@@ -99,12 +99,12 @@ class ApprovalDialog:
             own = next((each for start, each in _DIFF_STYLES if row.startswith(start)), "")
             own = "bold" if index == len(rows) - 1 and not row.startswith(" ") else own
             if own != style and pending:
-                self._tell("\n".join(pending), style)
+                self._print("\n".join(pending), style)
                 pending = []
             style = own
             pending.append(row)
         if pending:
-            self._tell("\n".join(pending), style)
+            self._print("\n".join(pending), style)
 
     def _choices(self, request: ApprovalRequest) -> list[str]:
         """The letters that answer this request, with their meanings."""
@@ -126,7 +126,7 @@ class ApprovalDialog:
         lines = [f"  {line}" for line in (*lines, "n  no; with a reason: n because ...")]
         return [row for line in lines for row in wrap(line, width, subsequent_indent="     ")]
 
-    def _answer(self, request: ApprovalRequest) -> Said:
+    def _answer(self, request: ApprovalRequest) -> ApproverReply:
         while True:
             word, _, reason = self._ask("Allow it? [N] ").strip().partition(" ")
             word = word.lower().rstrip(":,")
@@ -134,13 +134,13 @@ class ApprovalDialog:
                 return self._edited(request)
             if word in _VIEW:
                 self._page(request.details.split("\n"))
-                self._tell("\n".join(self._choices(request)), "dim")  # the letters have scrolled away
+                self._print("\n".join(self._choices(request)), "dim")  # the letters have scrolled away
             elif word in _REFUSALS:
                 return reason.strip() or Approval.NO
             elif word in ANSWERS and not reason and self._is_offered(ANSWERS[word], request):
                 return ANSWERS[word]
             else:
-                self._tell(_UNCLEAR, "yellow")
+                self._print(_UNCLEAR, "yellow")
 
     def _is_offered(self, answer: Approval, request: ApprovalRequest) -> bool:
         offers: Mapping[Approval, object] = {
@@ -161,20 +161,20 @@ class ApprovalDialog:
                 return
             start = end
 
-    def _edited(self, request: ApprovalRequest) -> Said:
+    def _edited(self, request: ApprovalRequest) -> ApproverReply:
         """Ask for edited arguments until they are a JSON object."""
         text = json.dumps(dict(request.arguments), ensure_ascii=False, indent=1, default=str)
-        self._tell("Change the arguments and press Enter; Alt-Enter begins a new line. Ctrl-D means no.", "dim")
+        self._print("Change the arguments and press Enter; Alt-Enter begins a new line. Ctrl-D means no.", "dim")
         while True:
             text = self._ask("", text)
             try:
                 arguments: Any = json.loads(text)
             except (ValueError, RecursionError) as error:
-                self._tell(f"This is not JSON: {error}", "yellow")
+                self._print(f"This is not JSON: {error}", "yellow")
                 continue
             if isinstance(arguments, dict):
                 return arguments
-            self._tell('Arguments are an object: {"name": value}', "yellow")
+            self._print('Arguments are an object: {"name": value}', "yellow")
 
 
 class TerminalApprover:
@@ -197,11 +197,11 @@ class TerminalApprover:
     ) -> None:
         self._source, self._target, self._edit = source, target, edit
         self._dialog = ApprovalDialog(
-            self._tell, self._ask, lasting=lasting, in_workspace=in_workspace, can_wait=can_wait
+            self._print, self._ask, lasting=lasting, in_workspace=in_workspace, can_wait=can_wait
         )
         self._one_at_a_time = threading.Lock()
 
-    def __call__(self, request: ApprovalRequest) -> Said:
+    def __call__(self, request: ApprovalRequest) -> ApproverReply:
         """Return the person's answer."""
         source, target = self._streams()
         if source is None or target is None or not source.isatty():
@@ -212,7 +212,7 @@ class TerminalApprover:
     def _streams(self) -> tuple[TextIO | None, TextIO | None]:
         return self._source or sys.stdin, self._target or sys.stderr
 
-    def _tell(self, text: str, style: str) -> None:
+    def _print(self, text: str, style: str) -> None:
         _, target = self._streams()
         if target is not None:
             fitted = _fitted(text, target)

@@ -83,14 +83,14 @@ _NOT_PUBLIC: dict[_Network, str] = {
     }.items()
 }
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
-_CARRIERS = (
+_EMBEDDING_NETWORKS = (
     (IPv6Network("::ffff:0:0/96"), (12, 13, 14, 15)),
     (IPv6Network("64:ff9b::/96"), (12, 13, 14, 15)),
     (IPv6Network("2002::/16"), (2, 3, 4, 5)),
 )
 """Networks whose addresses embed an IPv4 address in these four bytes: mapped, NAT64, 6to4."""
 
-_CARRIED_AT = (
+_EMBEDDED_AT = (
     (2, 3, 4, 5),
     (4, 5, 6, 7),
     (5, 6, 7, 9),
@@ -228,13 +228,13 @@ def objection(address: str) -> str | None:
 
 
 def _ipv6_words(address: IPv6Address) -> str | None:
-    carrier = next((offsets for network, offsets in _CARRIERS if address in network), None)
-    if carrier is not None:
-        return _carried_words(address, carrier)
+    offsets = next((offsets for network, offsets in _EMBEDDING_NETWORKS if address in network), None)
+    if offsets is not None:
+        return _embedded_range(address, offsets)
     if address not in _PUBLIC_IPV6:
         return _range_words(address) or "outside the public IPv6 network"
     is_isatap = address.packed[8:12] in _ISATAP
-    return _range_words(address) or (_carried_words(address, (12, 13, 14, 15)) if is_isatap else None)
+    return _range_words(address) or (_embedded_range(address, (12, 13, 14, 15)) if is_isatap else None)
 
 
 def read_url(url: str) -> Url | Decision:
@@ -355,17 +355,17 @@ def _network(entry: str) -> _Network:
 def _is_metadata(address: _Address) -> bool:
     if isinstance(address, IPv4Address):
         return address in _METADATA
-    return address in _METADATA or any(_carried(address, offsets) in _METADATA for offsets in _CARRIED_AT)
+    return address in _METADATA or any(_embedded_address(address, offsets) in _METADATA for offsets in _EMBEDDED_AT)
 
 
-def _carried(address: IPv6Address, offsets: tuple[int, ...]) -> IPv4Address:
+def _embedded_address(address: IPv6Address, offsets: tuple[int, ...]) -> IPv4Address:
     return IPv4Address(bytes(address.packed[offset] for offset in offsets))
 
 
-def _carried_words(address: IPv6Address, offsets: tuple[int, ...]) -> str | None:
-    carried = _carried(address, offsets)
-    words = _range_words(carried)
-    return f"{words}, carried as {carried}" if words else None
+def _embedded_range(address: IPv6Address, offsets: tuple[int, ...]) -> str | None:
+    embedded = _embedded_address(address, offsets)
+    words = _range_words(embedded)
+    return f"{words}, embedded as {embedded}" if words else None
 
 
 def _range_words(address: _Address) -> str | None:

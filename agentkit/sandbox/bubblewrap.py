@@ -24,7 +24,7 @@ _PROBE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--size", "
 _START_SECONDS = 30.0
 _MAX_FAILURE_BYTES = 2_000
 _GATE = "printf . >&{ready}; read -r -N 1 -u {go} || exit 63; exec {ready}>&- {go}<&-; "
-"""The script that bash runs first: it reports that it runs inside of the view, and waits for permission."""
+"""The script that bash runs first: it reports that it runs in the sandbox, and waits for permission."""
 
 MAX_MOUNTS = 100
 """Above this number of mounts bubblewrap is slower than our own worker: it reads all of them for each one."""
@@ -39,7 +39,7 @@ class Wrapped(NamedTuple):
 
 
 class Gate:
-    """Keeps a shell in bubblewrap from its command until the host has looked at what was put up."""
+    """Delays the command of a shell in bubblewrap until the host has checked the mounts."""
 
     def __init__(self) -> None:
         self._ready, self._their_ready = os.pipe()
@@ -48,7 +48,7 @@ class Gate:
         self.passed = [self._their_ready, self._their_go]
 
     def wait(self, wrapped: Wrapped) -> None:
-        """Wait until the shell reports. Raises SandboxError with bubblewrap's own words when it does not."""
+        """Wait until the shell reports. Raises SandboxError, with bubblewrap's error message, if it does not."""
         self._close_theirs()
         poll = select.poll()
         poll.register(self._ready, select.POLLIN)
@@ -62,12 +62,12 @@ class Gate:
         raise SandboxError("The sandbox cannot be started: bubblewrap died.")
 
     def open(self) -> None:
-        """Let the shell continue; if it has died, its exit status shows that."""
+        """Let the shell continue; if it has exited, its exit status reports that."""
         with contextlib.suppress(OSError):
             os.write(self._go, b".")
 
     def close(self) -> None:
-        """Let go of the pipes. A shell that still waits ends."""
+        """Close the pipes; a waiting shell exits."""
         self._close_theirs()
         os.close(self._ready)
         os.close(self._go)
@@ -80,7 +80,7 @@ class Gate:
 def mechanisms(wanted: frozenset[str]) -> frozenset[str]:
     """The requested mechanisms that bubblewrap provides; empty if it is not requested, missing or does not work.
 
-    It always leaves the user, pid and mount namespaces, so it is of no use where one of these is not wanted.
+    It always leaves the user, pid and mount namespaces, so it cannot be used unless all of these are requested.
     """
     if not {BUBBLEWRAP, "user", "pid", "mount"} <= wanted:
         return frozenset()
@@ -92,7 +92,7 @@ def mechanisms(wanted: frozenset[str]) -> frozenset[str]:
 
 @functools.cache
 def _is_usable(chosen: frozenset[str]) -> bool:
-    """Whether it really starts a program here; containers often forbid it."""
+    """Whether bubblewrap can start a program on this machine; containers often forbid it."""
     if shutil.which("bwrap") is None:
         return False
     with run_in_bubblewrap(["true"], [*_PROBE], chosen) as wrapped:
@@ -100,7 +100,7 @@ def _is_usable(chosen: frozenset[str]) -> bool:
 
 
 def forget() -> None:
-    """Test again on next use whether bubblewrap works."""
+    """Clear the cached test, so that the next use tests again whether bubblewrap works."""
     _is_usable.cache_clear()
 
 
@@ -108,9 +108,9 @@ def forget() -> None:
 def run_in_bubblewrap(
     command: Iterable[str], view: Iterable[str], chosen: frozenset[str], passed: Iterable[int] = ()
 ) -> Iterator[Wrapped]:
-    """The command in bubblewrap, with this view of the file system and these mechanisms; its pipes close at the end.
+    """Run a command in bubblewrap with these mounts and mechanisms; it is ended, and its pipes closed, after the block.
 
-    `passed` are descriptors that the command inherits. Raises SandboxError when it cannot be started.
+    `passed` are descriptors that the command inherits. Raises SandboxError if it cannot be started.
     """
     with contextlib.ExitStack() as theirs:
         arguments = [*_ALWAYS]
@@ -146,7 +146,7 @@ def run_in_bubblewrap(
 
 
 def _arguments_file(words: Iterable[str]) -> int:
-    """A descriptor from which bubblewrap reads these arguments, of which a command line could not hold as many."""
+    """A descriptor from which bubblewrap reads its arguments, since they can exceed the length of a command line."""
     descriptor = os.memfd_create("agentkit-arguments")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.writelines(os.fsencode(word) + b"\0" for word in words)
@@ -155,7 +155,7 @@ def _arguments_file(words: Iterable[str]) -> int:
 
 
 def _pipe_with(data: bytes) -> int:
-    """A descriptor from which this can be read; it is small enough to wait in a pipe."""
+    """A descriptor from which the data can be read; it must fit into the buffer of a pipe."""
     reading, writing = os.pipe()
     try:
         os.write(writing, data)

@@ -1,8 +1,7 @@
 """Removal of settings that a command created and that other programs would execute.
 
-After a command has ended, the settings that were not there before are set aside: read, removed and returned to the
-caller. Settings that run nothing (a new repository as `git init` makes it, the paths that an installer adds to a
-virtual environment) stay.
+After a command, new settings are set aside: they are read, removed and returned to the caller. Harmless settings, such
+as a new repository created by `git init` or the paths that an installer adds to a virtual environment, are left.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ _HARMLESS_GIT_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
-    """A file or link that was removed: its path relative to the workspace, its content (a link's target), its mode.
+class RemovedSetting:
+    """A removed file or link: its path relative to the workspace, its content (a link's target), its mode.
 
-    `content` is None where it was too large to keep.
+    `content` is None if it was too large to store.
     """
 
     path: str
@@ -57,37 +56,37 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The settings that a command made: those that were set aside, and those that are still there.
+    """The settings that a command created: `removed` with their `contents`, and those that are `left`.
 
-    `left` were permitted or could not be removed.
+    Settings are left if they are permitted or cannot be removed.
     """
 
     left: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    contents: tuple[SetAside, ...] = ()
+    contents: tuple[RemovedSetting, ...] = ()
 
 
 NOTHING_CREATED = Created()
 
 
-def set_aside(
+def remove_created_settings(
     folder: str, before: Survey, after: Survey, permitted: Callable[[str], bool], outside: Iterable[str] = ()
 ) -> Created:
-    """Remove the settings in a workspace that are there after a command and were not before.
+    """Remove the settings in a workspace that a command created.
 
-    `permitted` is asked whether one may stay, by its path relative to the workspace; settings of agentkit never may.
-    In the folders `outside` the workspace, which hold its repository, none may stay; their paths are absolute, and
-    their contents are not kept.
+    `permitted` returns whether a setting, given by its path relative to the workspace, can be left; settings of
+    agentkit are always removed. The folders `outside` the workspace contain its repository: all new settings there are
+    removed, with absolute paths in the result and without their contents.
     """
-    created = _set_aside(folder, before, after, permitted)
+    created = _remove_new_settings(folder, before, after, permitted)
     for place in outside:
-        more = _set_aside(place, before, after, lambda _: False)
+        more = _remove_new_settings(place, before, after, lambda _: False)
         left, removed = ([f"{place}/{path}" for path in paths] for paths in (more.left, more.removed))
         created = Created((*created.left, *left), (*created.removed, *removed), created.contents)
     return created
 
 
-def _set_aside(folder: str, before: Survey, after: Survey, permitted: Callable[[str], bool]) -> Created:
+def _remove_new_settings(folder: str, before: Survey, after: Survey, permitted: Callable[[str], bool]) -> Created:
     made = [path[len(folder) + 1 :] for path in _new_settings(before, after) if path.startswith(f"{folder}/")]
     remover = _Remover(folder)
     stays = [permitted(path) and not paths.own_settings(path) for path in made]
@@ -100,7 +99,7 @@ def _set_aside(folder: str, before: Survey, after: Survey, permitted: Callable[[
 
 
 def _new_settings(before: Survey, after: Survey) -> Iterator[str]:
-    """The new settings that may run something; not those that were only moved. Links that were replaced are new."""
+    """Yield the new settings that may run something, and replaced links, but not settings that were only moved."""
     known = {identity[:2] for identity in before.locked.values()}
     for path, identity in after.locked.items():
         if path not in before.locked and identity[:2] not in known and not _is_harmless_repository(path):
@@ -116,7 +115,7 @@ def _new_settings(before: Survey, after: Survey) -> Iterator[str]:
 
 
 def _is_harmless_repository(path: str) -> bool:
-    """Whether this is a part of a repository that makes git run nothing."""
+    """Whether this is a part of a repository with which git runs no program."""
     name = os.path.basename(path)
     if name == "hooks":
         with contextlib.suppress(OSError):
@@ -130,7 +129,7 @@ def _is_harmless_repository(path: str) -> bool:
 
 
 def _is_empty(path: str) -> bool:
-    """Whether this is an empty file, as `sandbox.git` creates them to keep commands from creating them."""
+    """Whether this is an empty file, like those that `git_access` creates so that commands cannot create them."""
     with contextlib.suppress(OSError):
         status = os.lstat(path)
         return stat.S_ISREG(status.st_mode) and status.st_size == 0
@@ -152,13 +151,13 @@ def _names_no_program(settings: str) -> bool:
 
 
 def _only_adds_paths(path: str) -> bool:
-    """Whether a path configuration file of Python has no line of code."""
+    """Whether a path configuration file of Python contains no code."""
     text = small_text(path)
     return path.endswith(".pth") and text != "" and not re.search(r"(?:^|[\n\r])[ \t]*import[ \t]", text)
 
 
 def small_text(path: str) -> str:
-    """The text of a small regular file, or nothing."""
+    """Return the text of a small regular file; empty for any other file."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         descriptor = os.open(path, _FILE)
         with os.fdopen(descriptor, "rb") as file:
@@ -169,26 +168,26 @@ def small_text(path: str) -> str:
 
 
 class _Remover:
-    """Removes settings and keeps what they said. It follows no link, whatever is moved about meanwhile."""
+    """Removes settings and stores their contents. It follows no links, even if files are moved concurrently."""
 
     def __init__(self, folder: str) -> None:
-        self.contents: list[SetAside] = []
+        self.contents: list[RemovedSetting] = []
         self._folder, self._left = folder, MAX_KEPT_BYTES
 
     def remove(self, path: str) -> bool:
-        """Remove a file, a link or a folder with all it holds, or else rename it; whether it is gone."""
+        """Remove a file, a link or a folder with its contents, or else rename it; return whether the path is free."""
         with contextlib.suppress(OSError), self._parent(path) as parent:
-            self._take(parent, path.rpartition("/")[2], path)
+            self._delete(parent, path.rpartition("/")[2], path)
         return not os.path.lexists(f"{self._folder}/{path}")
 
     def link(self, path: str, target: str) -> None:
-        """Put back a link that was replaced."""
+        """Restore a link that was replaced."""
         with contextlib.suppress(OSError), self._parent(path) as parent:
             os.symlink(target, path.rpartition("/")[2], dir_fd=parent)
 
     @contextlib.contextmanager
     def _parent(self, path: str) -> Iterator[int]:
-        """The folder of a path, opened, and writable meanwhile."""
+        """Open the folder of a path, and make it writable for the duration of the block."""
         with contextlib.ExitStack() as opened:
             parent = os.open(self._folder, _FOLDER)
             opened.callback(os.close, parent)
@@ -201,9 +200,9 @@ class _Remover:
                 opened.callback(os.fchmod, parent, mode)
             yield parent
 
-    def _take(self, parent: int, name: str, path: str) -> None:
+    def _delete(self, parent: int, name: str, path: str) -> None:
         try:
-            self._keep(parent, name, path)
+            self._store(parent, name, path)
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 shutil.rmtree(name, dir_fd=parent)
             else:
@@ -211,19 +210,21 @@ class _Remover:
         except (OSError, RecursionError):
             os.rename(name, f"{name}.set-aside-{secrets.token_hex(4)}", src_dir_fd=parent, dst_dir_fd=parent)
 
-    def _keep(self, parent: int, name: str, path: str) -> None:
+    def _store(self, parent: int, name: str, path: str) -> None:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         mode = status.st_mode & 0o777
         if stat.S_ISLNK(status.st_mode):
-            self.contents.append(SetAside(path, os.fsencode(os.readlink(name, dir_fd=parent)), mode, is_link=True))
+            self.contents.append(
+                RemovedSetting(path, os.fsencode(os.readlink(name, dir_fd=parent)), mode, is_link=True)
+            )
         elif stat.S_ISREG(status.st_mode):
-            self.contents.append(SetAside(path, self._read(parent, name, status.st_size), mode))
+            self.contents.append(RemovedSetting(path, self._read(parent, name, status.st_size), mode))
         elif stat.S_ISDIR(status.st_mode):
             folder = os.open(name, _FOLDER, dir_fd=parent)
             try:
                 for each in sorted(os.listdir(folder)):
                     if len(self.contents) < _MAX_FILES:
-                        self._keep(folder, each, f"{path}/{each}")
+                        self._store(folder, each, f"{path}/{each}")
             finally:
                 os.close(folder)
 

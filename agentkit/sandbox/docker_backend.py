@@ -1,4 +1,4 @@
-"""Containers of Docker as a sandbox, for machines whose kernel offers none.
+"""Docker containers as a sandbox, for machines whose kernel does not provide one.
 
 A container has a read-only root, no capabilities and, by default, no network. It sees the workspace at its own path,
 with the covers and read-only mounts of the kernel sandbox. The daemon must run on this machine.
@@ -22,17 +22,17 @@ from agentkit.sandbox.protocol import make_cover
 from agentkit.sandbox.watchdog import ProcessLimits, RemoteProgram
 
 DEFAULT_IMAGE = "python:3.12"
-"""The image of containers: it needs bash, and Python 3.11 or newer."""
+"""The default image of containers: an image needs bash, and Python 3.11 or newer."""
 
 _MECHANISMS = frozenset({DOCKER, "pid", "ipc", "uts", "mount", SECCOMP, RESOURCE_LIMITS})
 _LOCAL = re.compile(r"unix:|npipe:|http\+unix:|(tcp|https?)://(127\.[\d.]+|localhost|\[::1\])[:/]")
 _API_SECONDS, _JOIN_SECONDS = 20, 5.0
-_GATED = 'read -r _ && exec "$@"'
-"""The script that waits for permission, as a line of input, before it becomes the program."""
+_WAITING_COMMAND = 'read -r _ && exec "$@"'
+"""The script that reads a line of input as permission to start, and then executes the program."""
 
 
 class Container(NamedTuple):
-    """What a container runs, what it sees, and its limits."""
+    """The configuration of a container: its command, its mounts, its environment and its limits."""
 
     command: Sequence[str]
     folder: str
@@ -42,14 +42,14 @@ class Container(NamedTuple):
     network: bool = False
     image: str = DEFAULT_IMAGE
     reads: bool = False
-    """Whether the program gets what follows the first line of input; otherwise it has none."""
+    """Whether the program receives the input after the first line; otherwise it has no input."""
 
 
 class DockerProgram(RemoteProgram):
-    """A program in a container: its outputs arrive in two pipes, and its exit code when it has ended."""
+    """A program in a container: two pipes receive its outputs, and `returncode` is set when it has ended."""
 
     def __init__(self, container: Container, scratch: str) -> None:
-        """Start the container, whose program waits for `go`. Raises SandboxError."""
+        """Start the container; its program waits for the first line of `send`. Raises SandboxError."""
         super().__init__()
         self._pipes = [*os.pipe(), *os.pipe()]
         self.stdout, out, self.stderr, err = self._pipes
@@ -65,18 +65,18 @@ class DockerProgram(RemoteProgram):
         self._reader.start()
 
     def send(self, data: bytes) -> None:
-        """Write to the program's standard input; the first line lets it begin."""
+        """Write to the standard input; the first line starts the program."""
         with contextlib.suppress(OSError):
             self._connection.sendall(data)
 
     def end(self) -> None:
-        """Remove the container with everything that runs in it, and close the pipes that were not read."""
-        with contextlib.suppress(Exception):  # the daemon may be gone
+        """Remove the container with all of its processes, and wait for the reader of its outputs."""
+        with contextlib.suppress(Exception):  # the daemon may have exited
             self._api.remove_container(self._name, v=True, force=True)
         self._reader.join(_JOIN_SECONDS)
 
     def close(self) -> None:
-        """Close the pipes."""
+        """Remove the container, and close the pipes."""
         self.end()
         self._socket.close()
         self._connection.close()
@@ -92,7 +92,7 @@ class DockerProgram(RemoteProgram):
                     rest = memoryview(data)
                     while rest:
                         rest = rest[os.write(out if stream == 1 else err, rest) :]
-            with contextlib.suppress(Exception):  # killed from outside, or the daemon is gone
+            with contextlib.suppress(Exception):  # killed from outside, or the daemon has exited
                 self.returncode = int(self._api.wait(self._name, timeout=_API_SECONDS)["StatusCode"])
         finally:
             os.close(out)
@@ -102,7 +102,7 @@ class DockerProgram(RemoteProgram):
 
 
 def mechanisms(*, network: bool) -> frozenset[str]:
-    """The mechanisms of a container. Raises SandboxError, with the reason, where no daemon answers."""
+    """The mechanisms of a container. Raises SandboxError, with the reason, if no daemon answers."""
     with _sandbox_errors("Docker cannot be used"):
         _client().ping()
     return _MECHANISMS if network else _MECHANISMS | {"net"}
@@ -110,14 +110,14 @@ def mechanisms(*, network: bool) -> frozenset[str]:
 
 @contextlib.contextmanager
 def start_container(container: Container, scratch: str) -> Iterator[DockerProgram]:
-    """A container for the duration of the block."""
+    """Run a container for the duration of the block."""
     with contextlib.closing(DockerProgram(container, scratch)) as program:
         yield program
 
 
 @functools.cache
 def _client() -> Any:
-    """The client of the daemon that the environment names. Raises SandboxError."""
+    """Create the client of the daemon that the environment names. Raises SandboxError."""
     try:
         import docker
     except ImportError as error:
@@ -128,14 +128,14 @@ def _client() -> Any:
         raise SandboxError(f"The Docker daemon at {where} runs on another machine, which cannot access the workspace.")
     scheme, _, path = (where or docker.constants.DEFAULT_UNIX_SOCKET).partition("://")
     if scheme.endswith("unix"):
-        # The package leaves its socket open where nobody listens.
+        # The package leaks its socket if no daemon listens.
         with socket.socket(socket.AF_UNIX) as probe:
             probe.connect(path)
     return docker.DockerClient(timeout=_API_SECONDS, **arguments)
 
 
 def forget() -> None:
-    """On next use, connect again to the daemon that the environment names then."""
+    """Close the connection; the next use connects to the daemon that the environment names at that time."""
     if _client.cache_info().currsize:
         _client().close()
     _client.cache_clear()
@@ -145,6 +145,7 @@ def _settings(container: Container, scratch: str, api: Any) -> dict[str, Any]:
     from docker.types import Ulimit
 
     limits = container.limits
+    ulimits = {"core": 0, "fsize": limits.file_bytes, "nofile": limits.open_files}
     host = api.create_host_config(
         mounts=list(_docker_mounts(container.mounts, scratch)),
         network_mode="bridge" if container.network else "none",
@@ -155,11 +156,11 @@ def _settings(container: Container, scratch: str, api: Any) -> dict[str, Any]:
         mem_limit=limits.memory_bytes,
         memswap_limit=limits.memory_bytes,
         pids_limit=limits.processes,
-        ulimits=[Ulimit(name=name, soft=maximum, hard=maximum) for name, maximum in _ulimits(limits)],
+        ulimits=[Ulimit(name=name, soft=maximum, hard=maximum) for name, maximum in ulimits.items()],
         init=True,
     )
     user = f"{os.geteuid()}:{os.getegid()}" if hasattr(os, "geteuid") else None
-    gate = _GATED if container.reads else f"{_GATED} </dev/null"
+    gate = _WAITING_COMMAND if container.reads else f"{_WAITING_COMMAND} </dev/null"
     return {
         "image": container.image,
         "command": ["bash", "--noprofile", "--norc", "-c", gate, "bash", *container.command],
@@ -174,12 +175,8 @@ def _settings(container: Container, scratch: str, api: Any) -> dict[str, Any]:
     }
 
 
-def _ulimits(limits: ProcessLimits) -> list[tuple[str, int]]:
-    return [("core", 0), ("fsize", limits.file_bytes), ("nofile", limits.open_files)]
-
-
 def _docker_mounts(mounts: Sequence[Mount], scratch: str) -> Iterator[Any]:
-    """The mounts as Docker takes them; covers are created in the folder `scratch`."""
+    """Convert mounts to those of Docker; covers are created in the folder `scratch`."""
     from docker.types import Mount as DockerMount
 
     for number, (kind, path, source) in enumerate(mounts):

@@ -1,12 +1,12 @@
 """Access of sandboxed git to the repository of the workspace.
 
-Nothing here runs git. A command gets
+This module does not run git. It provides commands with
 
 - the repository that `agentkit.git.repository.find` accepts for the workspace, also if it is outside of the workspace;
-- a system-wide git configuration with the user's name and e-mail, and nothing else of the user's settings;
-- covers of hidden files that look unchanged to git, and an exclude file that names them.
+- a system-wide git configuration with the user's name and e-mail, but no other settings of the user;
+- covers of hidden files that look unchanged to git, and an exclude file that lists them.
 
-The settings and hooks of the repository, and what other work trees have checked out, cannot be changed by a command.
+Commands cannot change the settings and hooks of the repository, or the state of other work trees.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _CONFIG_PATH = f"{'/run' if os.path.isdir('/run') else SCRATCH}/agentkit-gitconf
 """The path of the system-wide git configuration inside the sandbox."""
 
 _SETTINGS = ("config", "config.worktree", "info/attributes", "objects/info/alternates", "hooks")
-"""Settings that decide which programs git runs and where it reads; read-only for commands."""
+"""Settings that determine which programs git runs and where it reads; commands cannot change them."""
 
 _CREATED = {"config.worktree": False, "info/attributes": False, "hooks": True}
-"""Settings that are created empty when they are missing, so that a command cannot create them; True for folders."""
+"""Settings that are created empty if they are missing, so that a command cannot create them; True for folders."""
 
 _POINTERS = ("gitdir", "commondir", "config.worktree", "locked")
 _PASSED = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
@@ -44,14 +44,14 @@ def is_git_settings(mount: Mount) -> bool:
 
 
 def repository_of(folder: str, hidden: Iterable[str] = ()) -> Repository | None:
-    """The repository of a workspace, unless it lies in a hidden place or its work tree holds a home."""
+    """Find the repository of a workspace; None if it is in a hidden folder, or if its work tree contains a home."""
     return find(folder, homes=home_folders(), refused=[os.path.realpath(path) for path in hidden])
 
 
 def search(folder: str, repository: Repository | None) -> Survey:
     """Search a workspace, the work tree around it, and the folders of its repository, for hidden and locked paths.
 
-    Of the work tree around the workspace, which no command can change, only the hidden paths count.
+    The work tree around the workspace is read-only, so only the hidden paths in it are included.
     """
     found = survey(folder)
     if repository is None:
@@ -65,9 +65,9 @@ def search(folder: str, repository: Repository | None) -> Survey:
 
 
 def create_missing_settings(repository: Repository) -> None:
-    """Create the missing settings of a repository, empty: only what exists can be mounted read-only.
+    """Create the missing settings of a repository as empty files: only existing files can be mounted read-only.
 
-    They stay, since to delete one would take away the mounts on it in other sandboxes that run meanwhile.
+    They are not deleted afterwards, because other running sandboxes would lose their mounts on them.
     """
     for git_dir in (repository.common_dir, *(repository.nested() or ())):
         for name, is_folder in _CREATED.items():
@@ -76,7 +76,7 @@ def create_missing_settings(repository: Repository) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Support of git for one command; `scratch` is a folder of the host that the command cannot change."""
+    """The access of one command to git; `scratch` is a folder of the host that the command cannot change."""
 
     folder: str
     scratch: str
@@ -85,24 +85,24 @@ class Git:
 
     @property
     def outside(self) -> list[str]:
-        """The folders of the repository that do not lie in the workspace."""
+        """The folders of the repository that are outside of the workspace."""
         folders = self.repository.folders if self.repository else ()
         return [path for path in folders if not _is_in(path, self.folder)]
 
     def search(self) -> Survey:
-        """Search all that a command sees of the workspace and its repository."""
+        """Search the visible parts of the workspace and its repository."""
         return search(self.folder, self.repository)
 
     def environment(self, home: str, host: Mapping[str, str]) -> dict[str, str]:
-        """Variables for a command with this home folder. A command that only reads takes no locks."""
+        """The environment variables of a command with this home folder; git takes no locks in a read-only workspace."""
         passed = {name: host[name] for name in _PASSED if name in host}
         passed["GIT_CONFIG_SYSTEM"] = _CONFIG_PATH if home == SCRATCH else f"{self.scratch}/gitconfig"
         return passed | ({} if self.writable else {"GIT_OPTIONAL_LOCKS": "0"})
 
     def prepare(self, environment: Mapping[str, str]) -> None:
-        """Write the configuration that the command gets: that of the system, and the user's name and address.
+        """Write the configuration for the command: that of the system, and the user's name and address.
 
-        Settings of the repository that are missing are created, empty, so that the command cannot create them.
+        Missing settings of the repository are created empty, so that the command cannot create them.
         """
         if self.repository is not None and self.writable:
             create_missing_settings(self.repository)
@@ -113,7 +113,7 @@ class Git:
             file.write("\n".join(lines) + "\n")
 
     def with_repository(self, view: MountPlan) -> MountPlan:
-        """The view with the repository in it."""
+        """Add the mounts and access rules of the repository to a plan."""
         own: Mount = ("ro", _CONFIG_PATH, f"{self.scratch}/gitconfig")
         if self.repository is None:
             return replace(view, mounts=(*view.mounts, own))
@@ -130,7 +130,7 @@ class Git:
         elif self.writable:
             protected = [("ro", path, path) for path in self.repository.folders]
         place = next(at for at, mount in enumerate(mounts) if mount[1] == self.folder and mount[0] in ("ro", "rw"))
-        end = place  # the covers come last, since whatever is mounted above them would show what they hide
+        end = place  # the covers come last: a later mount would reveal the files that they hide
         while end < len(mounts) and mounts[end][0] in ("ro", "rw"):
             end += 1
         mounts = [*mounts[:place], *around, *mounts[place:end], *protected, *mounts[end:]]
@@ -140,14 +140,14 @@ class Git:
         return replace(view, mounts=(*mounts, own), rules=(*view.rules, *rules))
 
     def finish(self) -> None:
-        """Take away what a command may not leave: a pointer that makes git read its settings elsewhere."""
+        """Delete `commondir` files created by the command: they redirect git to settings in other folders."""
         if self.repository is not None and self.writable:
             for git_dir in {self.repository.common_dir, *(self.repository.nested() or ())}:
                 with contextlib.suppress(OSError):
                     os.unlink(f"{git_dir}/commondir")
 
     def _protected(self, repository: Repository) -> list[Mount]:
-        """Mounts that keep a writing command from settings, hooks, pointers, and from other work trees."""
+        """The mounts that protect settings, hooks, pointers and other work trees from a command that can write."""
         mounts = _settings_mounts(repository.common_dir)
         worktrees = f"{repository.common_dir}/worktrees"
         for name in sorted(os.listdir(worktrees)) if os.path.isdir(worktrees) else ():
@@ -160,7 +160,7 @@ class Git:
         return mounts + [mount for path in nested for mount in _settings_mounts(path)]
 
     def _protected_worktree(self, path: str, repository: Repository) -> list[Mount]:
-        """A linked work tree that lies elsewhere is read-only; of one in the workspace only the pointers are."""
+        """The read-only mounts of a linked work tree: all of it, or only its pointers if it is in the workspace."""
         with contextlib.suppress(OSError):
             with open(f"{path}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
                 place = os.path.realpath(os.path.join(path, file.read(4096).strip()))
@@ -169,7 +169,7 @@ class Git:
         return _read_only(os.path.dirname(path), (os.path.basename(path),))
 
     def _covers(self, repository: Repository, mounts: Iterable[Mount]) -> _Covers:
-        """The covers of hidden files below the work tree, so that tracked ones look unchanged to git."""
+        """The covers of hidden files in the work tree, with which tracked files look unchanged to git."""
         prefix = f"{repository.top}/"
         hidden = {path: kind for kind, path, _ in mounts if kind in ("cover", "tmpfs") and path.startswith(prefix)}
         names = {os.fsencode(path.removeprefix(prefix)): path for path in hidden}
@@ -188,7 +188,7 @@ class Git:
         return _Covers(tuple(name for name in names if name not in paths), covers, below)
 
     def _excluded(self, repository: Repository, untracked: Iterable[bytes]) -> list[Mount]:
-        """An exclude file that also names the hidden files, which git must not try to add."""
+        """The mount of an exclude file that also lists the hidden files, so that git does not try to add them."""
         lines = [f"/{_SPECIAL.sub(chr(92) * 2 + '1', os.fsdecode(name))}" for name in untracked if b"\n" not in name]
         if not lines:
             return []
@@ -204,14 +204,14 @@ class Git:
 
 @dataclass(frozen=True, slots=True)
 class _Covers:
-    """Hidden paths that git does not track, and the covers of those that it does: files, and files in folders."""
+    """The untracked hidden paths, the covers of tracked files, and those of tracked files `below` hidden folders."""
 
     untracked: tuple[bytes, ...]
     files: dict[str, str]
     below: dict[str, dict[str, str]]
 
     def applied(self, mounts: Iterable[Mount]) -> list[Mount]:
-        """The mounts with these covers; a hidden folder keeps the names of its tracked files."""
+        """Add the covers to mounts; a hidden folder still shows the names of its tracked files."""
         found: list[Mount] = []
         for kind, path, source in mounts:
             found.append((kind, path, self.files.get(path, source) if kind == "cover" else source))
@@ -221,24 +221,24 @@ class _Covers:
 
 
 def _cover_spec(entry: index.Entry) -> str:
-    """The cover of a tracked file: the size and time that the index has, and its permission to be executed."""
+    """Describe the cover of a tracked file: the size and time in the index, and the executable bits."""
     return f"{entry.size} {0o111 & entry.mode:o} {entry.mtime * 10**9 + entry.mtime_ns}"
 
 
 def _settings_mounts(git_dir: str) -> list[Mount]:
-    """Mounts that keep the settings of one repository."""
+    """The read-only mounts of the settings of one repository."""
     return _read_only(git_dir, _SETTINGS)
 
 
 def _has_linked_settings(repository: Repository) -> bool:
-    """Whether settings or hooks are reached over a link, which a mount cannot protect from replacement."""
+    """Whether the path of settings or hooks contains a link, which a mount cannot protect from replacement."""
     names = ("config", "config.worktree", "hooks", "info", "info/attributes", "objects", "objects/info", "worktrees")
     paths = [f"{folder}/{name}" for folder in repository.folders for name in names]
     return any(os.path.lexists(path) and os.path.realpath(path) != path for path in paths)
 
 
 def _ensure_exists(path: str, *, is_folder: bool) -> bool:
-    """Whether there is such a file or folder; it is created where there was nothing, but not behind a link."""
+    """Create a file or folder if it is missing, unless its folder is a link; return whether the path exists."""
     parent = os.path.dirname(path)
     if not os.path.lexists(path) and not (os.path.lexists(parent) and os.path.realpath(parent) != parent):
         with contextlib.suppress(OSError):
@@ -249,7 +249,7 @@ def _ensure_exists(path: str, *, is_folder: bool) -> bool:
 
 
 def _read_only(folder: str, names: Iterable[str]) -> list[Mount]:
-    """Read-only mounts of what is in a folder; a link is left out, since it would show what it leads to."""
+    """Read-only mounts of existing entries of a folder, without links, whose targets would become visible."""
     paths = (f"{folder}/{name}" for name in names)
     return [("ro", path, path) for path in paths if os.path.lexists(path) and os.path.realpath(path) == path]
 

@@ -51,7 +51,7 @@ _MAX_SONAME_VERSION = 4  # characters of a version: programs request shorter nam
 _TIME_ZONES = ("/usr/share/zoneinfo", "/etc/localtime")
 SCRATCH = "/tmp"  # private to the sandbox
 _SHARED_MEMORY = "/dev/shm"  # private to the sandbox
-_OTHER_SCRATCH, _OTHER_SCRATCH_SHARE = ("/var/tmp", _SHARED_MEMORY), 4  # they are given empty, not used
+_OTHER_SCRATCH, _OTHER_SCRATCH_SHARE = ("/var/tmp", _SHARED_MEMORY), 4  # empty in the sandbox
 _MIN_SIZE = "65536"
 
 Mount = tuple[str, str, str]
@@ -247,14 +247,14 @@ def _tool_secrets(tools: Iterable[str]) -> Iterator[str]:
 def _locked_mounts(folder: str, found: Survey) -> list[Mount]:
     """Read-only mounts in a workspace; its repository is mounted too, so that it cannot be moved."""
     repository = f"{folder}/.git"
-    held: list[Mount] = []
-    if os.path.lexists(repository) and not os.path.islink(repository):  # what a link leads to is not shown
-        held.append(("rw" if os.path.isdir(repository) else "ro", repository, repository))
-    kept = [path for path in found.locked if path not in found.hidden]
-    real = [os.path.realpath(path) if os.path.islink(path) else path for path in kept]
+    mounts: list[Mount] = []
+    if os.path.lexists(repository) and not os.path.islink(repository):  # the target of a link is not shown
+        mounts.append(("rw" if os.path.isdir(repository) else "ro", repository, repository))
+    locked = [path for path in found.locked if path not in found.hidden]
+    real = [os.path.realpath(path) if os.path.islink(path) else path for path in locked]
     shown = tuple(f"{each}/" for each in (folder, *found.around))
     inside = [path for path in dict.fromkeys(real) if path.startswith(shown) and os.path.exists(path)]
-    return held + [("ro", path, path) for path in sorted(inside, key=lambda path: path.count("/"))]
+    return mounts + [("ro", path, path) for path in sorted(inside, key=lambda path: path.count("/"))]
 
 
 def _covers(folder: str, found: Survey, empty: Iterable[str]) -> list[Mount]:
@@ -264,7 +264,7 @@ def _covers(folder: str, found: Survey, empty: Iterable[str]) -> list[Mount]:
     empty_folders = tuple(f"{each}/" for each in empty)
     for path in sorted(found.hidden, key=lambda path: path.count("/"), reverse=True):
         if not path.startswith(roots) and path.startswith(empty_folders):
-            continue  # a link leads to it, out of the workspace and to where nothing is shown
+            continue  # the target of a link out of the workspace; it is not visible
         status = found.hidden[path]
         if stat.S_ISDIR(status.st_mode):
             covers += [("tmpfs", path, _MIN_SIZE), ("seal", path, "")]

@@ -22,7 +22,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
 from agentkit.redaction import value_redactor
 from agentkit.sandbox import bubblewrap, docker_backend
-from agentkit.sandbox.created_settings import NOTHING_CREATED, Created, set_aside, small_text
+from agentkit.sandbox.created_settings import NOTHING_CREATED, Created, remove_created_settings, small_text
 from agentkit.sandbox.git_access import Git, is_git_settings, repository_of
 from agentkit.sandbox.isolation import (
     BUBBLEWRAP,
@@ -205,7 +205,7 @@ def run_command(
         outcome = _redact_new_secrets(outcome, sorted(after.appeared(job.found)), job.folder)
         if not confinement.writable:
             return replace(outcome, incomplete_because=job.found.incomplete_because)
-        created = set_aside(job.folder, job.found, after, permitted, outside=job.git.outside)
+        created = remove_created_settings(job.folder, job.found, after, permitted, outside=job.git.outside)
     return replace(
         outcome, created=created, incomplete_because=job.found.incomplete_because or after.incomplete_because
     )
@@ -290,14 +290,14 @@ class _Commands:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running = self._run_attempts = 0
+        self._running = self._started = 0
 
     @contextlib.contextmanager
     def count_running(self) -> Iterator[None]:
         """Count a command while it runs."""
         with self._lock:
             self._running += 1
-            self._run_attempts += 1
+            self._started += 1
         try:
             yield
         finally:
@@ -307,8 +307,8 @@ class _Commands:
     def watch(self) -> Callable[[], bool]:
         """Return a function that reports whether any other command has run since this call."""
         with self._lock:
-            alone, begun = self._running == 1, self._run_attempts
-        return lambda: not alone or self._run_attempts != begun
+            alone, started = self._running == 1, self._started
+        return lambda: not alone or self._started != started
 
 
 _commands = _Commands()

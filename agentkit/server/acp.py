@@ -38,7 +38,7 @@ from agentkit.messages import (
     arguments_of,
     well_formed,
 )
-from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
+from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverReply, is_offered
 from agentkit.server.conversations import ClientConversation, front_end_events
 from agentkit.server.event_stream import truncate
 from agentkit.server.http_types import cancel_tasks
@@ -186,7 +186,7 @@ class EditorAgent:
         agent.workspace = workspace_from(Path(folder))
         thread = self._threads[session_id] = EditorThread(agent)
 
-        async def ask(request: ApprovalRequest) -> Said:
+        async def ask(request: ApprovalRequest) -> ApproverReply:
             return await self._ask(session_id, thread, request)
 
         agent.approve = ask
@@ -210,7 +210,7 @@ class EditorAgent:
                         result = event.result
         return result
 
-    async def _ask(self, session_id: str, thread: EditorThread, request: ApprovalRequest) -> Said:
+    async def _ask(self, session_id: str, thread: EditorThread, request: ApprovalRequest) -> ApproverReply:
         """The answer of the person at the editor; a question that needs a text waits for the next prompt."""
         from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 

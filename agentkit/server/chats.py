@@ -17,7 +17,7 @@ from agentkit.agents.options import Prompt
 from agentkit.agents.result import Resumption
 from agentkit.errors import AgentKitError, ToolError
 from agentkit.events import RunEnded, RunStarted
-from agentkit.safety.approval import Approval, ApprovalRequest, Said
+from agentkit.safety.approval import Approval, ApprovalRequest, ApproverReply
 from agentkit.server.event_stream import PageEvent, history, page_events, question_event, settled_event, total
 from agentkit.server.http_types import ConcurrencyLimit, HTTPError, invalid_value, json_bytes
 from agentkit.sessions.session import Session
@@ -35,7 +35,7 @@ _SERIALS = 900_000_000
 @dataclass(frozen=True, slots=True)
 class _Question:
     request: ApprovalRequest
-    answer: Future[Said]
+    answer: Future[ApproverReply]
 
 
 class Chat:
@@ -145,7 +145,7 @@ class Chat:
                 return
             await changed.wait()
 
-    def answer(self, question_id: object, answer: Said) -> None:
+    def answer(self, question_id: object, answer: ApproverReply) -> None:
         """Answer an approval request. Raises HTTPError if it no longer waits."""
         with self._lock:
             question = self.questions.pop(question_id, None) if isinstance(question_id, str) else None
@@ -191,9 +191,9 @@ class Chat:
         self.is_running = False
         self._wake()
 
-    async def _ask(self, request: ApprovalRequest) -> Said:
+    async def _ask(self, request: ApprovalRequest) -> ApproverReply:
         """Wait for the person's answer; a timeout defers the request. Can be called on any event loop."""
-        future: Future[Said] = Future()
+        future: Future[ApproverReply] = Future()
         question_id = secrets.token_hex(8)
         with self._lock:
             self.questions[question_id] = _Question(request, future)
@@ -286,7 +286,7 @@ class Chats:
             await chat.stop()
 
 
-def parse_answer(document: Mapping[str, Any]) -> Said:
+def parse_answer(document: Mapping[str, Any]) -> ApproverReply:
     """Parse a person's answer: edited arguments, an Approval, or a reason for denial. Raises HTTPError."""
     answer, text, arguments = document.get("answer"), document.get("text") or "", document.get("arguments")
     if isinstance(arguments, str):  # parsed here, because browsers round integers above 2**53

@@ -286,7 +286,7 @@ class Session:
         """Add messages from elsewhere; an empty list adds nothing.
 
         Raises SessionError, and adds nothing, if an item is not a message or a call does not have exactly one result.
-        `are_valid` states that the messages were validated by `agentkit.sessions.export.given`.
+        `are_valid` states that the messages were validated by `agentkit.sessions.export.validate_messages`.
         """
         entries = archive.history_entries(messages if are_valid else archive.validate_messages(messages))
         with self._lock:

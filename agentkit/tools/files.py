@@ -242,8 +242,9 @@ def read_file_in(workspace: Workspace) -> FileTool:
             column: The character of the first line to begin at, counted from 1; only to read on in a very long line.
 
         Returns:
-            path, content, total_lines and bytes (of the whole file); next_offset when there are more lines,
-            next_column when the last line is longer, encoding when it is not UTF-8; or path and error.
+            path, content, total_lines and bytes (of the whole file, except when note says that it continues);
+            next_offset when there are more lines, next_column when the last line is longer, encoding when it is not
+            UTF-8; or path and error.
         """
         try:
             check = access_check(workspace, path, "read")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
 _MAX_LEFT = 1_000
-"""Maximum number of paused or interrupted runs whose spans are remembered for links."""
+"""Maximum number of paused or interrupted runs whose spans are stored for links."""
 
 _MAX_CHARS = 500
 
@@ -133,7 +133,7 @@ class Spans:
                 request = work.request
                 content: dict[str, object] = {names.INPUT_MESSAGES: names.of_messages(request.messages)}
                 content |= {names.SYSTEM_INSTRUCTIONS: names.of_text(request.instruction)}
-                self._set_content(span, {**content, names.TOOL_DEFINITIONS: names.of_tools(request.tools)})
+                span.set_attributes(_texts({**content, names.TOOL_DEFINITIONS: names.of_tools(request.tools)}))
         return span
 
     def entered(self, span: Span) -> Token[Context]:
@@ -155,7 +155,7 @@ class Spans:
         span = self._tracer.start_span(name, None, self._trace.SpanKind.INTERNAL, names.of_run(source), links)
         self._open[source.run] = _Open(span)
         if self._content and span.is_recording() and isinstance(event, events.RunStarted):
-            self._set_content(span, {names.INPUT_MESSAGES: names.of_messages([UserMessage(event.prompt)])})
+            span.set_attributes(_texts({names.INPUT_MESSAGES: names.of_messages([UserMessage(event.prompt)])}))
 
     def _advance(self, run: _Open, event: events.Event, source: Origin) -> None:
         match event:
@@ -177,11 +177,18 @@ class Spans:
                 run.end_lead()
                 run.lead = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
             case events.StoredEvent(is_span_event=True) if run.innermost.is_recording():
-                shown = {
-                    names.FIELDS.get(name, f"agentkit.{name}"): self._shown(value) if isinstance(value, str) else value
-                    for name, value in event.describe().fields.items()
-                }
-                run.innermost.add_event(f"{names.SCOPE}.{event.event_name}", shown)
+                self._add_event(run.innermost, event)
+
+    def _add_event(self, span: Span, event: events.StoredEvent) -> None:
+        """Add an event to a span: its fields and, if content is enabled, its texts."""
+        description = event.describe()
+        attributes = {
+            names.of_field(name): self._shown(value) if isinstance(value, str) else value
+            for name, value in description.fields.items()
+        }
+        if self._content:
+            attributes |= _texts({names.of_field(name): each for name, each in description.content.items()})
+        span.add_event(f"{names.SCOPE}.{event.event_name}", attributes)
 
     def _finish(self, run: _Open, outcome: RunOutcome, fields: Mapping[str, Any], source: Origin) -> None:
         """End the span of a finished or paused run."""
@@ -191,7 +198,7 @@ class Spans:
             self._fail(span, outcome.error)
         if self._content and span.is_recording() and outcome.value is not None:
             answer = names.of_answer(answer_text(outcome.value), outcome.status)
-            self._set_content(span, {names.OUTPUT_MESSAGES: answer})
+            span.set_attributes(_texts({names.OUTPUT_MESSAGES: answer}))
         self._close(run, source, is_done=outcome.status == "done")
 
     def _leave(self, run: _Open, event: events.RunLeft, source: Origin) -> None:
@@ -228,7 +235,7 @@ class Spans:
             texts = {names.DECISION_VERDICT: decision.verdict.value, names.DECISION_RULE: decision.rule}
             if self._content:  # the reason and the evidence can quote calls
                 texts |= {names.DECISION_REASON: decision.reason, names.DECISION_EVIDENCE: decision.evidence}
-                self._set_content(span, {names.TOOL_CALL_ARGUMENTS: arguments_of(work.call)})
+                span.set_attributes(_texts({names.TOOL_CALL_ARGUMENTS: arguments_of(work.call)}))
             span.set_attributes({key: self._shown(text) for key, text in texts.items()})
         return span
 
@@ -255,7 +262,7 @@ class Spans:
         elif isinstance(work, ModelRequest) and work.response is not None:
             span.set_attributes(names.of_response(work.response))
             if self._content:
-                self._set_content(span, {names.OUTPUT_MESSAGES: names.message_of_response(work.response)})
+                span.set_attributes(_texts({names.OUTPUT_MESSAGES: names.message_of_response(work.response)}))
         elif isinstance(work, ToolUse) and work.result is not None:
             self._add_result(span, work.result)
         if isinstance(error, GeneratorExit):  # the consumer stopped, which is not a failure
@@ -267,7 +274,7 @@ class Spans:
         failure = names.of_failure(result)
         span.set_attributes({names.TOOL_STATUS: result.status, **failure})
         if self._content:
-            self._set_content(span, {names.TOOL_CALL_RESULT: result.content})
+            span.set_attributes(_texts({names.TOOL_CALL_RESULT: result.content}))
         if failure:
             span.set_status(self._error(self._shown(result.error or "") if self._content else result.status))
 
@@ -281,16 +288,18 @@ class Spans:
     def _error(self, why: str) -> Status:
         return self._trace.Status(self._trace.StatusCode.ERROR, why)
 
-    def _set_content(self, span: Span, content: Mapping[str, object]) -> None:
-        """Set redacted contents as span attributes, without empty ones."""
-        clean = stored_text_redactor()
-        texts = {
-            name: clean(each) if isinstance(each, str) else names.written(each, clean) for name, each in content.items()
-        }
-        span.set_attributes({name: text for name, text in texts.items() if content[name]})
-
     def _shown(self, text: str) -> str:
         return stored_text_redactor()(text)[:_MAX_CHARS]
+
+
+def _texts(content: Mapping[str, object]) -> dict[str, str]:
+    """Redacted contents as attributes: texts, and JSON for other values; empty ones are left out."""
+    clean = stored_text_redactor()
+    return {
+        name: clean(each) if isinstance(each, str) else names.written(each, clean)
+        for name, each in content.items()
+        if each
+    }
 
 
 class Instruments:

@@ -122,7 +122,12 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-FIELDS: Mapping[str, str] = {"call": TOOL_CALL_ID, "tool": TOOL_NAME, "kind": ERROR_TYPE, "answer": "agentkit.approval"}
+_FIELDS: Mapping[str, str] = {
+    "call": TOOL_CALL_ID,
+    "tool": TOOL_NAME,
+    "kind": ERROR_TYPE,
+    "answer": "agentkit.approval",
+}
 """Attribute names of event fields, where they differ from `agentkit.` and the name of the field."""
 
 OUTCOME = ("status", "iterations", "tool_calls", "input_tokens", "output_tokens", "dollars")
@@ -131,6 +136,11 @@ OUTCOME = ("status", "iterations", "tool_calls", "input_tokens", "output_tokens"
 
 _EXCEPTION = re.compile(r"([A-Z]\w*)(?::|$)")
 """The class of an exception at the start of an error, as `error_text` renders it."""
+
+
+def of_field(name: str) -> str:
+    """Return the attribute name of a field of an event."""
+    return _FIELDS.get(name, f"agentkit.{name}")
 
 
 def of_run(source: Origin) -> Attributes:
@@ -247,7 +257,7 @@ _END_REASONS = {"done": "stop", "limit": "length", "paused": "tool_call"}
 
 
 def written(value: Any, clean: Callable[[str], str]) -> str:
-    """Serialise to JSON without secrets; `clean` is a `written_redactor`."""
+    """Serialise to JSON without secrets; `clean` redacts a text."""
     return json.dumps(redact_data(value, clean), ensure_ascii=False, default=str)
 
 

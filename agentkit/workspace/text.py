@@ -25,7 +25,8 @@ _STRIDE = 65_536  # characters counted at once
 class LineRange:
     """A range of lines.
 
-    `next_offset` is the first line after it, None at the end of the text; `next_column` is the next character of a
+    `total_lines` counts the lines that could be read; `note` states if the file has more. `next_offset` is the first
+    line after the range, None at the end of the text; `next_column` is the next character of a
     line that is too long to be shown whole.
     """
 
@@ -123,8 +124,9 @@ def _limit_lines(lines: Iterable[str], first: int, column: int, total: int, *, c
         included.append(line)
     content, count = "".join(included), len(included)
     next_offset: int | None = first + count if first + count <= total else None
-    if next_offset is None and not complete:
-        note = f"The file continues after line {total:,}, beyond the limit of what can be read."
+    if not complete:
+        ending = f"The file continues after line {total:,}, beyond the limit of what can be read."
+        note = f"{note} {ending}".lstrip()
     return LineRange(content, total, next_offset, note, next_column)
 
 

@@ -382,7 +382,7 @@ class Workspace:
     ) -> Iterator[Remarks]:
         """Record the changes during the block, for a tool that changes files by itself.
 
-        Paths matching the patterns in `guaranteed` (see `cover`) can be restored, or ToolError is raised
+        Paths matching the patterns in `guaranteed` (see `snapshot_matches`) can be restored, or ToolError is raised
         before the block runs. Those in `possible` are recorded as far as possible, even if the whole workspace is too
         large. With the folder of a git repository, its branches and index are recorded as well. Yields a list that
         afterwards contains what cannot be undone of a direct call.

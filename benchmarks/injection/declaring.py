@@ -43,7 +43,7 @@ class Setting:
 
     def policy(self, suite: str) -> Policy:
         """Create the policy for a suite."""
-        rules = DECLARED["said"][suite] if self.is_about_words else {}
+        rules = DECLARED["from_user"][suite] if self.is_about_words else {}
         return Policy(self.level, [{"verdict": "allow", "tool": tool, "where": where} for tool, where in rules.items()])
 
     def _declaration_of(self, suite: str, offer: Offer) -> Mapping[str, Any]:
@@ -57,5 +57,5 @@ SETTINGS = (
     UNDECLARED,
     Setting("labels only, no approvals for changes", declares=True, level="system"),
     Setting("levels and labels, default policy", declares=True),
-    Setting("the same, with `said` rules", declares=True, is_about_words=True),
+    Setting("the same, with `from_user` rules", declares=True, is_about_words=True),
 )

@@ -252,7 +252,7 @@ def test_rejected_pdf_without_text(pdf):
     with FakeServer(fail(400, said)) as server:
         result = reader(llm=llm_of(server)).run(["Summarise.", blank])
         assert (result.status, len(server.requests)) == ("failed", 1)
-    for words in (said, "holds no text", "agentkit-tools[pdf]"):
+    for words in (said, "contains no text", "agentkit-tools[pdf]"):
         assert words in str(result.error)
     with FakeServer(call("fetch"), fail(400, said), "A scan.") as server:
         assert reader(returning(blank), llm=llm_of(server))("Read it.") == "A scan."

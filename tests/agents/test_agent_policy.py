@@ -192,7 +192,7 @@ def test_path_rule_applies_to_every_spelling(tmp_path, path):
 
 def test_rejected_answer_does_not_count_as_user_text():
     """Text of a rejected answer does not count as said by the user."""
-    rule = Rule("allow", "read", {"path": {"said": True}})
+    rule = Rule("allow", "read", {"path": {"from_user": True}})
     replies = ["Eve's plan", call("read", path="Eve's plan"), call("read", path="mine"), "3"]
     reader = Agent(
         "reader", [Tool(read, level="SYSTEM")], llm=ScriptedLLM(*replies), output_type=int, policy=Policy(rules=[rule])
@@ -212,7 +212,7 @@ POST = Tool.from_schema(
 )
 
 
-@pytest.mark.parametrize("rules", [[], [Rule("allow", "post", {"to": {"said": True}})]])
+@pytest.mark.parametrize("rules", [[], [Rule("allow", "post", {"to": {"from_user": True}})]])
 @pytest.mark.parametrize("value", ["Ann", ""])
 def test_unknown_argument_names_are_checked_by_the_flow_rule(rules, value):
     """Unknown argument names count as text of the model in the flow rule."""

@@ -86,7 +86,7 @@ def test_hosted_uses_without_an_id_are_distinguished(tmp_path):
         ({"policy": Policy("network", [Rule("deny", "web_search", reason="No searching.")])}, "web_search"),
         ({"policy": Policy("network", [Rule("ask", "web_search")])}, "web_search"),
         ({"policy": Policy("network", [Rule("deny", "web_search", {"query": {"contains": "x"}})])}, "deny web_search"),
-        ({"policy": Policy("network", [Rule("ask", "web_search", {"query": {"said": False}})])}, "ask web_search"),
+        ({"policy": Policy("network", [Rule("ask", "web_search", {"query": {"from_user": False}})])}, "ask web_search"),
     ],
 )
 def test_denied_hosted_tool_is_not_offered(options, rule):

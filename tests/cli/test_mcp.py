@@ -179,7 +179,7 @@ def test_tools_are_served_over_stdio(tmp_path):
     folder.mkdir(parents=True)
     (folder / "translate.toml").write_text('prompt = "In $language: $input"\ndescription = "Translates."\n')
     words = [*COMMAND, "serve", "--tools", "core", "--files", "--sessions", "--prompts", "translate"]
-    with MCPServer(words, "ours", folder=tmp_path) as server:
+    with MCPServer(words, "ours", folder=tmp_path, environment={"XDG_STATE_HOME": str(tmp_path / "state")}) as server:
         uris = {each.uri for each in server.resources()}
         assert {"file:///note.txt", "file:///{+path}", "session:///{+name}"} <= uris
         assert server.read("file:///note.txt") == "hello"

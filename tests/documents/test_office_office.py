@@ -207,7 +207,7 @@ def test_sheet_listed_several_times_is_read_once():
 
 def test_document_without_text_raises():
     """A document without text raises an error."""
-    with pytest.raises(ToolError, match="holds no text"):
+    with pytest.raises(ToolError, match="contains no text"):
         office_text(word("<w:p/>"))
 
 

@@ -139,7 +139,7 @@ def test_malicious_document_stays_within_the_limits(name):
         assert told is not None
         assert sum(map(len, told.pages)) <= 1_000_000
     assert not said or any(
-        word in said for word in ("Save a part", "too large", "hide its size", "damaged", "holds no text")
+        word in said for word in ("Save a part", "too large", "hide its size", "damaged", "contains no text")
     )
     assert time.monotonic() - began < SECONDS + 10
 

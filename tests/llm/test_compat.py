@@ -44,7 +44,7 @@ def refusal(text, parameter=None, status=400, code=None):
 )
 def test_known_adjustments_of_model_families(model, protocol, body, sent):
     """Parameters that a model family is known to reject or rename are adjusted before the request."""
-    assert request_adjustments.with_known_adjustments(body, model, protocol) == sent
+    assert request_adjustments.apply_known_adjustments(body, model, protocol) == sent
 
 
 # the body; the error of the server, its parameter; the adjusted body
@@ -250,12 +250,12 @@ def test_rejected_strict_schema():
     )
     assert request_adjustments.adjustment_for({"tools": [STRICT_TOOL]}, error).rules == {"lenient_tools": {"f"}}
     unnamed = refusal("Invalid schema", "tools", code="invalid_function_parameters")
-    assert request_adjustments.adjustment_for({"tools": [STRICT_TOOL]}, unnamed) is request_adjustments.UNSTRICT
-    assert request_adjustments.UNSTRICT.apply({"tools": [STRICT_TOOL]}) == {"tools": [STRICT_TOOL]}
-    assert not request_adjustments.UNSTRICT.keeps_strict
+    assert request_adjustments.adjustment_for({"tools": [STRICT_TOOL]}, unnamed) is request_adjustments.STRICT_DISABLED
+    assert request_adjustments.STRICT_DISABLED.apply({"tools": [STRICT_TOOL]}) == {"tools": [STRICT_TOOL]}
+    assert not request_adjustments.STRICT_DISABLED.keeps_strict
 
 
-@pytest.mark.parametrize("adjustment", [request_adjustments.STRICT_UNSAID, request_adjustments.NO_EFFORT])
+@pytest.mark.parametrize("adjustment", [request_adjustments.STRICT_OMITTED, request_adjustments.NO_EFFORT])
 def test_tool_adjustments_ignore_requests_without_tools(adjustment):
     """An adjustment for tools does not change a request without tools."""
     assert adjustment.apply({"model": "m"}) == {"model": "m"}

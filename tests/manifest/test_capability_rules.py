@@ -117,11 +117,11 @@ def test_rule_added_and_removed(rules, more):
         (rule("deny", x={"matches": "a.*"}), rule("deny", x={"matches": "a"}), False),
         (rule("deny", x={"equals": 1}), rule("deny", x={"equals": True}), False),
         (rule("deny") | {"code": "bot.Night"}, rule("deny"), False),
-        (rule("allow", to={"said": True}, cc={}), rule("allow", to={"said": True}), True),
-        (rule("allow", to={"said": True}), rule("allow", to={"said": True}, cc={}), False),
-        (rule("allow", to={"said": True}), rule("allow", to={}), False),
-        (rule("allow"), rule("allow", to={"said": True}), False),
-        (rule("ask", to={"said": False}), rule("ask", to={"said": False}, cc={"equals": 1}), True),
+        (rule("allow", to={"from_user": True}, cc={}), rule("allow", to={"from_user": True}), True),
+        (rule("allow", to={"from_user": True}), rule("allow", to={"from_user": True}, cc={}), False),
+        (rule("allow", to={"from_user": True}), rule("allow", to={}), False),
+        (rule("allow"), rule("allow", to={"from_user": True}), False),
+        (rule("ask", to={"from_user": False}), rule("ask", to={"from_user": False}, cc={"equals": 1}), True),
     ],
 )
 def test_rules_that_cover_another(wide, narrow, is_covered):

@@ -1,6 +1,9 @@
 """Rules about the source that no linter checks: no global changes, no printing, one reader of the environment."""
 
 import ast
+import io
+import re
+import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -194,3 +197,135 @@ def test_importing_does_nothing():
 def test_reading_of_global_changes(source):
     """Every form of a write to global state is detected."""
     assert global_calls(source) + global_assignments(source)
+
+
+NO_ATTRIBUTES = {"Protocol", "Generic", "ABC", "Exception", "object"}  # bases outside the package that set none
+
+
+def self_attributes(node, context):
+    """Return the names and lines of the attributes of `self` that are loaded or stored in a node."""
+    found = [each for each in ast.walk(node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, context)]
+    return {(each.attr, each.lineno) for each in found if isinstance(each.value, ast.Name) and each.value.id == "self"}
+
+
+@cache
+def declared_names(node):
+    """Return the names that a class declares in its body or constructor, or reads from `self`."""
+    names = {name for name, _ in self_attributes(node, ast.Load)}
+    for each in node.body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names |= {each.name}
+            names |= {name for name, _ in self_attributes(each, ast.Store)} if each.name == "__init__" else set()
+        elif isinstance(each, ast.Assign | ast.AnnAssign):
+            names |= {
+                part.id for part in ast.walk(each) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            }
+    return names
+
+
+def stray_attributes(sources):
+    """Return the attributes that a method assigns, and neither its class nor a base of it declares or reads.
+
+    Classes with a base from another package are left out, because that base can declare the attribute.
+    """
+    trees = [ast.parse(source) for source in sources]
+    classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+    def lineage(name):
+        bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in classes[name].bases]
+        return [
+            name,
+            *(each for base in bases for each in (lineage(base) if base in classes and base != name else [base])),
+        ]
+
+    found = []
+    for name, node in classes.items():
+        family = [each for each in lineage(name) if each not in NO_ATTRIBUTES]
+        if all(each in classes for each in family):
+            known = set().union(*(declared_names(classes[each]) for each in family))
+            found += [
+                (name, attribute, line)
+                for attribute, line in self_attributes(node, ast.Store)
+                if attribute not in known
+            ]
+    return found
+
+
+def test_assigned_attributes_are_declared():
+    """Every attribute that a method assigns is declared or read by its class or a base."""
+    assert stray_attributes([path.read_text("utf-8") for path in MODULES.values()]) == []
+
+
+@pytest.mark.for_each(
+    ("source", "found"),
+    [
+        ("class A:\n x = 0\nclass B(A):\n def f(self):\n  self.x = self.y = 1", [("B", "y", 5)]),
+        ("class A:\n def __init__(self):\n  self.x = 0\n def f(self):\n  self.x, self.z = 1, 2", [("A", "z", 5)]),
+        ("class A(Generic[T]):\n def f(self):\n  self.x = 1\n  return self.x", []),
+        ("class A(other.B):\n def f(self):\n  self.x = 1", []),
+    ],
+)
+def test_stray_attributes_are_found(source, found):
+    """An assignment is found if only the attribute's class could declare it, and it does not."""
+    assert stray_attributes([source]) == found
+
+
+DOCUMENTS = [PACKAGE.parent / "CONTRIBUTING.md", *sorted((PACKAGE.parent / "docs").glob("decisions/*.md"))]
+DOCUMENTS += [PACKAGE.parent / "docs" / "architecture.md"]
+OTHER_NAMES = {"int_or_str", "deps_type", "main_content", "KIND"}  # examples of input, and names in other packages
+SNAKE_CASE = re.compile("_?[a-z]+(?:_[a-z0-9]+)+|_[a-z]{3,}")
+REFERENCE = re.compile(r"(?<!`)`((?:[a-zA-Z_]\w*\.)*[a-zA-Z_]\w*(?:\(\))?|[\w/]+\.(?:py|toml|txt))`(?!`)")
+
+
+@cache
+def prose_and_names(path):
+    """Return the comments and docstrings of a module, and the names in the rest of its source."""
+    prose, names = [], set()
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+        is_docstring = token.type == tokenize.STRING and token.string.lstrip("r").startswith('"""')
+        if token.type == tokenize.COMMENT or is_docstring:
+            prose.append(token.string)
+        elif token.type in {tokenize.NAME, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}:
+            names.update(re.findall(r"\w+", token.string))
+    return "\n".join(prose), names
+
+
+def dangling(prose, names, files):
+    """Return the references in backticks to names and files that do not exist.
+
+    Checked are names in snake case, dotted names in this package, names with `()`, names after "see", and files.
+    """
+    found = []
+    for match in REFERENCE.finditer(prose):
+        name, before = match[1].removesuffix("()"), prose[: match.start()]
+        if name.endswith((".py", ".toml", ".txt")):
+            exists = any(f"/{file}".endswith(f"/{name}") for file in files)
+        else:
+            is_snake = any(map(SNAKE_CASE.fullmatch, name.split(".")))
+            is_plain = name == match[1] and not is_snake and not name.startswith("agentkit.")
+            exists = (is_plain and not before.endswith("see ")) or set(name.split(".")) <= names
+        found += [] if exists else [match[1]]
+    return found
+
+
+def test_references_in_prose_exist():
+    """Names in comments, docstrings and the developer documentation exist, and so do the files in the latter."""
+    root = PACKAGE.parent
+    tops = [path for top in ("agentkit", "tests", "docs", "examples") for path in (root / top).rglob("*.*")]
+    files = [path.relative_to(root).as_posix() for path in tops]
+    names = OTHER_NAMES.union(*(re.split(r"[/.]", file) for file in files))
+    for path in (root / "tests").rglob("*.py"):
+        names.update(re.findall(r"\w+", path.read_text("utf-8")) if path != Path(__file__) else ())
+    modules = {name: prose_and_names(path) for name, path in MODULES.items()}
+    names = names.union(*(each for _, each in modules.values()))
+    found = {path.name: dangling(path.read_text("utf-8"), names, files) for path in DOCUMENTS}
+    for name, (prose, _) in modules.items():  # the file names in modules are examples of input
+        found[name] = [each for each in dangling(prose, names, files) if not each.endswith((".py", ".toml", ".txt"))]
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+def test_dangling_references_are_found():
+    """Each kind of reference to something that does not exist is found."""
+    prose = "`gone_name` `agentkit.gone.old` `old()` see `old`, `gone.py`, `a/old.py`, `here.py`, `is_here`, `word`"
+    expected = ["gone_name", "agentkit.gone.old", "old()", "old", "gone.py", "a/old.py"]
+    assert dangling(prose, {"is_here"}, ["x/here.py"]) == expected

@@ -142,7 +142,7 @@ def test_only_deny_rules_match_raw_arguments():
 
 
 LEAVES = Decision(Verdict.ALLOW, "no-rule", "It has no judge.", egress=True)
-TO_BOB = Rule("allow", "send", {"to": {"said": True}, "body": {}})
+TO_BOB = Rule("allow", "send", {"to": {"from_user": True}, "body": {}})
 
 
 @pytest.mark.parametrize(
@@ -153,19 +153,21 @@ TO_BOB = Rule("allow", "send", {"to": {"said": True}, "body": {}})
         ([Rule("allow", "send")], {"to"}, "allow", True),
         ([Rule("allow", "send"), TO_BOB], {"to"}, "allow", False),
         ([TO_BOB, Rule("ask", "send")], {"to"}, "ask", True),
-        ([Rule("ask", "send", {"to": {"said": True}})], {"to"}, "ask", True),
-        ([TO_BOB, Rule("ask", "send", {"to": {"said": False}})], set(), "ask", True),
+        ([Rule("ask", "send", {"to": {"from_user": True}})], {"to"}, "ask", True),
+        ([TO_BOB, Rule("ask", "send", {"to": {"from_user": False}})], set(), "ask", True),
     ],
 )
 def test_said_rule_clears_egress(rules, said, verdict, egress):
-    """A call allowed by a `said` rule is not egress; other calls are unchanged."""
+    """A call allowed by a `from_user` rule is not egress; other calls are unchanged."""
     arguments = {"to": "bob", "body": "hi"}
-    decision = Policy(rules=rules).judge("send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(said=said))
+    decision = Policy(rules=rules).judge(
+        "send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(user_written=said)
+    )
     assert (decision.verdict, decision.egress) == (verdict, egress)
 
 
 def test_user_text_is_needed_only_for_said_rules():
-    """A policy uses the user's text only if one of its rules has `said`."""
+    """A policy uses the user's text only if one of its rules has `from_user`."""
     assert [Policy(rules=rules).is_about_words for rules in ([], [Rule("ask", "send")], [TO_BOB])] == [
         False,
         False,

@@ -149,7 +149,7 @@ def test_tool_of_a_rule_must_be_a_string():
         Rule("allow", 5)
 
 
-MAIL = Rule("allow", "send_email", {"to": {"said": True}, "body": {}})
+MAIL = Rule("allow", "send_email", {"to": {"from_user": True}, "body": {}})
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ MAIL = Rule("allow", "send_email", {"to": {"said": True}, "body": {}})
     ],
 )
 def test_said_rule_allows_user_stated_arguments(arguments, said, fits):
-    """A `said` rule matches if the user stated these arguments and all arguments the rule does not name."""
+    """A `from_user` rule matches if the user stated these arguments and all arguments the rule does not name."""
     assert MAIL.fits("send_email", arguments, said) is fits
 
 
@@ -177,21 +177,21 @@ def test_said_rule_allows_user_stated_arguments(arguments, said, fits):
     ],
 )
 def test_other_text_needs_approval(arguments, said, fits):
-    """A `said` rule that requires approval considers only the arguments that it names."""
-    assert Rule("ask", "send_email", {"to": {"said": False}}).fits("send_email", arguments, said) is fits
+    """A `from_user` rule that requires approval considers only the arguments that it names."""
+    assert Rule("ask", "send_email", {"to": {"from_user": False}}).fits("send_email", arguments, said) is fits
 
 
 def test_no_argument_counts_as_user_text_by_default():
-    """A `said` rule does not match a call that is judged without a conversation."""
+    """A `from_user` rule does not match a call that is judged without a conversation."""
     assert not MAIL.fits("send_email", {"to": "bob", "body": "hi"})
 
 
 def test_examples_ignore_user_text():
-    """The examples of a `said` rule are checked as if the user had stated the arguments."""
+    """The examples of a `from_user` rule are checked as if the user had stated the arguments."""
     rule = Rule(
         "allow",
         "pay",
-        {"to": {"said": True}, "euros": {"at_most": 50}},
+        {"to": {"from_user": True}, "euros": {"at_most": 50}},
         match=[{"to": "bob", "euros": 50}],
         not_match=[{"to": "bob", "euros": 51}],
     )
@@ -199,10 +199,10 @@ def test_examples_ignore_user_text():
 
 
 @pytest.mark.parametrize(("verdict", "operand"), [("allow", False), ("allow", "yes"), ("ask", 1)])
-def test_invalid_said_is_rejected(verdict, operand):
-    """A `said` operand that is not a boolean, or False in an allow rule, raises a ConfigError."""
-    with pytest.raises(ConfigError, match="said"):
-        Rule(verdict, "pay", {"to": {"said": operand}})
+def test_invalid_from_user_is_rejected(verdict, operand):
+    """A `from_user` operand that is not a boolean, or False in an allow rule, raises a ConfigError."""
+    with pytest.raises(ConfigError, match="from_user"):
+        Rule(verdict, "pay", {"to": {"from_user": operand}})
 
 
 def test_evidence_is_an_argument_of_the_call():

@@ -29,7 +29,7 @@ POOR_CONTRAST = """(() => {
     const colour = getComputedStyle(node).backgroundColor;
     return /, 0\\)$/.test(colour) ? ground(node.parentElement) : colour;
   };
-  const texts = 'h1, h3, p, button, label, summary, code, dt, dd, .chip, .asked, .rule, .remark';
+  const texts = 'h1, h3, p, button, label, summary, code, dt, dd, .chip, .user-prompt, .rule, .remark';
   const poor = [];
   for (const node of document.querySelectorAll(texts)) {
     if (!node.offsetParent || node.disabled || !node.textContent.trim()) continue;
@@ -148,7 +148,7 @@ def test_conversation_by_keyboard(page):
     assert tab.js("document.querySelector('.answer strong').textContent") == "42"
     assert tab.js("document.querySelectorAll('.answer li').length") == 2
     assert tab.js("document.querySelector('.call summary').innerText").split()[:3] == ["calculator", "allowed", "6*7"]
-    assert "rule: safety-level" in tab.js("document.querySelector('.call .inside').textContent")
+    assert "rule: safety-level" in tab.js("document.querySelector('.call .call-body').textContent")
     assert '"result": 42' in tab.js("document.querySelector('.call .result').textContent")
     assert tab.js("document.querySelector('.call').open") is False
     assert tab.js("document.getElementById('cost').textContent").startswith("30 tokens")
@@ -230,7 +230,7 @@ def test_call_is_denied_with_a_reason(page, tmp_path):
     tab = page(WRITE, "I see.", tools=system_tools)
     tab.type("Write")
     tab.until(PRESSABLE)
-    tab.js("document.querySelector('.why input').focus()")
+    tab.js("document.querySelector('.reason-row input').focus()")
     tab.call("Input.insertText", text="not today")
     tab.press("Enter")
     tab.until(ENDED)
@@ -247,7 +247,7 @@ def test_arguments_can_be_edited_before_approval(page, tmp_path):
     tab.js("document.querySelector('.edit').open = true")
     tab.js("document.querySelector('.edit textarea').value = '[1]'")
     tab.click("Allow once with these arguments")
-    tab.until("document.querySelector('.wrong').textContent.includes('not a JSON object')")
+    tab.until("document.querySelector('.error').textContent.includes('not a JSON object')")
     edited = json.dumps(json.dumps({"path": "b.txt", "content": "edited"}))
     tab.js(f"document.querySelector('.edit textarea').value = {edited}")
     tab.click("Allow once with these arguments")
@@ -304,7 +304,7 @@ def test_conversations_are_listed_and_switched(page):
     tab.js(
         "[...document.querySelectorAll('#names button')].find((each) => each.textContent.startsWith('First')).click()"
     )
-    tab.until("document.querySelector('.asked')?.textContent.includes('First question')")
+    tab.until("document.querySelector('.user-prompt')?.textContent.includes('First question')")
     assert tab.js("document.querySelector('.answer').textContent") == "One."
 
 
@@ -472,7 +472,7 @@ def test_answer_can_be_sent_again_after_a_lost_connection(page, tmp_path):
     tab.until(PRESSABLE)
     tab.js("window.kept = window.fetch; window.fetch = () => Promise.reject(new TypeError('offline')); 0")
     tab.click("Allow once")
-    tab.until("document.querySelector('.wrong').textContent.includes('does not answer')")
+    tab.until("document.querySelector('.error').textContent.includes('does not answer')")
     tab.js("window.fetch = window.kept; 0")
     tab.click("Allow once")
     tab.until(ENDED)

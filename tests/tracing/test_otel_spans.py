@@ -184,6 +184,23 @@ def test_refused_answers_are_events(sdk):
     assert [event.name for event in events] == ["agentkit.answer_refused", "agentkit.answer_amended"]
 
 
+def test_span_events_have_texts_with_content(sdk):
+    """With content=True, span events have the texts of their event, without secrets; otherwise they have none."""
+
+    def strict(output):
+        if SECRET in output:
+            raise ValueError(f"Leave out {KNOWN} and {SECRET}.")
+
+    for content in (False, True):
+        listener = sdk.listener(content=content)
+        Agent("helper", llm=ScriptedLLM(SECRET, "yes"), guardrails=[strict], listeners=[listener]).run("go")
+    without, with_content = (span.events[0].attributes for span in sdk.spans if span.name == "invoke_agent helper")
+    assert SECRET not in str(without)
+    assert SECRET in with_content["agentkit.reason"]
+    assert "tulip99" not in with_content["agentkit.reason"]
+    assert with_content.items() >= without.items()
+
+
 def test_summary_is_an_event(sdk):
     """A summary that replaces old messages is an event with the number of messages."""
     source, listener = Origin("r1", "helper"), sdk.listener()

@@ -150,8 +150,12 @@ def test_long_line_can_be_continued():
 
 
 def test_truncated_file_is_reported():
-    """The last part of a truncated file says that the file continues."""
-    assert "continues after line 2" in select("a\nb\n", 2, None, complete=False).note
+    """Every part of a file that was read in part says that the file continues."""
+    for offset, limit in ((2, None), (1, 1), (None, None)):
+        assert "continues after line 2" in select("a\nb\n", offset, limit, complete=False).note
+    assert select("a\nb\n", 1, 1).note == ""
+    long = select("a" * (MAX_SHOWN_BYTES + 9), 1, None, complete=False).note
+    assert ("column=" in long, "continues after line 1" in long) == (True, True)
     with pytest.raises(ToolError, match="in the part of it that can be read"):
         select("a\n", 7, None, complete=False)
 

@@ -96,7 +96,7 @@ _INDENT = "  "
 _MIN_ROOM = 12
 
 
-class StreamedText:
+class LiveText:
     """One streamed text of the model: complete blocks are final, the last block is redrawn."""
 
     def __init__(self, renderer: Renderer, live: LiveRegion, columns: int) -> None:
@@ -150,7 +150,7 @@ class ChatScreen:
     def __init__(self, stream: TextIO, *, has_colour: bool) -> None:
         self._stream, self.renderer = stream, Renderer(has_colour=has_colour)
         self.status, self._live = StatusLine(stream), LiveRegion(stream)
-        self._writing: StreamedText | None = None
+        self._writing: LiveText | None = None
         self._status_text = self._shown = ""
         self.model = ""
         self.text = ""
@@ -196,7 +196,7 @@ class ChatScreen:
         """Render a complete text as Markdown."""
         self.end_output()
         self._begin_block("text")
-        writing = StreamedText(self.renderer, self._live, self._columns())
+        writing = LiveText(self.renderer, self._live, self._columns())
         writing.add(clean(text))
         writing.finish()
 
@@ -216,7 +216,7 @@ class ChatScreen:
                 return
             self.end_output()
             self._begin_block("text")
-            self._writing = StreamedText(self.renderer, self._live, self._columns())
+            self._writing = LiveText(self.renderer, self._live, self._columns())
         self._writing.columns = self._columns()
         self.text += text
         self._writing.add(text)

@@ -41,7 +41,7 @@ _ALTERNATIVES = ("anyOf", "oneOf")
 _ROOT_KEYWORDS = (*_ALTERNATIVES, "allOf", "enum", "const", "not", "if", "then", "else")
 """Keywords that some servers refuse at the root of a tool's schema."""
 
-_SILENT = frozenset(
+_REMOVED_SILENTLY = frozenset(
     (
         *("additionalProperties", "$schema", "$id", "$comment", "$anchor", "prefixItems", "discriminator", "examples"),
         *("unevaluatedProperties", "unevaluatedItems", "deprecated", "readOnly", "writeOnly", "$defs", "definitions"),
@@ -76,49 +76,55 @@ def _merged(schema: Schema, root: Any, level: int) -> Schema:
     if level > _MAX_MERGED_LEVELS:
         return schema
     parts = [resolve_reference(str(schema["$ref"]), root)] if "$ref" in schema else []
-    everywhere = [_merged(each, root, level + 1) for each in (*parts, *schema.get("allOf", ())) if _is_open(each)]
-    groups = [
-        [_merged(each, root, level + 1) for each in schema.get(name, ()) if _is_open(each)] for name in _ALTERNATIVES
+    mandatory = [
+        _merged(each, root, level + 1) for each in (*parts, *schema.get("allOf", ())) if _is_object_schema(each)
     ]
-    if not everywhere and not any(groups):
+    groups = [
+        [_merged(each, root, level + 1) for each in schema.get(name, ()) if _is_object_schema(each)]
+        for name in _ALTERNATIVES
+    ]
+    if not mandatory and not any(groups):
         return schema
     alternatives = [each for group in groups for each in group]
-    named = [each.get("properties", {}) for each in (schema, *everywhere, *alternatives)]
-    names = dict.fromkeys(name for properties in named for name in properties)
-    new = {**schema, "properties": {name: _either(p[name] for p in named if name in p) for name in names}}
-    required = [*schema.get("required", ()), *(name for each in everywhere for name in each.get("required", ()))]
-    required += [name for group in groups for name in _in_all(group)]
+    property_maps = [each.get("properties", {}) for each in (schema, *mandatory, *alternatives)]
+    names = dict.fromkeys(name for properties in property_maps for name in properties)
+    merged = {
+        **schema,
+        "properties": {name: _union_schema(p[name] for p in property_maps if name in p) for name in names},
+    }
+    required = [*schema.get("required", ()), *(name for each in mandatory for name in each.get("required", ()))]
+    required += [name for group in groups for name in _required_by_all(group)]
     if required:
-        new["required"] = list(dict.fromkeys(required))
-    closed = [each.get("additionalProperties") for each in (*everywhere, *alternatives)]
-    if new.get("additionalProperties") is not False and all(each is False for each in closed):
-        new["additionalProperties"] = False
-    return new
+        merged["required"] = list(dict.fromkeys(required))
+    closed = [each.get("additionalProperties") for each in (*mandatory, *alternatives)]
+    if merged.get("additionalProperties") is not False and all(each is False for each in closed):
+        merged["additionalProperties"] = False
+    return merged
 
 
-def _is_open(schema: Any) -> bool:
+def _is_object_schema(schema: Any) -> bool:
     """Whether an alternative describes an object; others, such as null, cannot be the arguments of a tool."""
     return isinstance(schema, dict) and schema.get("type", "object") == "object"
 
 
-def _in_all(schemas: list[Schema]) -> list[str]:
+def _required_by_all(schemas: list[Schema]) -> list[str]:
     """The names that all the schemas require."""
     lists = [each.get("required", []) for each in schemas]
     return [name for name in lists[0] if all(name in each for each in lists)] if lists else []
 
 
-def _either(schemas: Iterable[Any]) -> Any:
+def _union_schema(schemas: Iterable[Any]) -> Any:
     """One schema that accepts what any of the schemas accepts."""
     distinct = list({json.dumps(each, sort_keys=True): each for each in schemas}.values())
     if len(distinct) == 1:
         return distinct[0]
-    choices = [_choices(each) for each in distinct]
+    choices = [_text_choices(each) for each in distinct]
     if all(choices):
         return {"enum": list(dict.fromkeys(choice for each in choices for choice in each))}
     return {"anyOf": distinct}
 
 
-def _choices(schema: Any) -> list[str]:
+def _text_choices(schema: Any) -> list[str]:
     """The choices of a schema of texts, if it states nothing else."""
     if not isinstance(schema, dict) or not schema.keys() <= {"type", "const", "enum"}:
         return []
@@ -128,8 +134,8 @@ def _choices(schema: Any) -> list[str]:
 
 def _note(constraints: Mapping[str, Any]) -> str:
     """A sentence in brackets on removed constraints."""
-    written = "; ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in constraints.items())
-    return f"(Must fit {written})" if len(written) <= _MAX_NOTE_CHARS else f"(Must fit {written[:_MAX_NOTE_CHARS]}…)"
+    text = "; ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in constraints.items())
+    return f"(Must fit {text})" if len(text) <= _MAX_NOTE_CHARS else f"(Must fit {text[:_MAX_NOTE_CHARS]}…)"
 
 
 class SchemaRewriter:
@@ -141,14 +147,14 @@ class SchemaRewriter:
         self._receiver = receiver
         self.renamed: dict[str, str] = {}
         self._root: Schema = {}
-        self._open: list[str] = []
+        self._expanding: list[str] = []
 
     def arguments(self, schema: Mapping[str, Any]) -> tuple[Schema, str]:
         """The schema of a tool's arguments, and a note on the constraints removed from its root."""
         plain, note = root_object(with_plain_references(dict(schema)))
         if plain.get("additionalProperties") is False:
             del plain["additionalProperties"]  # unknown arguments are refused when a call is validated
-        return self.whole(_concise(plain)), note
+        return self.whole(_without_null_defaults(plain)), note
 
     def whole(self, schema: Mapping[str, Any]) -> Schema:
         """A schema with the rules applied at every level."""
@@ -165,10 +171,10 @@ class SchemaRewriter:
         if not isinstance(schema, dict):
             return schema
         if "$ref" in schema and not self._receiver.references:
-            return self._expanded(schema)
-        new = _well_formed(schema)
+            return self._expand_reference(schema)
+        new = _without_empty_lists(schema)
         if self._has_rules:
-            new = self._adapted(new)
+            new = self._adapt_node(new)
         else:
             _adapt_arrays(new)
         self._descend(new)
@@ -184,7 +190,7 @@ class SchemaRewriter:
         if self._receiver.property_names and "properties" in new:
             self._rename_properties(new)
 
-    def _adapted(self, new: Schema) -> Schema:
+    def _adapt_node(self, new: Schema) -> Schema:
         """One level of a schema with the rules of the receiver applied; its description states what was removed."""
         self._adapt_types(new)
         notes = [self._adapt_choices(new), self._adapt_format(new)]
@@ -192,29 +198,29 @@ class SchemaRewriter:
         notes.append(self._drop_refused(new))
         if text := " ".join(filter(None, notes)):
             new["description"] = f"{new.get('description', '')} {text}".strip()
-        return _bare_alternatives(new) if self._receiver.single_types and "anyOf" in new else new
+        return _with_merged_alternatives(new) if self._receiver.single_types and "anyOf" in new else new
 
-    def _expanded(self, schema: Schema) -> Any:
+    def _expand_reference(self, schema: Schema) -> Any:
         """A reference replaced by its target; recursion ends after a few levels with any value."""
         name = schema["$ref"]
         others = {key: value for key, value in schema.items() if key != "$ref"}
         target = resolve_reference(str(name), self._root)
-        if not isinstance(target, dict) or self._open.count(name) >= _MAX_EXPANDED_LEVELS:
+        if not isinstance(target, dict) or self._expanding.count(name) >= _MAX_EXPANDED_LEVELS:
             kind = {"type": target["type"]} if isinstance(target, dict) and isinstance(target.get("type"), str) else {}
             return self._node({**kind, **others})
-        self._open.append(name)
+        self._expanding.append(name)
         try:
             return self._node({**{key: value for key, value in target.items() if key != "$defs"}, **others})
         finally:
-            self._open.pop()
+            self._expanding.pop()
 
     def _adapt_types(self, new: Schema) -> None:
         """Replace a list of types by alternatives, and `oneOf` by `anyOf`, where the originals are refused."""
         if self._refuses("oneOf") and "oneOf" in new and "anyOf" not in new:
             new["anyOf"] = new.pop("oneOf")
         if self._refuses("allOf") and len(new.get("allOf", ())) == 1 and isinstance(new["allOf"][0], dict):
-            only = new.pop("allOf")[0]
-            new.update({key: value for key, value in only.items() if key not in new})
+            single = new.pop("allOf")[0]
+            new.update({key: value for key, value in single.items() if key not in new})
         kinds = new.get("type")
         if not self._receiver.single_types or not isinstance(kinds, list):
             return
@@ -222,10 +228,10 @@ class SchemaRewriter:
         if len(kinds) == 1:
             new["type"] = kinds[0]
         elif "anyOf" not in new:
-            about: Schema = {name: new.pop(name) for name in ("title", "description", "default") if name in new}
+            annotations: Schema = {name: new.pop(name) for name in ("title", "description", "default") if name in new}
             inner = dict(new)
             new.clear()
-            new.update(about, anyOf=[_of_type(inner, kind) for kind in kinds])
+            new.update(annotations, anyOf=[_narrow_to_type(inner, kind) for kind in kinds])
 
     def _refuses(self, keyword: str) -> bool:
         known = self._receiver.known_keywords
@@ -258,8 +264,8 @@ class SchemaRewriter:
         known = self._receiver.known_keywords
         refused = self._receiver.keywords & new.keys() | (set() if known is None else new.keys() - known)
         dropped = {name: new.pop(name) for name in sorted(refused)}
-        told = {name: value for name, value in dropped.items() if name not in _SILENT and name[:2] != "x-"}
-        return _note(told) if told else ""
+        noted = {name: value for name, value in dropped.items() if name not in _REMOVED_SILENTLY and name[:2] != "x-"}
+        return _note(noted) if noted else ""
 
     def _rename_properties(self, new: Schema) -> None:
         """Rename properties whose names are refused; their descriptions state the original names."""
@@ -269,7 +275,7 @@ class SchemaRewriter:
             return
         self.renamed |= {sent: name for name, sent in changed.items()}
         new["properties"] = {
-            changed.get(name, name): _titled(inner, name) if name in changed else inner
+            changed.get(name, name): _with_original_name(inner, name) if name in changed else inner
             for name, inner in new["properties"].items()
         }
         if "required" in new:
@@ -285,28 +291,36 @@ def _adapt_arrays(new: Schema) -> None:
     places = new.get("prefixItems", ())
     if new.get("items") is False:
         new.setdefault("maxItems", len(places))
-    new["items"] = _either(places) if places else {}
+    new["items"] = _union_schema(places) if places else {}
 
 
-def _concise(schema: Schema) -> Schema:
+def _without_null_defaults(schema: Schema) -> Schema:
     """An object's schema without null as the type and default of optional properties: the model leaves them out."""
     required = schema.get("required") or ()
     new = {}
     for name, inner in (schema.get("properties") or {}).items():
-        given = inner
+        simplified = inner
         if isinstance(inner, dict) and name not in required and inner.get("default", ...) is None:
-            given = {key: value for key, value in inner.items() if key != "default"}
-            others = [each for each in given.get("anyOf", ()) if each != {"type": "null"}]
-            if len(others) == 1 and isinstance(others[0], dict) and not given.keys() & others[0].keys():
-                given = {**others[0], **{key: value for key, value in given.items() if key != "anyOf"}}
-            elif isinstance(kinds := given.get("type"), list) and "enum" not in given and "const" not in given:
+            simplified = {key: value for key, value in inner.items() if key != "default"}
+            others = [each for each in simplified.get("anyOf", ()) if each != {"type": "null"}]
+            if len(others) == 1 and isinstance(others[0], dict) and not simplified.keys() & others[0].keys():
+                simplified = {**others[0], **{key: value for key, value in simplified.items() if key != "anyOf"}}
+            elif (
+                isinstance(kinds := simplified.get("type"), list)
+                and "enum" not in simplified
+                and "const" not in simplified
+            ):
                 kinds = [kind for kind in kinds if kind != "null"]
-                given["type"] = kinds[0] if len(kinds) == 1 else kinds
-        new[name] = _concise(given) if isinstance(given, dict) and "properties" in given else given
+                simplified["type"] = kinds[0] if len(kinds) == 1 else kinds
+        new[name] = (
+            _without_null_defaults(simplified)
+            if isinstance(simplified, dict) and "properties" in simplified
+            else simplified
+        )
     return {**schema, "properties": new} if new else schema
 
 
-def _well_formed(schema: Schema) -> Schema:
+def _without_empty_lists(schema: Schema) -> Schema:
     """A copy of a schema without empty and repeated entries of lists, which all servers refuse."""
     new = {name: value for name, value in schema.items() if value != [] or name not in _NOT_EMPTY}
     if isinstance(required := new.get("required"), list):
@@ -320,16 +334,16 @@ def _well_formed(schema: Schema) -> Schema:
 _NOT_EMPTY = frozenset({"anyOf", "oneOf", "allOf", "enum"})
 
 
-def _bare_alternatives(schema: Schema) -> Schema:
+def _with_merged_alternatives(schema: Schema) -> Schema:
     """Move the keywords next to `anyOf` into the alternatives: Google's servers refuse them next to it."""
     inner = {name: value for name, value in schema.items() if name not in ("anyOf", "description", "$defs")}
-    described = {"description": schema["description"]} if "description" in schema else {}
+    description = {"description": schema["description"]} if "description" in schema else {}
     choices = [{**inner, **each} if each != {"type": "null"} else each for each in schema["anyOf"]]
     first, *others = choices
-    return {"anyOf": [{**first, **described} if described and "description" not in first else first, *others]}
+    return {"anyOf": [{**first, **description} if description and "description" not in first else first, *others]}
 
 
-def _of_type(schema: Schema, kind: Any) -> Schema:
+def _narrow_to_type(schema: Schema, kind: Any) -> Schema:
     """A schema for one of several types; null has no constraints."""
     if kind == "null":
         return {"type": "null"}
@@ -337,7 +351,7 @@ def _of_type(schema: Schema, kind: Any) -> Schema:
     return {**schema, **choices, "type": kind}
 
 
-def _titled(schema: Any, name: str) -> Any:
+def _with_original_name(schema: Any, name: str) -> Any:
     """A property's schema whose description starts with the original name."""
     if not isinstance(schema, dict):
         return schema
@@ -376,7 +390,7 @@ _CONTENTS = frozenset({"output", "content", "parts"})
 """Keys of original contents in `extra`, in any protocol."""
 
 _PARTICIPANT = r"[^\s<|\\/>]{1,64}"
-_CUT = " […] (continued in the instruction)"
+_CUT_MARK = " […] (continued in the instruction)"
 _CONTINUED = "The description of the tool {name} continues:"
 
 
@@ -391,11 +405,11 @@ def sendable_id(call_id: str, pattern: str, chars: int) -> str:
 
     number = int.from_bytes(sha256(call_id.encode("utf-8", "surrogatepass")).digest(), "big")
     readable = re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)[: chars - _DIGEST_CHARS - 1]
-    named = f"{readable}_{_in_digits(number, _DIGEST_CHARS)}"
-    return named if re.fullmatch(pattern, named) else _in_digits(number, chars)
+    readable_id = f"{readable}_{_to_base36(number, _DIGEST_CHARS)}"
+    return readable_id if re.fullmatch(pattern, readable_id) else _to_base36(number, chars)
 
 
-def _in_digits(number: int, count: int) -> str:
+def _to_base36(number: int, count: int) -> str:
     digits = []
     for _ in range(count):
         number, digit = divmod(number, len(_ALPHABET))
@@ -408,7 +422,7 @@ class _ConvertedTool:
     """A tool as sent, the rest of a description that is too long, and original names by sent names of properties."""
 
     spec: ToolSpec
-    rest: str
+    remainder: str
     renamed: Mapping[str, str]
 
 
@@ -429,10 +443,10 @@ class Converter:
         if isinstance(message, ToolMessage):
             call_id = sendable_id(message.call_id, self.receiver.call_ids, self.receiver.call_id_chars)
             return message if call_id == message.call_id else replace(message, call_id=call_id)
-        if isinstance(message, UserMessage) and message.name and not self._takes(message.name):
+        if isinstance(message, UserMessage) and message.name and not self._supports_name(message.name):
             content = message.content
-            named = f"{message.name}: {content}" if isinstance(content, str) else (f"{message.name}:", *content)
-            return replace(message, content=named, name="")
+            named_content = f"{message.name}: {content}" if isinstance(content, str) else (f"{message.name}:", *content)
+            return replace(message, content=named_content, name="")
         return self._answer(message) if isinstance(message, AssistantMessage) else message
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage:
@@ -441,13 +455,13 @@ class Converter:
         if message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls)):
             calls = tuple(replace(call, extra={}) for call in message.tool_calls)
             message = replace(message, extra={}, tool_calls=calls)
-        if message.name and not self._takes(message.name):
+        if message.name and not self._supports_name(message.name):
             message = replace(message, name="")
         ids = [sendable_id(call.id, self.receiver.call_ids, self.receiver.call_id_chars) for call in message.tool_calls]
         if ids == [call.id for call in message.tool_calls]:
             return message
-        given = zip(ids, message.tool_calls, strict=True)
-        return replace(message, tool_calls=tuple(replace(call, id=call_id) for call_id, call in given))
+        pairs = zip(ids, message.tool_calls, strict=True)
+        return replace(message, tool_calls=tuple(replace(call, id=call_id) for call_id, call in pairs))
 
     def _is_empty(self, message: Message) -> bool:
         """Whether nothing of a model's message is sent: no text, no calls, no data; many servers refuse it then."""
@@ -455,7 +469,7 @@ class Converter:
             return False
         return message.origin != self._origin or _CONTENTS.isdisjoint(message.extra)
 
-    def _takes(self, name: str) -> bool:
+    def _supports_name(self, name: str) -> bool:
         """Whether a participant's name can be sent in a field."""
         return self.receiver.message_names and re.fullmatch(_PARTICIPANT, name) is not None
 
@@ -465,7 +479,7 @@ class Converter:
         With it the names that were changed; None, as usual, if no name was changed.
         """
         changed: dict[str, Any] = {}
-        messages = request.messages if _is_paired(request.messages) else list(_paired(request.messages))
+        messages = request.messages if _has_paired_results(request.messages) else list(_pair_results(request.messages))
         # An inline check, because it runs over the whole conversation at each request.
         texts = (each for each in messages if type(each) is AssistantMessage and not each.tool_calls)
         if any(map(self._is_empty, texts)):
@@ -475,45 +489,49 @@ class Converter:
         tools, answers = [self._tool(tool) for tool in request.tools], _UNCHANGED
         if tools:
             changed["tools"] = tuple(tool.spec for tool in tools)
-            if any(tool.rest for tool in tools):
-                changed["instruction"] = _with_rests(request.instruction, tools)
+            if any(tool.remainder for tool in tools):
+                changed["instruction"] = _with_remainders(request.instruction, tools)
         if request.output_schema:
             _, changed["output_schema"], answers = self._output(request.output_schema)
         properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
-        given = zip(request.tools, tools, strict=True)
-        renamed = {tool.spec.name: spec.name for spec, tool in given if tool.spec.name != spec.name}
+        pairs = zip(request.tools, tools, strict=True)
+        renamed = {tool.spec.name: spec.name for spec, tool in pairs if tool.spec.name != spec.name}
         names = ReceiverNames(renamed, properties, answers) if renamed or properties or answers else None
         if names:
             changed |= names.outgoing(changed.get("messages", request.messages), request.settings)
         return (replace(request, **changed) if changed else request), names
 
     def _tool(self, tool: ToolSpec) -> _ConvertedTool:
-        found = self._tools.get(id(tool))
-        if found is None:
+        cached = self._tools.get(id(tool))
+        if cached is None:
             if len(self._tools) > _MAX_CACHED:
                 self._tools = {}
-            found = self._tools[id(tool)] = tool, self._converted(tool)
-        return found[1]
+            cached = self._tools[id(tool)] = tool, self._convert_tool(tool)
+        return cached[1]
 
-    def _converted(self, tool: ToolSpec) -> _ConvertedTool:
+    def _convert_tool(self, tool: ToolSpec) -> _ConvertedTool:
         if tool.hosted is not None:
             return _ConvertedTool(tool, "", {})
         receiver, rewriter = self.receiver, SchemaRewriter(self.receiver)
         parameters, note = rewriter.arguments(tool.parameters)
-        own = tool.strict if self._is_strict else None
-        strict = None if own is None or note or tool.name in receiver.lenient_tools else rewriter.whole(own)
-        description, rest = f"{tool.description} {note}".strip() if note else tool.description, ""
+        strict_schema = tool.strict if self._is_strict else None
+        strict = (
+            None
+            if strict_schema is None or note or tool.name in receiver.lenient_tools
+            else rewriter.whole(strict_schema)
+        )
+        description, remainder = f"{tool.description} {note}".strip() if note else tool.description, ""
         if 0 < receiver.description_chars < len(description):
-            description, rest = _divided(description, receiver.description_chars)
+            description, remainder = _split_description(description, receiver.description_chars)
         name = tool.name if re.fullmatch(receiver.tool_names, tool.name) else _tool_name(tool.name, receiver.tool_names)
-        given = (tool.name, tool.description, tool.parameters, own)
-        if (name, description, parameters, strict) == given:
+        original = (tool.name, tool.description, tool.parameters, strict_schema)
+        if (name, description, parameters, strict) == original:
             return _ConvertedTool(tool, "", {})
-        return _ConvertedTool(ToolSpec(name, description, parameters, strict), rest, rewriter.renamed)
+        return _ConvertedTool(ToolSpec(name, description, parameters, strict), remainder, rewriter.renamed)
 
     def _output(self, output: OutputSchema) -> tuple[OutputSchema, OutputSchema, Mapping[str, str]]:
-        found = self._outputs.get(id(output))
-        if found is None:
+        cached = self._outputs.get(id(output))
+        if cached is None:
             if len(self._outputs) > _MAX_CACHED:
                 self._outputs = {}
             rewriter = SchemaRewriter(self.receiver)
@@ -521,11 +539,11 @@ class Converter:
             strict = output.strict and not self.receiver.lenient_answers
             is_same = schema == output.schema and strict == output.strict
             sent = output if is_same else OutputSchema(output.name, schema, strict)
-            found = self._outputs[id(output)] = output, sent, rewriter.renamed
-        return found
+            cached = self._outputs[id(output)] = output, sent, rewriter.renamed
+        return cached
 
 
-def _is_paired(messages: Sequence[Message]) -> bool:
+def _has_paired_results(messages: Sequence[Message]) -> bool:
     """Whether each call is followed by its one result, as all servers require."""
     waiting: list[str] = []
     for message in messages:
@@ -542,17 +560,17 @@ def _is_paired(messages: Sequence[Message]) -> bool:
     return not waiting
 
 
-def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+def _pair_results(messages: Sequence[Message]) -> Iterator[Message]:
     """The messages with each call followed by one result, for histories that were cut, merged or written by hand.
 
     A call without a result gets one that says so. A result without a call is a user message.
     """
-    taken: set[int] = set()
+    used: set[int] = set()
     for place, message in enumerate(messages):
         if isinstance(message, ToolMessage):
-            if id(message) not in taken:
+            if id(message) not in used:
                 yield UserMessage(
-                    (f"{_LOST_CALL.format(message.name or 'a tool')}\n{message.content}", *message.attachments)
+                    (f"{_ORPHAN_RESULT.format(message.name or 'a tool')}\n{message.content}", *message.attachments)
                 )
             continue
         if not isinstance(message, AssistantMessage) or not message.tool_calls:
@@ -560,29 +578,29 @@ def _paired(messages: Sequence[Message]) -> Iterator[Message]:
             continue
         distinct = with_distinct_ids(message, set())
         yield distinct
-        later = [each for each in messages[place + 1 :] if isinstance(each, ToolMessage) and id(each) not in taken]
-        for given, call in zip(message.tool_calls, distinct.tool_calls, strict=True):
-            result = next((each for each in later if each.call_id == given.id and id(each) not in taken), None)
-            taken.add(id(result))
+        later = [each for each in messages[place + 1 :] if isinstance(each, ToolMessage) and id(each) not in used]
+        for original, call in zip(message.tool_calls, distinct.tool_calls, strict=True):
+            result = next((each for each in later if each.call_id == original.id and id(each) not in used), None)
+            used.add(id(result))
             yield replace(result, call_id=call.id) if result else ToolMessage(call.id, call.name, _NO_RESULT)
 
 
 _NO_RESULT = "This call has no result: it was not executed, or its result was lost."
-_LOST_CALL = "[The result of a call of {} that is not part of this conversation. No user said this.]"
+_ORPHAN_RESULT = "[The result of a call of {} that is not part of this conversation. No user said this.]"
 
 
-def _divided(text: str, most: int) -> tuple[str, str]:
+def _split_description(text: str, max_chars: int) -> tuple[str, str]:
     """The part of a description that a server accepts, cut between words, and the rest."""
-    head = text[: most - len(_CUT)]
+    head = text[: max_chars - len(_CUT_MARK)]
     end = head.rfind(" ")
-    head = head[:end] if end > most // 2 else head
-    return f"{head}{_CUT}", text[len(head) :].strip()
+    head = head[:end] if end > max_chars // 2 else head
+    return f"{head}{_CUT_MARK}", text[len(head) :].strip()
 
 
-def _with_rests(instruction: str, tools: Iterable[_ConvertedTool]) -> str:
+def _with_remainders(instruction: str, tools: Iterable[_ConvertedTool]) -> str:
     """The instruction, followed by the rests of descriptions that are too long."""
-    rests = [f"{_CONTINUED.format(name=tool.spec.name)}\n{tool.rest}" for tool in tools if tool.rest]
-    return "\n\n".join(filter(None, [instruction, *rests]))
+    remainders = [f"{_CONTINUED.format(name=tool.spec.name)}\n{tool.remainder}" for tool in tools if tool.remainder]
+    return "\n\n".join(filter(None, [instruction, *remainders]))
 
 
 def _tool_name(name: str, pattern: str) -> str:
@@ -612,34 +630,34 @@ class ReceiverNames:
 
     def outgoing(self, messages: Sequence[Message], settings: Mapping[str, Any]) -> dict[str, Any]:
         """The changed fields of a request whose messages and settings use the original names."""
-        changed: dict[str, Any] = {"messages": [self._sent_message(message) for message in messages]}
+        changed: dict[str, Any] = {"messages": [self._rename_in_message(message) for message in messages]}
         choice = settings.get("tool_choice")
         if isinstance(choice, str) and choice in self._sent_tools:
             changed["settings"] = {**settings, "tool_choice": self._sent_tools[choice]}
         return changed
 
-    def _sent_message(self, message: Message) -> Message:
+    def _rename_in_message(self, message: Message) -> Message:
         if isinstance(message, ToolMessage) and message.name in self._sent_tools:
             return replace(message, name=self._sent_tools[message.name])
         if not isinstance(message, AssistantMessage) or not message.tool_calls:
             return message
-        calls = tuple(map(self._sent_call, message.tool_calls))
+        calls = tuple(map(self._rename_in_call, message.tool_calls))
         return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
-    def _sent_call(self, call: ToolCall) -> ToolCall:
+    def _rename_in_call(self, call: ToolCall) -> ToolCall:
         arguments = call.arguments
         if any(name in arguments or json.dumps(name)[1:-1] in arguments for name in self._sent_properties):
             parsed = json_or_text(arguments)
             if not isinstance(parsed, str):
-                arguments = json.dumps(_renamed(parsed, self._sent_properties), ensure_ascii=False)
+                arguments = json.dumps(_rename_keys(parsed, self._sent_properties), ensure_ascii=False)
         return replace(call, name=self._sent_tools.get(call.name, call.name), arguments=arguments)
 
 
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+def _rename_keys(value: Any, names: Mapping[str, str]) -> Any:
     """A JSON value with keys replaced at every level."""
     if isinstance(value, dict):
-        return {names.get(name, name): _renamed(inner, names) for name, inner in value.items()}
-    return [_renamed(each, names) for each in value] if isinstance(value, list) else value
+        return {names.get(name, name): _rename_keys(inner, names) for name, inner in value.items()}
+    return [_rename_keys(each, names) for each in value] if isinstance(value, list) else value
 
 
 class Restoration:
@@ -677,7 +695,7 @@ class Restoration:
         """The events for the text that was held back."""
         if text := self._text.flush():
             yield TextDelta(text)
-        yield from (ToolCallDelta(at, "", rest) for at, each in self._calls.items() if (rest := each.flush()))
+        yield from (ToolCallDelta(at, "", remainder) for at, each in self._calls.items() if (remainder := each.flush()))
 
 
 class _KeyReplacer:
@@ -693,11 +711,11 @@ class _KeyReplacer:
         """The text with all names replaced."""
         return self._pattern.sub(lambda found: self._by_token[found[0]], text) if self._by_token else text
 
-    def feed(self, piece: str) -> str:
+    def feed(self, chunk: str) -> str:
         """The text that is certain after another chunk."""
         if not self._by_token:
-            return piece
-        text = self._held + piece
+            return chunk
+        text = self._held + chunk
         starts = (at for at in range(max(len(text) - self._longest + 1, 0), len(text)) if text[at] == '"')
         end = next((at for at in starts if self._is_start(text[at:])), len(text))
         self._held = text[end:]

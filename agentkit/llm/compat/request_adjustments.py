@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from agentkit.errors import Rejected
-from agentkit.llm.compat.anthropic import MANUAL_THINKING, learnt_of, shortened
-from agentkit.llm.compat.content_fallback import no_files, no_named_files, no_pictures
+from agentkit.llm.compat.anthropic import MANUAL_THINKING, anthropic_adjustment, with_lower_max_tokens
+from agentkit.llm.compat.content_fallback import handle_files, handle_images, handle_named_files
 from agentkit.llm.compat.conversion import keywords_in
 from agentkit.llm.compat.rules import (
     GOOGLE_FORMATS,
     NAMES,
-    NESTS,
+    NESTED_FIELDS,
     PROPERTY_NAMES,
     Adjustment,
     Body,
@@ -28,22 +28,22 @@ from agentkit.llm.compat.rules import (
 from agentkit.llm.protocols.parsing import camel_case
 from agentkit.llm.request_settings import LIMITS, OF_TOOLS
 
-_IDS_NAMED = r"(?i)\b(?:tool[ _]?call[ _]?ids?|call_id|tool_?use_?id|tool_calls?\W*\[?\d*\]?\W*id)\b"
+_CALL_ID_NAMED = r"(?i)\b(?:tool[ _]?call[ _]?ids?|call_id|tool_?use_?id|tool_calls?\W*\[?\d*\]?\W*id)\b"
 _ID_REFUSED = r"(?i)length|characters?|pattern|invalid|must be|match"
 _PROPERTIES_NAMED = (
     r"(?i)propert(?:y|ies)(?:[ .'\"]\w+)*[ :'\"]*(?:keys?|names?)? should match|property keys?|property names?"
 )
 _SCHEMA_NAMED = r"(?i)schema|function|tool|parameter|format|generation_config|unknown name"
-_CHOICES = (
+_ENUM_REFUSED = (
     r"(?i)enum\b.{0,120}(?:type_string|string type|must be (?:a )?string|only allowed for string|starting an object)"
 )
 _FORMATS_NAMED = r"(?i)only .{0,10}enum.{0,20}date-time.{0,20} (?:are|is) supported|format\b.{0,60}not supported for"
 _DESCRIPTION = (
     r"(?i)description\b.{0,200}?(?:maximum length|max(?:imum)?|at most|too long|longer than)\D{0,40}(\d{2,6})"
 )
-_NO_TYPE_LIST = r"(?i)field is not repeating, cannot start list"
-_NO_REFERENCE = r"(?i)\$ref|\$defs|unknown name \"?ref"
-_WRONG_SCHEMA = r"(?i)invalid[ _](?:json[ _]?)?schema|invalid_function_parameters|invalid_json_schema"
+_TYPE_LIST_REFUSED = r"(?i)field is not repeating, cannot start list"
+_REFERENCE_REFUSED = r"(?i)\$ref|\$defs|unknown name \"?ref"
+_SCHEMA_REFUSED = r"(?i)invalid[ _](?:json[ _]?)?schema|invalid_function_parameters|invalid_json_schema"
 _NUMBER = re.compile(r"(?:\b(?:length|most|than)\D{0,12}|\{(?:\d,)?)(\d{1,3})\b")
 
 _REASONING = re.compile(
@@ -58,21 +58,21 @@ _REASONING = re.compile(
 
 _DIGEST_CHARS = 16
 _MAX_DIGESTS = 10_000
-_UNSTORED = ("reasoning", "message", "function_call", "")
+_UNSTORED_TYPES = ("reasoning", "message", "function_call", "")
 """Types of items whose ids refer to nothing, because the server stores no responses."""
 
 
-def other_ids(refusal: RequestRefusal) -> Adjustment | None:
+def handle_call_ids(refusal: RequestRefusal) -> Adjustment | None:
     """Shorter or plainer tool-call ids."""
-    if not re.search(_IDS_NAMED, f"{refusal.text} {refusal.parameter}") or not re.search(_ID_REFUSED, refusal.text):
+    if not re.search(_CALL_ID_NAMED, f"{refusal.text} {refusal.parameter}") or not re.search(_ID_REFUSED, refusal.text):
         return None
-    found = _NUMBER.search(refusal.text)
-    chars = int(found[1]) if found else 40
+    match = _NUMBER.search(refusal.text)
+    chars = int(match[1]) if match else 40
     if chars <= 9:
         return rule(
             f"ids of tool calls have {chars} letters or digits", call_ids=f"[a-zA-Z0-9]{{{chars}}}", call_id_chars=chars
         )
-    if found is None:
+    if match is None:
         return rule("ids of tool calls have plain characters", call_ids=NAMES, call_id_chars=40)
     return rule(
         f"ids of tool calls have at most {chars} characters",
@@ -81,31 +81,35 @@ def other_ids(refusal: RequestRefusal) -> Adjustment | None:
     )
 
 
-def plain_properties(refusal: RequestRefusal) -> Adjustment | None:
+def handle_property_names(refusal: RequestRefusal) -> Adjustment | None:
     """Property names of plain characters."""
-    is_about = re.search(_PROPERTIES_NAMED, refusal.text) and re.search(r"match|pattern|characters", refusal.text)
-    return rule("properties are sent under plain names", property_names=PROPERTY_NAMES) if is_about else None
+    is_match = re.search(_PROPERTIES_NAMED, refusal.text) and re.search(r"match|pattern|characters", refusal.text)
+    return rule("properties are sent under plain names", property_names=PROPERTY_NAMES) if is_match else None
 
 
-def simpler_schemas(refusal: RequestRefusal) -> Adjustment | None:
+def handle_schema_keywords(refusal: RequestRefusal) -> Adjustment | None:
     """Schemas without choices, formats, lists of types or keywords that the server does not know."""
     text = refusal.text
     if re.search(_FORMATS_NAMED, text):
         return rule("formats are described in words", formats=GOOGLE_FORMATS)
-    if re.search(_CHOICES, text):
+    if re.search(_ENUM_REFUSED, text):
         return rule("choices that are not strings are described in words", string_choices=True)
-    if re.search(_NO_TYPE_LIST, text) and "type" in text:
+    if re.search(_TYPE_LIST_REFUSED, text) and "type" in text:
         return rule("lists of types are sent as alternatives", single_types=True)
     if not (refusal.is_unsupported and re.search(_SCHEMA_NAMED, text)):
         return None
     used = {keyword for schema in _schemas(refusal.body) for keyword in keywords_in(schema)}
-    if used & {"$ref", "$defs"} and re.search(_NO_REFERENCE, text):
+    if used & {"$ref", "$defs"} and re.search(_REFERENCE_REFUSED, text):
         return rule("references in schemas are replaced by their targets", references=False)
-    named = sorted(filter(refusal.names, used - _KEPT))
-    return rule(f"schemas are sent without {named[0]}", keywords=frozenset(named[:1])) if named else None
+    refused_keywords = sorted(filter(refusal.names, used - _ESSENTIAL_KEYWORDS))
+    return (
+        rule(f"schemas are sent without {refused_keywords[0]}", keywords=frozenset(refused_keywords[:1]))
+        if refused_keywords
+        else None
+    )
 
 
-_KEPT = frozenset(
+_ESSENTIAL_KEYWORDS = frozenset(
     (
         "type",
         "properties",
@@ -124,18 +128,18 @@ _KEPT = frozenset(
 """Keywords that are not removed as a whole: the schema would have another meaning, or they are plain words."""
 
 
-def shorter_descriptions(refusal: RequestRefusal) -> Adjustment | None:
+def handle_descriptions(refusal: RequestRefusal) -> Adjustment | None:
     """Descriptions of tools up to the length that the server states; the rest is in the instruction."""
-    found = re.search(_DESCRIPTION, f"{refusal.parameter} {refusal.text}", re.DOTALL)
-    if found is None or not refusal.body.get("tools"):
+    match = re.search(_DESCRIPTION, f"{refusal.parameter} {refusal.text}", re.DOTALL)
+    if match is None or not refusal.body.get("tools"):
         return None
-    return rule(f"descriptions of tools have at most {found[1]} characters", description_chars=int(found[1]))
+    return rule(f"descriptions of tools have at most {match[1]} characters", description_chars=int(match[1]))
 
 
-def lenient_schemas(refusal: RequestRefusal) -> Adjustment | None:
+def handle_strict_schemas(refusal: RequestRefusal) -> Adjustment | None:
     """The schema that strict mode refuses is sent without it; other schemas stay strict."""
     text = f"{refusal.text} {refusal.parameter}"
-    if not re.search(_WRONG_SCHEMA, text):
+    if not re.search(_SCHEMA_REFUSED, text):
         return None
     strict = [str(tool.get("name")) for tool in _tools(refusal.body) if tool.get("strict")]
     names = [name for name in strict if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
@@ -177,64 +181,67 @@ def _is_reasoning(item: Any) -> bool:
     return isinstance(item, dict) and item.get("type") == "reasoning"
 
 
-def _without_reasoning(digests: Iterable[str]) -> Adjustment:
+def _drop_reasoning(digests: Iterable[str]) -> Adjustment:
     """An adjustment that removes these reasoning items, and ids of items that refer to stored ones."""
     known = tuple(dict.fromkeys(digests))[-_MAX_DIGESTS:]
-    left_out = frozenset(known)
+    dropped = frozenset(known)
 
     def apply(body: Body) -> Body:
-        items = [item for item in body["input"] if not (_is_reasoning(item) and _digest(item) in left_out)]
+        items = [item for item in body["input"] if not (_is_reasoning(item) and _digest(item) in dropped)]
         if len(items) == len(body["input"]):
             return body
-        return {**body, "input": [without(item, "id") if item.get("type", "") in _UNSTORED else item for item in items]}
+        return {
+            **body,
+            "input": [without(item, "id") if item.get("type", "") in _UNSTORED_TYPES else item for item in items],
+        }
 
     name = "reasoning of other models and accounts is not sent back"
-    return Adjustment(name, apply, parts=known, of_parts=_without_reasoning)
+    return Adjustment(name, apply, parts=known, for_parts=_drop_reasoning)
 
 
-def _unnumbered(body: Body) -> Body:
+def _drop_item_ids(body: Body) -> Body:
     return {
         **body,
-        "input": [without(each, "id") if each.get("type", "") in _UNSTORED else each for each in body["input"]],
+        "input": [without(each, "id") if each.get("type", "") in _UNSTORED_TYPES else each for each in body["input"]],
     }
 
 
-def no_reasoning(refusal: RequestRefusal) -> Adjustment | None:
+def handle_reasoning(refusal: RequestRefusal) -> Adjustment | None:
     """Leave out the reasoning items of the conversation; without any, the ids of items that need them."""
     items = refusal.body.get("input")
     if not isinstance(items, list) or not _REASONING.search(refusal.text):
         return None
     digests = [_digest(item) for item in items if _is_reasoning(item)]
     if digests:
-        return _without_reasoning(digests)
-    has_ids = _unnumbered(refusal.body) != refusal.body
-    return Adjustment("items are sent without ids", _unnumbered) if has_ids else None
+        return _drop_reasoning(digests)
+    has_ids = _drop_item_ids(refusal.body) != refusal.body
+    return Adjustment("items are sent without ids", _drop_item_ids) if has_ids else None
 
 
-def no_generation_setting(refusal: RequestRefusal) -> Adjustment | None:
+def handle_generation_config(refusal: RequestRefusal) -> Adjustment | None:
     """A setting of Gemini's generation that the server does not know is left out."""
     settings = refusal.body.get("generationConfig")
     if not isinstance(settings, dict) or not refusal.is_unsupported:
         return None
-    named = next((name for name in settings if name not in _WANTED and refusal.names(name)), None)
+    setting = next((name for name in settings if name not in _ESSENTIAL_SETTINGS and refusal.names(name)), None)
 
     def apply(body: Body) -> Body:
-        return {**body, "generationConfig": without(body.get("generationConfig", {}), str(named))}
+        return {**body, "generationConfig": without(body.get("generationConfig", {}), str(setting))}
 
-    return Adjustment(f"{named} is left out", apply) if named else None
+    return Adjustment(f"{setting} is left out", apply) if setting else None
 
 
-_WANTED = frozenset({"responseJsonSchema", "responseMimeType", "responseModalities", "maxOutputTokens"})
+_ESSENTIAL_SETTINGS = frozenset({"responseJsonSchema", "responseMimeType", "responseModalities", "maxOutputTokens"})
 """Settings without which the request would be another one, or would cost more."""
 
-RULE_LESSONS = (
-    no_generation_setting,
-    no_reasoning,
-    other_ids,
-    plain_properties,
-    shorter_descriptions,
-    simpler_schemas,
-    lenient_schemas,
+RULE_HANDLERS = (
+    handle_generation_config,
+    handle_reasoning,
+    handle_call_ids,
+    handle_property_names,
+    handle_descriptions,
+    handle_schema_keywords,
+    handle_strict_schemas,
 )
 
 
@@ -252,7 +259,7 @@ ESSENTIAL = frozenset(
 They determine the content of the response, the resources available to it, and its moderation.
 """
 
-_OURS = {"store", "include", "stream_options", "reasoning_effort"}
+_DEFAULT_PARAMETERS = {"store", "include", "stream_options", "reasoning_effort"}
 """Parameters that agentkit adds itself; they are dropped whatever reason the server gives."""
 
 _ESSENTIAL_FIELDS = {
@@ -267,7 +274,7 @@ _ENTRY_FIELD = (
 )
 
 
-def _answered(body: Body) -> Body:
+def _insert_assistant_messages(body: Body) -> Body:
     """Insert an assistant message between each tool result and a user message that follows it."""
     entries: list[Body] = []
     for entry in body["messages"]:
@@ -277,16 +284,16 @@ def _answered(body: Body) -> Body:
     return {**body, "messages": entries}
 
 
-def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
+def _alternate_roles(*, keeps_first: bool) -> Callable[[Body], Body]:
     """Convert system messages, all or all but the first, to user messages, and join adjacent user messages."""
 
     def apply(body: Body) -> Body:
         entries: list[Body] = []
         for entry in body["messages"]:
-            is_order = entry.get("role") == "system" and (entries or not keeps_first)
-            sent = {**entry, "role": "user"} if is_order else entry
+            is_instruction = entry.get("role") == "system" and (entries or not keeps_first)
+            sent = {**entry, "role": "user"} if is_instruction else entry
             if entries and entries[-1].get("role") == sent.get("role") == "user":
-                entries[-1] = {**sent, "content": _both(entries[-1]["content"], sent["content"])}
+                entries[-1] = {**sent, "content": _join_contents(entries[-1]["content"], sent["content"])}
             else:
                 entries.append(sent)
         return {**body, "messages": entries}
@@ -294,7 +301,7 @@ def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
     return apply
 
 
-def _both(first: str | list[Body], second: str | list[Body]) -> str | list[Body]:
+def _join_contents(first: str | list[Body], second: str | list[Body]) -> str | list[Body]:
     """Join two contents."""
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"
@@ -302,7 +309,7 @@ def _both(first: str | list[Body], second: str | list[Body]) -> str | list[Body]
     return [*parts[0], *parts[1]]
 
 
-def _in_answers(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
+def _change_assistant_messages(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
     """Apply a change to every assistant message."""
     return lambda body: {
         **body,
@@ -310,38 +317,38 @@ def _in_answers(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
     }
 
 
-def _reasoned(entry: Body) -> Body:
+def _add_reasoning(entry: Body) -> Body:
     return entry if entry.get("reasoning_content") else {**entry, "reasoning_content": " "}
 
 
-def _signed(entry: Body) -> Body:
+def _add_signature(entry: Body) -> Body:
     """Add a signature to the first call, which Google requires for calls that it did not sign itself."""
     calls = entry.get("tool_calls")
     if not calls or any("extra_content" in call for call in calls):
         return entry
-    return {**entry, "tool_calls": [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]}
+    return {**entry, "tool_calls": [{**calls[0], "extra_content": _SIGNATURE_PLACEHOLDER}, *calls[1:]]}
 
 
-_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+_SIGNATURE_PLACEHOLDER = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 
-_DEMANDED: tuple[tuple[str, Adjustment], ...] = (
+_REQUIREMENTS: tuple[tuple[str, Adjustment], ...] = (
     (
         # DeepSeek; Moonshot, which treats an empty text as missing
         r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content",
-        Adjustment("answers without reasoning_content get a blank one", _in_answers(_reasoned)),
+        Adjustment("answers without reasoning_content get a blank one", _change_assistant_messages(_add_reasoning)),
     ),
     (
         r"missing a thought_signature",
-        Adjustment("calls without thought_signature get a placeholder", _in_answers(_signed)),
+        Adjustment("calls without thought_signature get a placeholder", _change_assistant_messages(_add_signature)),
     ),
     (
         r"(?i)role:? .?user.? after (?:role )?.?tool",  # Mistral, and other servers with its models
-        Adjustment("an answer is inserted between a tool and a user", _answered),
+        Adjustment("an answer is inserted between a tool and a user", _insert_assistant_messages),
     ),
     (
         # chat templates of Mistral's models, on any server
         r"(?i)after the optional system message, conversation roles must alternate",
-        Adjustment("consecutive messages of a user are joined", _alternating(keeps_first=True)),
+        Adjustment("consecutive messages of a user are joined", _alternate_roles(keeps_first=True)),
     ),
     (
         # Gemma and older models, on any server; Google; o1-mini; Bedrock
@@ -350,19 +357,19 @@ _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
             r"|developer instruction is not enabled|only user(?:,| and) assistant[\w ]{0,20} roles are supported"
             r"|(?:not|n't) support (?:the )?['\"`]?system\b"
         ),
-        Adjustment("the instruction is sent as a user message", _alternating(keeps_first=False)),
+        Adjustment("the instruction is sent as a user message", _alternate_roles(keeps_first=False)),
     ),
 )
 """Requirements of servers on messages: fields of assistant messages that are missing in messages of other providers
 or written by hand, and the order of roles."""
 
-UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
+STRICT_DISABLED = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
 NO_EFFORT = Adjustment(
     "reasoning_effort is 'none' if there are tools",
     lambda body: {"reasoning_effort": "none", **body} if "tools" in body else body,
 )
-STRICT_UNSAID = Adjustment(
+STRICT_OMITTED = Adjustment(
     "tools are sent without strict",
     lambda body: (
         {**body, "tools": [without_inside(tool, "strict") for tool in body["tools"]]} if "tools" in body else body
@@ -372,39 +379,39 @@ STRICT_UNSAID = Adjustment(
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
-def _unencrypted(body: Body) -> Body:
-    kept = [each for each in body.get("include", ()) if each != _ENCRYPTED]
-    return {**body, "include": kept} if kept else without(body, "include")
+def _drop_encrypted_reasoning(body: Body) -> Body:
+    included = [each for each in body.get("include", ()) if each != _ENCRYPTED]
+    return {**body, "include": included} if included else without(body, "include")
 
 
-_UNENCRYPTED = Adjustment("reasoning is not requested", _unencrypted)
+_REASONING_OMITTED = Adjustment("reasoning is not requested", _drop_encrypted_reasoning)
 """Models without reasoning reject the request for it; other values of `include` were set by the user."""
 
 _FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (
     # model, protocol, parameter in the body, adjustment
     (r"^(gpt-[5-9]|o\d)", "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
     (r"^(gpt-5\.[6-9]|gpt-[6-9])", "chat", "tools", NO_EFFORT),
-    (r"^(gpt-[34]|chatgpt)", "responses", "include", _UNENCRYPTED),
+    (r"^(gpt-[34]|chatgpt)", "responses", "include", _REASONING_OMITTED),
     (r"^claude-(3|\w+-4-([0-5]\b|20))", "messages", "thinking", MANUAL_THINKING),
 )
 
 
-def _in_strict_order(body: Body) -> Body:
+def _order_for_mistral(body: Body) -> Body:
     """The messages in the order that Mistral accepts; a model's message at the end is marked as to be continued."""
     entries: list[Body] = []
     for entry in body["messages"]:
         before = entries[-1].get("role") if entries else ""
-        is_order = entry.get("role") == "system" and before in ("assistant", "tool")
-        entries.append({**entry, "role": "user"} if is_order else entry)
+        is_instruction = entry.get("role") == "system" and before in ("assistant", "tool")
+        entries.append({**entry, "role": "user"} if is_instruction else entry)
     if entries and entries[-1].get("role") == "assistant":
         entries[-1] = {**entries[-1], "prefix": True}
-    return _answered({**body, "messages": entries})
+    return _insert_assistant_messages({**body, "messages": entries})
 
 
-def with_known_adjustments(body: Body, model: str, protocol: str, *, strict_order: bool = False) -> Body:
+def apply_known_adjustments(body: Body, model: str, protocol: str, *, strict_order: bool = False) -> Body:
     """Apply the known adjustments for the model's family, and drop tool settings if there are no tools."""
     if strict_order:
-        body = _in_strict_order(body)
+        body = _order_for_mistral(body)
     if "tools" not in body and not OF_TOOLS.isdisjoint(body):
         body = {name: value for name, value in body.items() if name not in OF_TOOLS}
     for family, wire, parameter, adjustment in _FAMILIES:
@@ -419,14 +426,14 @@ def adjustment_for(body: Body, error: Rejected, chosen: Collection[str] = ()) ->
     `chosen` are the settings that the user made. If the *value* of one of these is wrong, the user must correct it, so
     that nothing is learnt from the rejection.
     """
-    lessons = _LESSONS_BY_STATUS.get(error.status or 0, ())
+    handlers = _HANDLERS_BY_STATUS.get(error.status or 0, ())
     if error.is_too_long:
-        return shortened(body, str(error), chosen)
+        return with_lower_max_tokens(body, str(error), chosen)
     refusal = RequestRefusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
-    return next(filter(None, (lesson(refusal) for lesson in lessons)), None)
+    return next(filter(None, (handler(refusal) for handler in handlers)), None)
 
 
-def _other_limit(refusal: RequestRefusal) -> Adjustment | None:
+def _handle_token_limit(refusal: RequestRefusal) -> Adjustment | None:
     """Rename the token limit, which has two names in Chat Completions."""
     old, new = "max_tokens", "max_completion_tokens"
     if old in refusal.body and new in refusal.text:
@@ -435,72 +442,84 @@ def _other_limit(refusal: RequestRefusal) -> Adjustment | None:
     return rename(new, old) if new in refusal.body and is_named and refusal.is_unsupported else None
 
 
-def _no_effort(refusal: RequestRefusal) -> Adjustment | None:
+def _handle_effort(refusal: RequestRefusal) -> Adjustment | None:
     """Disable reasoning for models that accept tools only without it."""
     is_open = "tools" in refusal.body and "reasoning_effort" not in refusal.body
     return NO_EFFORT if is_open and "reasoning_effort" in refusal.text else None
 
 
-def _no_strict(refusal: RequestRefusal) -> Adjustment | None:
+def _handle_strict(refusal: RequestRefusal) -> Adjustment | None:
     """Send schemas in non-strict mode if strict mode rejects them; drop `strict` if the server does not know it."""
     tools = [{**tool, **tool.get("function", {})} for tool in refusal.body.get("tools", ())]
     if "invalid_function_parameters" in refusal.text and any(tool.get("strict") for tool in tools):
-        return UNSTRICT
+        return STRICT_DISABLED
     is_named = refusal.parameter.endswith("strict") or refusal.names("strict")
-    return STRICT_UNSAID if is_named and refusal.is_unsupported and any("strict" in tool for tool in tools) else None
+    return STRICT_OMITTED if is_named and refusal.is_unsupported and any("strict" in tool for tool in tools) else None
 
 
-def _no_field(refusal: RequestRefusal) -> Adjustment | None:
+def _handle_field(refusal: RequestRefusal) -> Adjustment | None:
     """Drop a field of messages that the server rejects, although others require it."""
-    found = re.search(_ENTRY_FIELD, f"{refusal.parameter} {refusal.text}")
-    if found is None or not refusal.is_unsupported:
+    match = re.search(_ENTRY_FIELD, f"{refusal.parameter} {refusal.text}")
+    if match is None or not refusal.is_unsupported:
         return None
-    entries, field = found["entries"] or "messages", found["field"] or found["property"]
-    return drop_entry_field(entries, field) if field in _fields_in(refusal.body, entries) else None
+    entries, field = match["entries"] or "messages", match["field"] or match["property"]
+    return drop_entry_field(entries, field) if field in _optional_fields(refusal.body, entries) else None
 
 
-def _no_field_of_this_name(refusal: RequestRefusal) -> Adjustment | None:
-    """Like `_no_field`, for servers that give only the name of the field, or describe its place in free text."""
+def _handle_field_name(refusal: RequestRefusal) -> Adjustment | None:
+    """Like `_handle_field`, for servers that give only the name of the field, or describe its place in free text."""
     entries = "messages" if "messages" in refusal.body else "input"
-    named = next(filter(refusal.names, sorted(_fields_in(refusal.body, entries))), None)
-    return drop_entry_field(entries, named) if named and refusal.is_unsupported else None
+    field = next(filter(refusal.names, sorted(_optional_fields(refusal.body, entries))), None)
+    return drop_entry_field(entries, field) if field and refusal.is_unsupported else None
 
 
-def _fields_in(body: Body, entries: str) -> set[str]:
+def _optional_fields(body: Body, entries: str) -> set[str]:
     """The optional fields of messages or items, and of the objects one level below."""
-    objects = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
-    lists = [entry[name] for entry in objects for name in NESTS if isinstance(entry.get(name), list)]
+    items = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
+    lists = [entry[name] for entry in items for name in NESTED_FIELDS if isinstance(entry.get(name), list)]
     below = [part for parts in lists for part in parts if isinstance(part, dict)]
-    return {name for fields in (*objects, *below) for name in fields} - _ESSENTIAL_FIELDS
+    return {name for fields in (*items, *below) for name in fields} - _ESSENTIAL_FIELDS
 
 
-def _demanded(refusal: RequestRefusal) -> Adjustment | None:
+def _handle_requirement(refusal: RequestRefusal) -> Adjustment | None:
     """Adjust messages to a requirement of the server."""
-    found = (adjustment for words, adjustment in _DEMANDED if re.search(words, refusal.text))
-    return next(found, None) if "messages" in refusal.body else None
+    adjustments = (adjustment for words, adjustment in _REQUIREMENTS if re.search(words, refusal.text))
+    return next(adjustments, None) if "messages" in refusal.body else None
 
 
-def _no_parameter(refusal: RequestRefusal) -> Adjustment | None:
+def _handle_parameter(refusal: RequestRefusal) -> Adjustment | None:
     """Drop the parameter that the rejection names, in its `parameter` field or in its text."""
     top = re.split(r"[.\[]", refusal.parameter)[0]
-    kept = ESSENTIAL | LIMITS
-    droppable = [name for name in refusal.body if name not in kept]
+    essential = ESSENTIAL | LIMITS
+    droppable = [name for name in refusal.body if name not in essential]
     top = next((name for name in droppable if top in (name, camel_case(name))), top)
-    named = top if top in refusal.body else next(filter(refusal.names, droppable), None)
-    if named == "include" and _ENCRYPTED in refusal.body["include"]:
-        return _UNENCRYPTED
-    is_ours = named in _OURS and named not in refusal.chosen
-    return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
+    parameter = top if top in refusal.body else next(filter(refusal.names, droppable), None)
+    if parameter == "include" and _ENCRYPTED in refusal.body["include"]:
+        return _REASONING_OMITTED
+    is_default = parameter in _DEFAULT_PARAMETERS and parameter not in refusal.chosen
+    return (
+        drop(parameter) if parameter and parameter not in essential and (is_default or refusal.is_unsupported) else None
+    )
 
 
-_LESSONS = (
-    *(learnt_of, *RULE_LESSONS, _demanded, no_named_files, no_pictures, no_files, _other_limit, _no_effort, _no_strict),
-    *(_no_field, _no_parameter),
-    _no_field_of_this_name,
+_HANDLERS = (
+    *(
+        anthropic_adjustment,
+        *RULE_HANDLERS,
+        _handle_requirement,
+        handle_named_files,
+        handle_images,
+        handle_files,
+        _handle_token_limit,
+        _handle_effort,
+        _handle_strict,
+    ),
+    *(_handle_field, _handle_parameter),
+    _handle_field_name,
 )
-_CONTENT_LESSONS = (no_named_files, no_pictures)
-_LESSONS_BY_STATUS = {
-    **dict.fromkeys((400, 422), _LESSONS),
-    404: (no_reasoning, *_CONTENT_LESSONS),
-    **dict.fromkeys((500, 501), _CONTENT_LESSONS),
+_CONTENT_HANDLERS = (handle_named_files, handle_images)
+_HANDLERS_BY_STATUS = {
+    **dict.fromkeys((400, 422), _HANDLERS),
+    404: (handle_reasoning, *_CONTENT_HANDLERS),
+    **dict.fromkeys((500, 501), _CONTENT_HANDLERS),
 }

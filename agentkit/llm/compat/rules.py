@@ -70,11 +70,11 @@ class Receiver:
 
     def learning(self, rules: Mapping[str, Any]) -> Receiver:
         """The receiver with further rules; sets of keywords and of tools grow."""
-        grown = {
+        merged = {
             name: getattr(self, name) | value if name in ("keywords", "lenient_tools") else value
             for name, value in rules.items()
         }
-        return replace(self, **grown)
+        return replace(self, **merged)
 
 
 _MISTRAL = {"call_ids": r"[a-zA-Z0-9]{9}", "call_id_chars": 9, "message_names": False}
@@ -141,7 +141,7 @@ def _provider(endpoint: Endpoint) -> str:
 
 Body = dict[str, Any]
 
-NESTS = ("tool_calls", "content")
+NESTED_FIELDS = ("tool_calls", "content")
 """Fields of messages and items that contain nested objects."""
 
 _UNSUPPORTED = (
@@ -160,8 +160,8 @@ class Adjustment:
 
     If `keeps_strict` is false, schemas are not sent in strict mode. If `is_lasting` is false, the change applies to one
     request only. If `is_slow` is true, it parses files in a subprocess. `parts` are the digests of the message parts
-    that it affects, if it affects only some; `of_parts` makes the same adjustment for other parts. `rules` are rules of
-    the receiver, fields of `Receiver`, under which the request is converted again.
+    that it affects, if it affects only some; `for_parts` makes the same adjustment for other parts. `rules` are rules
+    of the receiver, fields of `Receiver`, under which the request is converted again.
     """
 
     name: str
@@ -170,15 +170,15 @@ class Adjustment:
     is_lasting: bool = True
     is_slow: bool = False
     parts: tuple[str, ...] = ()
-    of_parts: Callable[[Iterable[str]], Adjustment] | None = None
+    for_parts: Callable[[Iterable[str]], Adjustment] | None = None
     rules: Mapping[str, Any] = field(default_factory=dict)
 
 
 def joined(adjustment: Adjustment, earlier: Adjustment | None) -> Adjustment:
     """Merge an adjustment with an earlier one of the same name for other parts of messages."""
-    if earlier is None or adjustment.of_parts is None:
+    if earlier is None or adjustment.for_parts is None:
         return adjustment
-    return adjustment.of_parts((*earlier.parts, *adjustment.parts))
+    return adjustment.for_parts((*earlier.parts, *adjustment.parts))
 
 
 def rule(name: str, **rules: Any) -> Adjustment:
@@ -242,10 +242,10 @@ def without(fields: Body, name: str) -> Body:
 
 def without_inside(entry: Body, name: str) -> Body:
     """A message, item or tool without a field, also one level below."""
-    kept = without(entry, name)
-    for nest in NESTS:
-        if isinstance(kept.get(nest), list):
-            kept[nest] = [without(part, name) if isinstance(part, dict) else part for part in kept[nest]]
-    if "function" in kept:
-        kept["function"] = without(kept["function"], name)
-    return kept
+    new = without(entry, name)
+    for nested in NESTED_FIELDS:
+        if isinstance(new.get(nested), list):
+            new[nested] = [without(part, name) if isinstance(part, dict) else part for part in new[nested]]
+    if "function" in new:
+        new["function"] = without(new["function"], name)
+    return new

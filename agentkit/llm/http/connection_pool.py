@@ -51,27 +51,27 @@ class PassThroughStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         await self.stream.aclose()
 
 
-LATER = "Try again later, or allow more timeout_seconds."
+RETRY_ADVICE = "Try again later, or allow more timeout_seconds."
 """Advice in errors about slow servers."""
 
 MAX_BYTES = 64_000_000
 """Maximum size of a response body, decompressed."""
 
-MAX_PACKED_BYTES = 4_000_000
+MAX_COMPRESSED_BYTES = 4_000_000
 """Maximum size of a compressed body, as received."""
 
-PATIENCE = 5
+PATIENCE_FACTOR = 5
 """Multiple of the timeout allowed for one line, or for JSON. Blank lines, comments and pings do not count."""
 
-_PIECE_BYTES = 1_000_000
-_PACKINGS = ("gzip", "x-gzip", "deflate")  # the requested encodings; any other body is read unchanged
-_MEMBER = b"\x1f"  # first byte of gzip data; other trailing bytes are ignored
-_GZIP_OR_ZLIB, _BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
+_CHUNK_BYTES = 1_000_000
+_ENCODINGS = ("gzip", "x-gzip", "deflate")  # the requested encodings; any other body is read unchanged
+_GZIP_START = b"\x1f"  # first byte of gzip data; other trailing bytes are ignored
+_GZIP_OR_ZLIB, _RAW_DEFLATE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 _JSON_STARTS = (b"{", b"[")
 _PING = rb"\{\s*(?:\}\s*$|\"type\":\s*\"(?:ping|keep-?alive|heartbeat)\")"
-_SAYS_NOTHING = rb"event:|id:|retry:|data:\s*(?:%b|$)" % _PING
-_SAYS_SOMETHING = re.compile(rb"^(?!%b)[^:\s]" % _SAYS_NOTHING, re.MULTILINE)
+_EMPTY_LINE = rb"event:|id:|retry:|data:\s*(?:%b|$)" % _PING
+_CONTENT_LINE = re.compile(rb"^(?!%b)[^:\s]" % _EMPTY_LINE, re.MULTILINE)
 _START_BYTES = 64
 """Number of bytes needed to decide whether a line has content."""
 
@@ -84,8 +84,8 @@ class BoundedBody(PassThroughStream):
 
     def __init__(self, stream: Any, where: str, timeout_seconds: float, max_bytes: int) -> None:
         super().__init__(stream)
-        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, max_bytes
-        self._bytes, self._heard = 0, time.monotonic()
+        self._where, self._patience_seconds, self._max_bytes = where, PATIENCE_FACTOR * timeout_seconds, max_bytes
+        self._bytes, self._last_content_at = 0, time.monotonic()
         self._start = self._line = b""
 
     @classmethod
@@ -95,98 +95,98 @@ class BoundedBody(PassThroughStream):
         Its text is decoded as UTF-8, whatever the declared charset.
         """
         response.encoding = "utf-8-sig"
-        packing = response.headers.pop("content-encoding", "").strip().lower()
-        if packing in _PACKINGS:
-            response.stream = _Packed(response.stream, where, timeout_seconds, packing)
+        encoding = response.headers.pop("content-encoding", "").strip().lower()
+        if encoding in _ENCODINGS:
+            response.stream = _CompressedBody(response.stream, where, timeout_seconds, encoding)
         else:
             response.stream = cls(response.stream, where, timeout_seconds, MAX_BYTES)
 
     def __iter__(self) -> Iterator[bytes]:
-        return map(self._taken, self.stream)
+        return map(self._check_chunk, self.stream)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self.stream:
-            yield self._taken(piece)
+        async for chunk in self.stream:
+            yield self._check_chunk(chunk)
 
-    def _taken(self, piece: bytes) -> bytes:
+    def _check_chunk(self, chunk: bytes) -> bytes:
         """The chunk. Raises BadResponse if the body is too long, Unreachable if content takes too long."""
-        self._bytes += len(piece)
-        if self._bytes > self._most_bytes:
+        self._bytes += len(chunk)
+        if self._bytes > self._max_bytes:
             raise BadResponse(
-                f"{self._where} sent more than {self._most_bytes:,} bytes, the maximum length of a response. Check the "
+                f"{self._where} sent more than {self._max_bytes:,} bytes, the maximum length of a response. Check the "
                 "base URL."
             )
-        if self._says_something(piece):
-            self._heard = time.monotonic()
-        elif time.monotonic() - self._heard > self._patience_seconds:
-            has_begun = self._start in _JSON_STARTS or _SAYS_SOMETHING.match(self._line)
-            what = "no complete response" if has_begun else "only blanks and comments"
-            raise Unreachable(f"{self._where} sent {what} for {self._patience_seconds:g} seconds. {LATER}")
-        return piece
+        if self._has_content(chunk):
+            self._last_content_at = time.monotonic()
+        elif time.monotonic() - self._last_content_at > self._patience_seconds:
+            has_begun = self._start in _JSON_STARTS or _CONTENT_LINE.match(self._line)
+            sent = "no complete response" if has_begun else "only blanks and comments"
+            raise Unreachable(f"{self._where} sent {sent} for {self._patience_seconds:g} seconds. {RETRY_ADVICE}")
+        return chunk
 
-    def _says_something(self, piece: bytes) -> bool:
+    def _has_content(self, chunk: bytes) -> bool:
         """Whether a line with content ends in this chunk. Lines of JSON do not count, only the whole document."""
-        self._start = self._start or piece.lstrip()[:1]
-        ended, newline, unended = piece.rpartition(b"\n")
-        says = bool(newline) and _SAYS_SOMETHING.search(self._line + ended) is not None
-        self._line = (unended if newline else self._line + piece[:_START_BYTES])[:_START_BYTES]
-        return says and self._start not in _JSON_STARTS
+        self._start = self._start or chunk.lstrip()[:1]
+        ended, newline, tail = chunk.rpartition(b"\n")
+        has_content = bool(newline) and _CONTENT_LINE.search(self._line + ended) is not None
+        self._line = (tail if newline else self._line + chunk[:_START_BYTES])[:_START_BYTES]
+        return has_content and self._start not in _JSON_STARTS
 
 
-class _Packed(BoundedBody):
+class _CompressedBody(BoundedBody):
     """A compressed body, decompressed chunk by chunk and aborted when the output is too long."""
 
-    def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
-        super().__init__(stream, where, timeout_seconds, MAX_PACKED_BYTES)
-        self._packing, self._left = packing, MAX_BYTES
+    def __init__(self, stream: Any, where: str, timeout_seconds: float, encoding: str) -> None:
+        super().__init__(stream, where, timeout_seconds, MAX_COMPRESSED_BYTES)
+        self._encoding, self._left = encoding, MAX_BYTES
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in self.stream:
-            yield from self._unpacked(self._taken(piece))
+        for chunk in self.stream:
+            yield from self._decompressed(self._check_chunk(chunk))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self.stream:
-            for unpacked in self._unpacked(self._taken(piece)):
-                yield unpacked
+        async for chunk in self.stream:
+            for decompressed in self._decompressed(self._check_chunk(chunk)):
+                yield decompressed
 
-    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+    def _decompressed(self, data: bytes) -> Iterator[bytes]:
         is_full = True
         while data or is_full:
-            if self._inflater.eof and not data.startswith(_MEMBER):
+            if self._inflater.eof and not data.startswith(_GZIP_START):
                 return
             if self._inflater.eof:  # some servers compress each event separately
                 self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
-            piece = self._inflated(data)
+            chunk = self._inflate(data)
             data = self._inflater.unconsumed_tail or self._inflater.unused_data
-            is_full = len(piece) == _PIECE_BYTES
-            self._left -= len(piece)
+            is_full = len(chunk) == _CHUNK_BYTES
+            self._left -= len(chunk)
             if self._left < 0:
                 raise BadResponse(
                     f"{self._where} sent a response that decompresses to more than {MAX_BYTES:,} bytes. Check the base "
                     "URL."
                 )
-            if piece:
-                yield piece
+            if chunk:
+                yield chunk
 
-    def _inflated(self, data: bytes) -> bytes:
+    def _inflate(self, data: bytes) -> bytes:
         try:
-            return self._inflater.decompress(data, _PIECE_BYTES)
+            return self._inflater.decompress(data, _CHUNK_BYTES)
         except zlib.error as error:
-            if self._packing != "deflate" or self._bytes > len(data):
+            if self._encoding != "deflate" or self._bytes > len(data):
                 raise httpx2.DecodingError(str(error)) from error
-        self._inflater = zlib.decompressobj(_BARE)  # some servers omit the two-byte zlib header
-        self._packing = "gzip"
-        return self._inflated(data)
+        self._inflater = zlib.decompressobj(_RAW_DEFLATE)  # some servers omit the two-byte zlib header
+        self._encoding = "gzip"
+        return self._inflate(data)
 
-    def _says_something(self, piece: bytes) -> bool:
-        return bool(piece)
+    def _has_content(self, chunk: bytes) -> bool:
+        return bool(chunk)
 
 
-KEPT_SECONDS = 5.0
+KEEPALIVE_SECONDS = 5.0
 """How long an idle connection stays open."""
 
-MAX_LANES = 1_000
+MAX_CONNECTIONS = 1_000
 """Maximum number of concurrent connections; a process can be limited to about as many open files."""
 
 
@@ -195,26 +195,31 @@ class ConnectionPool:
 
     The library's pool scans all connections, and polls each idle one, for every request that starts or ends: with 200
     concurrent requests this dominates the cost. Here the cost per request is constant. `make` creates a transport with
-    one connection; the first is created at once, so that errors surface early. At most `most` requests run at once, the
-    others wait.
+    one connection; the first is created at once, so that errors surface early. At most `max_connections` requests run
+    at once, the others wait.
     """
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
-        self._make, self._kept_seconds = make, kept_seconds
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        keepalive_seconds: float = KEEPALIVE_SECONDS,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        self._make, self._keepalive_seconds = make, keepalive_seconds
         self._idle: deque[tuple[float, Any]] = deque([(time.monotonic(), make())])
-        self._is_closed, self._free = False, asyncio.Semaphore(most)
+        self._is_closed, self._slots = False, asyncio.Semaphore(max_connections)
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request over the most recently used connection, which is the most likely to be still open."""
-        await self._free.acquire()
-        lane = self._idle.pop()[1] if self._idle else self._make()
+        await self._slots.acquire()
+        connection = self._idle.pop()[1] if self._idle else self._make()
         try:
-            response = await lane.handle_async_request(request)
+            response = await connection.handle_async_request(request)
         except BaseException:
-            self._free.release()
-            await lane.aclose()
+            self._slots.release()
+            await connection.aclose()
             raise
-        response.stream = _BorrowedBody(response.stream, partial(self._give_back, lane))
+        response.stream = _BorrowedBody(response.stream, partial(self._give_back, connection))
         return response
 
     async def aclose(self) -> None:
@@ -223,15 +228,15 @@ class ConnectionPool:
         while self._idle:
             await self._idle.pop()[1].aclose()
 
-    async def _give_back(self, lane: Any) -> None:
+    async def _give_back(self, connection: Any) -> None:
         """Return a connection to the pool, and close those that have been idle for too long."""
-        self._free.release()
+        self._slots.release()
         if self._is_closed:
-            await lane.aclose()
+            await connection.aclose()
             return
         now = time.monotonic()
-        self._idle.append((now, lane))
-        while self._idle and now - self._idle[0][0] > self._kept_seconds:
+        self._idle.append((now, connection))
+        while self._idle and now - self._idle[0][0] > self._keepalive_seconds:
             await self._idle.popleft()[1].aclose()
 
 
@@ -252,23 +257,27 @@ class _BorrowedBody(PassThroughStream):
                 await give_back()
 
 
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", *_CERTIFICATES)
-_ALIVE_SECONDS, _ALIVE_TIMES = 60, 5
-_ALIVE = {
-    **dict.fromkeys(("TCP_KEEPINTVL", "TCP_KEEPIDLE", "TCP_KEEPALIVE"), _ALIVE_SECONDS),
-    "TCP_KEEPCNT": _ALIVE_TIMES,
+_CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+_CONNECTION_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", *_CERTIFICATE_VARIABLES)
+_TCP_KEEPALIVE_SECONDS, _TCP_KEEPALIVE_PROBES = 60, 5
+_TCP_KEEPALIVE = {
+    **dict.fromkeys(("TCP_KEEPINTVL", "TCP_KEEPIDLE", "TCP_KEEPALIVE"), _TCP_KEEPALIVE_SECONDS),
+    "TCP_KEEPCNT": _TCP_KEEPALIVE_PROBES,
 }
 _SOCKET_OPTIONS = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _ALIVE.items() if hasattr(socket, name)),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in _TCP_KEEPALIVE.items()
+        if hasattr(socket, name)
+    ),
 ]
 """Options for TCP keepalive probes once a minute, since models can think for a long time."""
 
-_Made = TypeVar("_Made")
+_T = TypeVar("_T")
 
 
-class _Lane(httpx2.SyncByteStream):
+class _Connection(httpx2.SyncByteStream):
     """A blocking transport with one connection, which another thread can close while it is in use.
 
     It is also the body of the response that it received last; closing the body returns the lane to its pool.
@@ -333,24 +342,29 @@ class _Lane(httpx2.SyncByteStream):
 class Connections:
     """Blocking connections shared by all threads, built from transports with one connection each, as ConnectionPool."""
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
-        self._make, self._kept_seconds = make, kept_seconds
-        self._idle: deque[tuple[float, _Lane]] = deque([(time.monotonic(), _Lane(self, make()))])
-        self._is_closed, self._free = False, threading.Semaphore(most)
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        keepalive_seconds: float = KEEPALIVE_SECONDS,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
+        self._make, self._keepalive_seconds = make, keepalive_seconds
+        self._idle: deque[tuple[float, _Connection]] = deque([(time.monotonic(), _Connection(self, make()))])
+        self._is_closed, self._slots = False, threading.Semaphore(max_connections)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request over the most recently used connection, which is the most likely to be still open."""
-        if not self._free.acquire(timeout=request.extensions["timeout"]["pool"]):
+        if not self._slots.acquire(timeout=request.extensions["timeout"]["pool"]):
             raise httpx2.PoolTimeout("All connections are in use.")
         try:
-            lane = self._idle.pop()[1]
+            connection = self._idle.pop()[1]
         except IndexError:
-            lane = _Lane(self, self._make())
+            connection = _Connection(self, self._make())
         try:
-            return lane.handle_request(request)
+            return connection.handle_request(request)
         except BaseException:
-            self._free.release()
-            lane.disconnect()
+            self._slots.release()
+            connection.disconnect()
             raise
 
     def close(self) -> None:
@@ -366,17 +380,17 @@ class Connections:
             while len(self._idle) > most_idle:
                 self._idle.popleft()[1].disconnect()
 
-    def give_back(self, lane: _Lane) -> None:
+    def give_back(self, connection: _Connection) -> None:
         """Return a connection to the pool, and close those that have been idle for too long."""
-        self._free.release()
-        lane.release()
+        self._slots.release()
+        connection.release()
         if self._is_closed:
-            lane.disconnect()
+            connection.disconnect()
             return
         now = time.monotonic()
-        self._idle.append((now, lane))
+        self._idle.append((now, connection))
         with suppress(IndexError):
-            while now - self._idle[0][0] > self._kept_seconds:
+            while now - self._idle[0][0] > self._keepalive_seconds:
                 self._idle.popleft()[1].disconnect()
 
 
@@ -423,19 +437,19 @@ class PoolRegistry:
     agent for each request does not connect each time. They carry no credentials: each request has its own.
     """
 
-    def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
+    def __init__(self, keepalive_seconds: float = KEEPALIVE_SECONDS) -> None:
         self._pools: dict[_PoolKey, SharedPool] = {}
-        self._kept_seconds = kept_seconds
+        self._keepalive_seconds = keepalive_seconds
         self._lock = threading.RLock()  # reentrant, because the garbage collector can release a pool at any time
 
     def take(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None = None) -> SharedPool:
         """The pool for an endpoint, to be released. Raises ConfigError if environment variables are invalid."""
-        key = _set_up(lambda: _pool_key(endpoint, loop))
+        key = _configure(lambda: _pool_key(endpoint, loop))
         with self._lock:
-            pool = self._pools.pop(key, None) or SharedPool(key, _set_up(lambda: _connections(key)))
+            pool = self._pools.pop(key, None) or SharedPool(key, _configure(lambda: _connections(key)))
             self._pools[key] = pool  # the most recently used pool is the last
             pool.users += 1
-            self._forget_unused()
+            self._drop_unused()
         return pool
 
     def release(self, pool: SharedPool, *, close: bool = False) -> bool:
@@ -449,9 +463,9 @@ class PoolRegistry:
                 del self._pools[pool.key]
                 return True
         if isinstance(pool.connections, Connections):
-            pool.connections.trim(_MAX_UNUSED_LANES)
+            pool.connections.trim(_MAX_UNUSED_CONNECTIONS)
         elif loop and not loop.is_closed():
-            loop.call_soon_threadsafe(loop.call_later, self._kept_seconds, self._close_unused, pool)
+            loop.call_soon_threadsafe(loop.call_later, self._keepalive_seconds, self._close_unused, pool)
         return False
 
     def close(self) -> None:
@@ -462,10 +476,10 @@ class PoolRegistry:
 
     def leave_to_parent(self) -> None:
         """In a forked child: start without pools. The inherited ones are neither used nor closed."""
-        _INHERITED.append(self._pools)
+        _INHERITED_POOLS.append(self._pools)
         self._pools, self._lock = {}, threading.RLock()
 
-    def _forget_unused(self) -> None:
+    def _drop_unused(self) -> None:
         """Forget the pools of closed event loops, and close unused blocking ones but for the latest."""
         unused = [pool for pool in self._pools.values() if not pool.users and pool.key[0] is None]
         for pool in unused[:-_MAX_UNUSED_POOLS]:
@@ -497,8 +511,8 @@ def _connections(key: _PoolKey) -> Connections | ConnectionPool:
     return ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options))
 
 
-_INHERITED: list[object] = []
-_MAX_UNUSED_POOLS, _MAX_UNUSED_LANES = 8, 4
+_INHERITED_POOLS: list[object] = []
+_MAX_UNUSED_POOLS, _MAX_UNUSED_CONNECTIONS = 8, 4
 
 
 @cache
@@ -513,7 +527,7 @@ def shared_pools() -> PoolRegistry:
 
 def tls_context() -> SSLContext:
     """The TLS context for the certificates that the environment names."""
-    return _tls_context(*map(environment().get, _CERTIFICATES))
+    return _tls_context(*map(environment().get, _CERTIFICATE_VARIABLES))
 
 
 @cache
@@ -546,7 +560,7 @@ def _covers(name: str, host: str) -> bool:
         return False
 
 
-def _set_up(make: Callable[[], _Made]) -> _Made:
+def _configure(make: Callable[[], _T]) -> _T:
     """Call `make`. Raises ConfigError with the environment variables to check if it fails."""
     try:
         return make()
@@ -554,5 +568,5 @@ def _set_up(make: Callable[[], _Made]) -> _Made:
         cause = "The address of the proxy is invalid."  # details are omitted: they could contain part of the password
     except (ImportError, OSError, ValueError) as error:
         cause = f"{type(error).__name__}: {ended(str(error))}"
-    names = [name for name in environment() if name.upper() in _VARIABLES]
+    names = [name for name in environment() if name.upper() in _CONNECTION_VARIABLES]
     raise ConfigError(f"The connection cannot be configured: {cause} Check {' and '.join(names)}.")

@@ -26,7 +26,12 @@ from agentkit.llm.http.connection_pool import (
     proxy_of,
     shared_pools,
 )
-from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
+from agentkit.llm.http.retry import (
+    HTTP_EXCEPTIONS,
+    Retries,
+    error_for_response,
+    translate_error,
+)
 from agentkit.llm.pipeline import CANCELLATION, READ, IOCall, OpenStream, StageSteps, pause
 from agentkit.settings import Secret, environment
 
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class _ConnectionFailed(AgentKitError):
-    """An exception of the HTTP library, on the way to the steps of the transport, which map it by `translated`."""
+    """An exception of the HTTP library, on the way to the steps of the transport, which map it by `translate_error`."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -46,7 +51,7 @@ class _ConnectionFailed(AgentKitError):
 class ResponseReader(Protocol):
     """Reads a streamed response."""
 
-    def feed(self, piece: bytes) -> Iterable[Event]:
+    def feed(self, chunk: bytes) -> Iterable[Event]:
         """The events in the next chunk of bytes."""
         ...
 
@@ -71,7 +76,7 @@ _HEADERS = {
     "Content-Type": "application/json",
     "User-Agent": "agentkit",
 }
-_ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+_ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """Headers for OpenAI's organization and project, with the environment variables that set them."""
 
 
@@ -82,7 +87,7 @@ class Transport:
         self.where = f"{endpoint.provider} at {endpoint.shown_url}"
         self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
         self.max_retries, self._endpoint, self._wire = max_retries, endpoint, wire
-        self._always = _HEADERS | dict(wire.headers)
+        self._base_headers = _HEADERS | dict(wire.headers)
         self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
         self._timeouts["connect"] = self.connect_seconds
         self._token: Secret | None = None
@@ -113,17 +118,17 @@ class Transport:
         response = yield from self.request(path, content, retries, whole=False)
         # without either header only closing the connection ends the body, and some connections stay open
         is_framed = "content-length" in response.headers or "transfer-encoding" in response.headers
-        yield OpenStream(partial(_pieces, response), partial(_apieces, response))
+        yield OpenStream(partial(_chunks, response), partial(_achunks, response))
         failed = None
         while failed is None:
             try:
-                piece = yield READ
+                chunk = yield READ
             except _ConnectionFailed as failure:
-                failed = translated(failure.error, self, retries)
+                failed = translate_error(failure.error, self, retries)
             else:
-                if piece is None:
+                if chunk is None:
                     return
-                yield from reader.feed(piece)
+                yield from reader.feed(chunk)
                 if not is_framed and reader.is_whole():
                     return
         if not reader.is_answered():
@@ -131,11 +136,11 @@ class Transport:
 
     def prepare(self) -> None:
         """Set up the connections of the blocking methods."""
-        self._blocking()
+        self._sync_connections()
 
     def close(self) -> None:
         """Close the blocking connections, unless another LLM uses them. The next request opens new ones."""
-        with self._own_lock():
+        with self._process_lock():
             lease, self._lease = self._lease, None
         if lease and lease.end():
             lease.pool.close()
@@ -165,13 +170,13 @@ class Transport:
             except (_ConnectionFailed, ModelError) as error:
                 cause = error.error if isinstance(error, _ConnectionFailed) else error
                 seconds = retries.after_error(cause)
-                failed = translated(cause, self, retries)
+                failed = translate_error(cause, self, retries)
             else:
                 if response.is_success:
                     retries.has_begun = True
                     return response
-                failed = refusal(response, self, self._wire)
-                seconds = retries.after_refusal(response, failed)
+                failed = error_for_response(response, self, self._wire)
+                seconds = retries.after_error_response(response, failed)
             if seconds is None:
                 raise failed
             yield pause(seconds)
@@ -180,34 +185,37 @@ class Transport:
         """Send a request once; returns its response, read if its body is needed. Raises _ConnectionFailed."""
         try:
             request = self._request(path, content, self._key())
-            response = self._blocking().handle_request(request)
+            response = self._sync_connections().handle_request(request)
             BoundedBody.bind(response, self.where, self.timeout_seconds)
             return _read(response) if whole or not response.is_success else response
-        except FOREIGN as error:
+        except HTTP_EXCEPTIONS as error:
             raise _ConnectionFailed(error) from None
 
     async def _asend(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
         """Async version of `_send`."""
         try:
             request = self._request(path, content, await self._akey())
-            response = await (await self._awaiting()).handle_async_request(request)
+            response = await (await self._async_connections()).handle_async_request(request)
             BoundedBody.bind(response, self.where, self.timeout_seconds)
             return await _aread(response) if whole or not response.is_success else response
-        except FOREIGN as error:
+        except HTTP_EXCEPTIONS as error:
             raise _ConnectionFailed(error) from None
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
         address = self._addresses.get(path) or self._address(path)
-        known, always = self._sent_headers
-        if known != key:
-            always = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
-            self._sent_headers = key, always
+        cached_key, common_headers = self._sent_headers
+        if cached_key != key:
+            common_headers = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
+            self._sent_headers = key, common_headers
         extensions, cancellation = address.extensions, CANCELLATION.get()
         if cancellation is not None:
-            left = max(cancellation.seconds_left(), _MIN_SECONDS)
-            extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
+            seconds_left = max(cancellation.seconds_left(), _MIN_SECONDS)
+            extensions = {
+                **extensions,
+                "timeout": {name: min(seconds_left, each) for name, each in self._timeouts.items()},
+            }
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
-        stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
+        stream, headers = httpx2.ByteStream(content), [*common_headers, (b"Content-Length", b"%d" % len(content))]
         method = "POST" if content else "GET"
         return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=extensions)
 
@@ -222,39 +230,41 @@ class Transport:
 
     def _headers(self, key: str | None) -> dict[str, str]:
         """The headers, with the key in the header that the endpoint expects; custom headers replace defaults."""
-        endpoint, headers = self._endpoint, dict(self._always)
+        endpoint, headers = self._endpoint, dict(self._base_headers)
         bearer = f"Bearer {key}" if key else ""
         if key and endpoint.key_header and not endpoint.token_provider:
             headers[endpoint.key_header], bearer = key, ""
         if authorization := endpoint.authorization or bearer:
             headers["Authorization"] = authorization
-        headers |= _account() if endpoint.is_openai else {}
-        given = {name.lower() for name in endpoint.headers}
-        return {name: value for name, value in headers.items() if name.lower() not in given} | dict(endpoint.headers)
+        headers |= _account_headers() if endpoint.is_openai else {}
+        overridden = {name.lower() for name in endpoint.headers}
+        return {name: value for name, value in headers.items() if name.lower() not in overridden} | dict(
+            endpoint.headers
+        )
 
-    def _blocking(self) -> Connections | CustomClient:
+    def _sync_connections(self) -> Connections | CustomClient:
         """The blocking connections of this process."""
         if self._custom_client is not None:
             return self._custom_client
-        with self._own_lock():
+        with self._process_lock():
             if self._lease is None:
                 self._lease = _Lease(self, shared_pools().take(self._endpoint))
             connections: Connections = self._lease.pool.connections
             return connections
 
-    def _own_lock(self) -> threading.Lock:
+    def _process_lock(self) -> threading.Lock:
         """The lock of this process: a forked child must not use the sockets or locks of its parent."""
         if self._process != os.getpid():
             self._process, self._lock, self._lease = os.getpid(), threading.Lock(), None
         return self._lock
 
-    async def _awaiting(self) -> ConnectionPool | CustomClient:
+    async def _async_connections(self) -> ConnectionPool | CustomClient:
         """The connections of the running event loop; other loops cannot use them. Closed when the loop ends."""
         if self._custom_client is not None:
             return self._custom_client
         loop = asyncio.get_running_loop()
         if loop not in self._leases:
-            with self._own_lock():
+            with self._process_lock():
                 for ended in [each for each in self._leases if each.is_closed()]:
                     self._leases.pop(ended).end()
             self._leases[loop] = _Lease(self, shared_pools().take(self._endpoint, loop))
@@ -269,7 +279,7 @@ class Transport:
         """
         if self._endpoint.token_provider is None:
             return self._endpoint.api_key.reveal() if self._endpoint.api_key else None
-        token = _provided(self._endpoint.token_provider)
+        token = _call_token_provider(self._endpoint.token_provider)
         if inspect.isawaitable(token):
             if inspect.iscoroutine(token):
                 token.close()
@@ -282,7 +292,7 @@ class Transport:
     async def _akey(self) -> str | None:
         if self._endpoint.token_provider is None:
             return self._key()
-        token = await asyncio.to_thread(_provided, self._endpoint.token_provider)
+        token = await asyncio.to_thread(_call_token_provider, self._endpoint.token_provider)
         if inspect.isawaitable(token):
             try:
                 token = await token
@@ -297,7 +307,7 @@ class Transport:
         return token
 
 
-def _provided(provider: Callable[[], object]) -> object:
+def _call_token_provider(provider: Callable[[], object]) -> object:
     """Call a token provider. Raises Unauthorized if it fails."""
     try:
         return provider()
@@ -335,15 +345,15 @@ def _release(process: int, pool: SharedPool) -> None:
         shared_pools().release(pool)
 
 
-def _account() -> dict[str, str]:
+def _account_headers() -> dict[str, str]:
     """OpenAI's account headers. Raises ConfigError if a value is not valid in a header."""
-    known = environment()
-    for variable in _ACCOUNT.values():
-        if variable in known and not is_header_text(known[variable]):
+    variables = environment()
+    for variable in _ACCOUNT_HEADERS.values():
+        if variable in variables and not is_header_text(variables[variable]):
             raise ConfigError(
                 f"{variable} contains characters that are invalid in an account name. Was it copied completely?"
             )
-    return {name: known[variable] for name, variable in _ACCOUNT.items() if variable in known}
+    return {name: variables[variable] for name, variable in _ACCOUNT_HEADERS.items() if variable in variables}
 
 
 def _read(response: httpx2.Response) -> httpx2.Response:
@@ -371,23 +381,23 @@ async def _aread(response: httpx2.Response) -> httpx2.Response:
     return response
 
 
-def _pieces(response: httpx2.Response) -> Generator[bytes]:
+def _chunks(response: httpx2.Response) -> Generator[bytes]:
     """The body in chunks, decompressed if needed. Raises _ConnectionFailed."""
     stream: Any = response.iter_bytes() if "content-encoding" in response.headers else response.stream
     try:
         yield from stream
-    except FOREIGN as error:
+    except HTTP_EXCEPTIONS as error:
         raise _ConnectionFailed(error) from None
     finally:
         response.close()
 
 
-async def _apieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
+async def _achunks(response: httpx2.Response) -> AsyncGenerator[bytes]:
     stream: Any = response.aiter_bytes() if "content-encoding" in response.headers else response.stream
     try:
-        async for piece in stream:
-            yield piece
-    except FOREIGN as error:
+        async for chunk in stream:
+            yield chunk
+    except HTTP_EXCEPTIONS as error:
         raise _ConnectionFailed(error) from None
     finally:
         await response.aclose()
@@ -403,28 +413,28 @@ class CustomClient:
     def __init__(self, client: Any) -> None:
         import openai
 
-        self._client, self._is_awaited = client, isinstance(client, openai.AsyncOpenAI)
+        self._client, self._is_async = client, isinstance(client, openai.AsyncOpenAI)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; a response of any status is returned. Raises ConfigError, Unauthorized, httpx2 errors."""
-        if self._is_awaited:
+        if self._is_async:
             raise ConfigError(
                 "This LLM was created with an AsyncOpenAI client, which supports only async methods, such as arun and "
                 "acomplete. Pass client=OpenAI(...), which supports both."
             )
-        with _Failing() as failing:
-            return _checked(self._client.post(**self._post_arguments(request)))
-        return failing.refusal()
+        with _CapturedFailure() as failure:
+            return _require_httpx2(self._client.post(**self._post_arguments(request)))
+        return failure.response()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Async version of `handle_request`."""
-        if not self._is_awaited:
+        if not self._is_async:
             response = await asyncio.to_thread(self.handle_request, request)
-            response.stream = _Threaded(response.stream)
+            response.stream = _ThreadedBody(response.stream)
             return response
-        with _Failing() as failing:
-            return _checked(await self._client.post(**self._post_arguments(request)))
-        return failing.refusal()
+        with _CapturedFailure() as failure:
+            return _require_httpx2(await self._client.post(**self._post_arguments(request)))
+        return failure.response()
 
     def close(self) -> None:
         """Do nothing: the user owns the client."""
@@ -434,18 +444,18 @@ class CustomClient:
 
     def _post_arguments(self, request: httpx2.Request) -> dict[str, Any]:
         """Arguments of the client's `post`. Redirects are disabled: they could send the request to another host."""
-        times = httpx2.Timeout(**request.extensions["timeout"])
+        timeout = httpx2.Timeout(**request.extensions["timeout"])
         root = self._client.base_url.raw_path.decode().rstrip("/")
         return {
             "path": request.url.raw_path.decode().removeprefix(root),
             "cast_to": httpx2.Response,
             "content": request.read(),
-            "options": {"timeout": times, "max_retries": 0, "follow_redirects": False},
+            "options": {"timeout": timeout, "max_retries": 0, "follow_redirects": False},
             "stream": True,
         }
 
 
-class _Failing:
+class _CapturedFailure:
     """Captures the exception of a client call. It is raised again outside the handler to preserve its own cause."""
 
     def __init__(self) -> None:
@@ -462,42 +472,42 @@ class _Failing:
             self._error = error
         return isinstance(error, Exception)
 
-    def refusal(self) -> httpx2.Response:
+    def response(self) -> httpx2.Response:
         """The response of a status error. Raises the translated exception for any other failure."""
         import openai
 
         if isinstance(self._error, openai.APIStatusError):
-            return _reread(_checked(self._error.response))
-        raise _cause(self._error)
+            return _decoded_copy(_require_httpx2(self._error.response))
+        raise _http_error(self._error)
 
 
-class _Threaded(PassThroughStream):
+class _ThreadedBody(PassThroughStream):
     """A blocking body, read in worker threads by async code."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = iter(self.stream)
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-            yield piece
+        chunks = iter(self.stream)
+        while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+            yield chunk
 
     async def aclose(self) -> None:
         """Release the connection."""
         await asyncio.to_thread(self.stream.close)
 
 
-def _checked(response: object) -> httpx2.Response:
+def _require_httpx2(response: object) -> httpx2.Response:
     """The client's response. Raises ConfigError if it comes from another HTTP library."""
     if isinstance(response, httpx2.Response):
         return response
     raise ConfigError("client= uses an httpx client: pass an httpx2 client as its http_client=, or omit http_client=.")
 
 
-def _reread(response: httpx2.Response) -> httpx2.Response:
+def _decoded_copy(response: httpx2.Response) -> httpx2.Response:
     """The same response, unread and without content encoding."""
     headers = {name: value for name, value in response.headers.items() if name != "content-encoding"}
     return httpx2.Response(response.status_code, headers=headers, content=response.content)
 
 
-def _cause(error: Exception) -> Exception:
+def _http_error(error: Exception) -> Exception:
     """Convert a client error to the underlying HTTP error, or to Unauthorized for failures such as a missing key."""
     import openai
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from agentkit.errors import ConfigError
 
+if TYPE_CHECKING:
     from agentkit.errors import ModelError
     from agentkit.events import Event
     from agentkit.llm.protocols.encoding import EncodingCache
@@ -44,15 +45,36 @@ class StreamReader(Protocol):
         ...
 
 
-class WireProtocol(Protocol):
-    """A wire protocol. `streaming` contains the additional body fields of a streaming request.
+class Framing(Protocol):
+    """Splits the bytes of one streamed response into JSON objects, wherever the chunks are cut.
 
-    `headers` are sent with every request.
+    `closed` becomes true when the server marks the end of its stream. `body` contains what the server sent if it
+    answered with a single JSON body in place of a stream; it is empty otherwise.
+    """
+
+    closed: bool
+    body: bytearray
+
+    def feed(self, piece: bytes, /) -> Iterable[Mapping[str, Any]]:
+        """The objects completed by this chunk of bytes. Raises BadResponse for data in another format."""
+        ...
+
+    def flush(self) -> Iterable[Mapping[str, Any]]:
+        """The objects left incomplete when the server closed the connection. Raises BadResponse."""
+        ...
+
+
+class WireProtocol(Protocol):
+    """A wire protocol. Its members with a body are the defaults of the classes that derive from it.
+
+    `streaming` contains the additional body fields of a streaming request, and `headers` are sent with every request.
+    With `can_pause`, the server can pause a response, which is continued once it is sent back.
     """
 
     name: str
     headers: Mapping[str, str]
     streaming: Mapping[str, Any]
+    can_pause: bool = False
 
     def url(self, model: str, /, *, streaming: bool) -> str:
         """The path of a request, relative to the base URL; it can have a query."""
@@ -73,24 +95,60 @@ class WireProtocol(Protocol):
         ...
 
     def reader(self) -> StreamReader:
-        """Create a reader for one streamed response."""
+        """Create a reader for the objects of one streamed response."""
         ...
 
+    def framing(self, scrub: Callable[[str], str]) -> Framing:
+        """Create the framing of one streamed response: server-sent events by default.
 
-def wire_named(name: str) -> WireProtocol:
-    """The protocol named `responses`, `chat`, `messages` or `gemini`."""
-    if name == "gemini":
-        from agentkit.llm.protocols.gemini import GeminiContents
+        `scrub` removes secrets from texts quoted in errors.
+        """
+        from agentkit.llm.protocols.sse import EventStream
 
-        return GeminiContents()
-    if name == "messages":
-        from agentkit.llm.protocols.anthropic import AnthropicMessages
+        return EventStream(scrub)
 
-        return AnthropicMessages()
-    if name == "responses":
-        from agentkit.llm.protocols.responses import Responses
 
-        return Responses()
+def _responses() -> WireProtocol:
+    from agentkit.llm.protocols.responses import Responses
+
+    return Responses()
+
+
+def _chat() -> WireProtocol:
     from agentkit.llm.protocols.chat_completions import ChatCompletions
 
     return ChatCompletions()
+
+
+def _messages() -> WireProtocol:
+    from agentkit.llm.protocols.anthropic import AnthropicMessages
+
+    return AnthropicMessages()
+
+
+def _gemini() -> WireProtocol:
+    from agentkit.llm.protocols.gemini import GeminiContents
+
+    return GeminiContents()
+
+
+PROTOCOLS: Mapping[str, Callable[[], WireProtocol]] = {
+    "responses": _responses,
+    "chat": _chat,
+    "messages": _messages,
+    "gemini": _gemini,
+}
+"""The loader of each protocol by its name, which is the value of `protocol=`. `ProtocolName` lists the same names."""
+
+
+def check_protocol(name: str) -> None:
+    """Raise ConfigError for an unknown protocol."""
+    if name not in PROTOCOLS:
+        *names, last = map(repr, PROTOCOLS)
+        raise ConfigError(f"protocol= is {', '.join(names)} or {last}, not {name!r:.100}.")
+
+
+def wire_named(name: str) -> WireProtocol:
+    """The protocol with a name of `PROTOCOLS`. Raises ConfigError for an unknown name."""
+    check_protocol(name)
+    return PROTOCOLS[name]()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols import WireProtocol, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms, base64_source
 from agentkit.llm.protocols.error_mapping import cut_short, declined, failure, no_answer, raise_error_inside
 from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks
@@ -798,7 +798,7 @@ _UNNAMED = ("text", "thinking")
 """Block types that a chunk can start without a start event."""
 
 
-class AnthropicMessages:
+class AnthropicMessages(WireProtocol):
     """The Messages protocol, with turns of content blocks and explicit prompt caching.
 
     The older of its two versions is used: they differ only in features that are not used here, no model accepts a
@@ -808,6 +808,7 @@ class AnthropicMessages:
     name = "messages"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     streaming: Mapping[str, Any] = {"stream": True}
+    can_pause = True
     error = staticmethod(failure)
 
     def url(self, _model: str, /, **_streaming: bool) -> str:

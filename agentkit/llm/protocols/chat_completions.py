@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols import WireProtocol, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
 from agentkit.llm.protocols.error_mapping import (
     FILTERED,
@@ -529,7 +529,7 @@ NEIGHBOUR_SHARE = "[The following content belongs to the result of"
 """The start of a user message with the images and files of a tool result."""
 
 
-class ChatCompletions:
+class ChatCompletions(WireProtocol):
     """The Chat Completions protocol, which nearly every server supports."""
 
     name = "chat"

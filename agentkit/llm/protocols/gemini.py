@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 from agentkit.content import File, Image, load_part
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols import WireProtocol, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, base64_source
 from agentkit.llm.protocols.error_mapping import cut_short, failure, filtered, no_answer, raise_error_inside, unfinished
 from agentkit.llm.protocols.hosted_tools import declared, grounded_search
@@ -81,7 +81,7 @@ _LEVELS = {"none": "minimal", "xhigh": "high", "max": "high"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}
 
 
-class GeminiContents:
+class GeminiContents(WireProtocol):
     """Gemini's protocol, in which a conversation consists of contents with parts."""
 
     name = "gemini"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols import WireProtocol, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
 from agentkit.llm.protocols.error_mapping import (
     FILTERED,
@@ -345,7 +345,7 @@ _RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_out
 _NESTED = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
 
 
-class Responses:
+class Responses(WireProtocol):
     """The Responses protocol, which sends reasoning items back with the conversation."""
 
     name = "responses"

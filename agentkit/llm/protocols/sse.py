@@ -36,12 +36,14 @@ class EventStream:
     data of an `error` event, or of a line `error: …`, is emitted as `{"error": …}`. JSON on lines without a field name,
     in which some servers send errors, is parsed too. `closed` becomes true at `[DONE]`; anything after it is ignored.
     Objects are emitted at the end of their line, to reduce latency and because some servers omit the empty line between
-    events.
+    events. A server that does not stream sends a single JSON object or list, which is collected in `body`.
     `scrub` removes secrets from texts quoted in errors.
     """
 
     def __init__(self, scrub: Callable[[str], str] = str) -> None:
         self.closed = False
+        self.body = bytearray()
+        self._is_body: bool | None = None
         self._scrub = scrub
         self._pending: list[bytes] = []
         self._unfinished: list[bytes] = []
@@ -52,6 +54,11 @@ class EventStream:
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
         """The objects completed by this chunk. Raises BadResponse if the data is not an event stream of JSON."""
+        if self._is_body is None and (start := piece.lstrip(_BYTE_ORDER_MARK + b" \t\r\n")):
+            self._is_body = start.startswith((b"{", b"["))
+        if self._is_body:
+            self.body += piece
+            return
         if _RETURN in piece or self._is_after_return:
             piece = self._with_line_feeds(piece)
         lines = piece.split(b"\n")

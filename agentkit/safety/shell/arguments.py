@@ -9,15 +9,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agentkit.safety.shell.tables import CommandSpec, Launcher, tables
-from agentkit.safety.shell.variables import A_FILE, A_WORD, TAME, UNKNOWN, Word
+from agentkit.safety.shell.variables import A_FILE, A_WORD, UNKNOWN, UNKNOWN_NAME, Word
 
 _FULL_NAME = {"-V", "--version", "--help"}
-_WITH_FILE = {"-L"}  # whose text may hold a file's name
-_CHOOSING = {"--include", "-g", "--glob", "--iglob"}
+_WITH_FILE = {"-L"}  # the value can contain a file's name
+_FILE_FILTERS = {"--include", "-g", "--glob", "--iglob"}
 _RECURSIVE = {"-r", "-R", "--recursive", "--dereference-recursive"}
-_SEARCHING_HERE = {"rg", "ripgrep", "ack", "ag", "ugrep", "git"}
-_SOUGHT = {"-e", "--regexp"}
-_NAME = re.compile(r"(?i)secrets?|credentials?")  # as good a name for a task or a test as for a file
+_RECURSIVE_BY_DEFAULT = {"rg", "ripgrep", "ack", "ag", "ugrep", "git"}
+_PATTERN_FLAGS = {"-e", "--regexp"}
+_LONG_OPTION = re.compile(r"--[^=]+")
+_NAME = re.compile(r"(?i)secrets?|credentials?")  # the name of a task, a test or a file
 _TASK = re.compile(
     r"((poetry|uv|pdm|hatch|pipenv|rye|pixi) run |bundle exec )?"
     r"(g?make( -[jBksni]+\d*)*|just|task|rake|(npm|pnpm|yarn|bun) (run|run-script)|cargo (test|t|bench)"
@@ -37,10 +38,10 @@ class Argument(NamedTuple):
 
 
 def parsed(spec: CommandSpec, rest: list[Word]) -> Iterator[Argument]:
-    """Each argument with what it is."""
+    """The arguments, each with its kind."""
     rest = list(rest)
     while rest:
-        yield from leading(spec, rest)
+        yield from leading_options(spec, rest)
         if rest and rest[0].text == "--":
             yield from (Argument("free", free) for free in rest[1:])
             return
@@ -48,8 +49,8 @@ def parsed(spec: CommandSpec, rest: list[Word]) -> Iterator[Argument]:
             yield Argument("free", rest.pop(0))
 
 
-def leading(spec: CommandSpec, rest: list[Word]) -> Iterator[Argument]:
-    """The options before the first free argument or "--"; they are taken out of `rest`."""
+def leading_options(spec: CommandSpec, rest: list[Word]) -> Iterator[Argument]:
+    """The options before the first free argument or "--"; they are removed from `rest`."""
     while rest and rest[0].text.startswith("-") and rest[0].text not in {"-", "--"}:
         word = rest.pop(0)
         yield from (_long if word.text.startswith("--") else _short)(spec, word, rest)
@@ -75,7 +76,7 @@ def _long(spec: CommandSpec, word: Word, rest: list[Word]) -> Iterator[Argument]
 
 
 def _completed(spec: CommandSpec, name: str) -> str:
-    """A long option may be shortened: the one it could mean, a delicate one first."""
+    """The full form of an abbreviated long option; of several matches, one that is not harmless."""
     possible = sorted(flag for flag in spec.known if flag.startswith(name)) if len(name) > 2 else []
     return next((flag for flag in possible if flag not in spec.flag), possible[0] if possible else name)
 
@@ -105,7 +106,7 @@ def _part(word: Word, text: str) -> Word:
 
 
 def entry(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]] | None:
-    """The most special entry for a command and the words after its name: "git stash list" before "git stash"."""
+    """The most specific entry for a command and the words after its name: "git stash list" before "git stash"."""
     specs = tables().specs
     general = specs.get(name)
     rest = words[1:]
@@ -122,14 +123,14 @@ def entry(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]] | None
 
 
 def possible_options(name: str, words: list[Word]) -> Iterator[Word]:
-    """The arguments that may turn out as any option of a command whose options can run, write or delete something.
+    """The arguments that could expand to any option, if options of the command can run, write or delete something.
 
-    Such a word may be split into several, or begins with a dash that is not written out where an option may stand, or
-    is an option with unknown letters.
+    Such a word may be split into several, may begin with a dash in the place of an option, or is an option with unknown
+    letters.
     """
     spec, rest = _before_others(name, words)
     if {name, "-".join(word.text for word in words[:2])} & tables().groups["inert"]:
-        if spec.paths in {"copy", "write"}:  # of which any word may say where it writes
+        if spec.paths in {"copy", "write"}:  # any word can be the target
             yield from (word for word in rest if word.may_split and UNKNOWN in word.text)
     elif _is_delicate(name, spec):
         yield from _possible_options_of(name, spec, rest)
@@ -151,50 +152,50 @@ def _before_others(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word
 
 
 def _possible_options_of(name: str, spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
-    if name == "find":  # whose tests are judged where it is judged itself
+    if name == "find":  # `launchers.find` judges its tests
         yield from (word for word in rest if word.may_split)
         rest = rest[: next((i for i, word in enumerate(rest) if re.match(r"[-(!]", word.text)), len(rest))]
     runs, packs = spec.effect == "runs", name in tables().groups["packers"]
     for argument in parsed(spec, rest):
         word = argument.word
         splits = word.may_split and (UNKNOWN in word.text or not runs) and not packs
-        begins = argument.kind == "free" and word.dashed and not (runs or packs)
+        begins = argument.kind == "free" and word.may_be_option and not (runs or packs)
         letters = argument.flag.startswith("-") and (
-            UNKNOWN in argument.flag or (TAME in argument.flag and bool(word.origins & {A_FILE, A_WORD}))
+            UNKNOWN in argument.flag or (UNKNOWN_NAME in argument.flag and bool(word.origins & {A_FILE, A_WORD}))
         )
         if splits or begins or letters:
             yield word
 
 
 def _is_delicate(name: str, spec: CommandSpec) -> bool:
-    """Whether an option of the command can do what its other arguments do not."""
+    """Whether an option of the command can have effects that its other arguments do not have."""
     changing = spec.ask | spec.write | spec.script | spec.program | spec.module | spec.active
     return bool(changing) or spec.strict or spec.effect != "reads" or name in tables().rules
 
 
 def _up_to_free(spec: CommandSpec, words: list[Word]) -> list[Word]:
-    """The words up to the first that is not an option."""
+    """The words up to and including the first that is not an option."""
     left = list(words)
-    for _ in leading(spec, left):
+    for _ in leading_options(spec, left):
         pass
     return words[: len(words) - len(left) + 1]
 
 
 def searches_here(spec: CommandSpec, name: str, arguments: list[Argument], *, piped: bool) -> bool:
-    """Whether a search to which no place is given goes through the folder that it begins in."""
-    through = name in _SEARCHING_HERE and not piped
+    """Whether a search without a path searches the current folder."""
+    through = name in _RECURSIVE_BY_DEFAULT and not piped
     return spec.text > 0 and (through or any(argument.flag in _RECURSIVE for argument in arguments))
 
 
 def possible_paths(name: str, words: list[Word]) -> list[Word]:
-    """The arguments that could name a file, but for those that are only written, which are judged on their own."""
+    """The arguments that could name a file to read; files that are only written are judged separately."""
     known, rest = tables(), words[1:]
     if name in known.groups["writers"] or _only_unstages(words):
         return []
     if name in known.groups["copiers"]:
         return rest[:-1]
     if name == "find":
-        return list(_around_searches(rest))
+        return list(_without_searches(rest))
     if name in known.launchers and name not in known.groups["carriers"]:
         return _before_search(known.launchers[name], rest)
     found = entry(name, words) if rest else None
@@ -202,19 +203,19 @@ def possible_paths(name: str, words: list[Word]) -> list[Word]:
     has_texts = found and (searching or found[0].paths == "run")
     if not found or not has_texts:
         return rest
-    texts = [*(_sought if searching else _plain_texts)(*found), *_tasks(words)]
-    chosen = _chosen(*found) if searching else ()
+    texts = [*(_searched_texts if searching else _plain_texts)(*found), *_task_names(words)]
+    chosen = _file_filters(*found) if searching else ()
     return [*(word for word in rest if not (word.known and any(word is text for text in texts))), *chosen]
 
 
 def _only_unstages(words: list[Word]) -> bool:
-    """Whether it is `git rm --cached`, which neither changes nor shows the files that it names."""
+    """Whether the command is `git rm --cached`, which neither changes nor shows the files that it names."""
     texts = [word.text for word in words]
     return texts[:2] == ["git", "rm"] and "--cached" in texts and not any(text.startswith("--pa") for text in texts)
 
 
-def _around_searches(rest: list[Word]) -> Iterator[Word]:
-    """The words of find but for those between -exec and its end, where they search, which is judged on its own."""
+def _without_searches(rest: list[Word]) -> Iterator[Word]:
+    """The words of find without those of a search that it starts with -exec, which is judged separately."""
     searchers, inside = tables().groups["searchers"], False
     for index, word in enumerate(rest):
         if not inside:
@@ -225,7 +226,7 @@ def _around_searches(rest: list[Word]) -> Iterator[Word]:
 
 
 def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
-    """The words of a launcher before a command that searches, or starts another, which is judged on its own."""
+    """The words of a launcher before a command that searches or starts another, which is judged separately."""
     known = tables()
     options, left = _before_command(launcher, rest)
     inner = left[0].text if left else ""
@@ -235,11 +236,11 @@ def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
 
 
 def _before_command(launcher: Launcher, rest: list[Word]) -> tuple[list[Argument], list[Word]]:
-    """The options of a launcher, and its words from the command on that it starts."""
+    """The options of a launcher, and the words of the command that it starts."""
     left, skip = list(rest), launcher.skip
     options: list[Argument] = []
     while left:
-        options += leading(launcher.options, left)
+        options += leading_options(launcher.options, left)
         if left and launcher.assignments and ASSIGNMENT.fullmatch(left[0].text):
             pass
         elif left and skip > 0 and left[0].text != "--":
@@ -250,18 +251,18 @@ def _before_command(launcher: Launcher, rest: list[Word]) -> tuple[list[Argument
     return options, left
 
 
-def _chosen(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
-    """The patterns for the names of the files that are searched; they may match what they do not name."""
+def _file_filters(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+    """The patterns for the names of the searched files; they count as globs."""
     for argument in parsed(spec, rest):
-        if argument.flag in _CHOOSING and not argument.word.text.startswith("!"):
+        if argument.flag in _FILE_FILTERS and not argument.word.text.startswith("!"):
             yield replace(argument.word, glob=True)
 
 
-def _sought(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
-    """The text that a search looks for, and excluded files; empty if versions differ in their options."""
+def _searched_texts(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+    """The text that a search looks for, and excluded files; empty if versions differ in the options."""
     arguments = list(parsed(spec, rest))
     unsure = any(kind == "ask" or (flag == "-C" and not word.text.isdigit()) for kind, word, flag in arguments)
-    if unsure or _shortens(spec, rest) or any(word.text == "--context" for word in rest):
+    if unsure or _has_abbreviated_option(spec, rest) or any(word.text == "--context" for word in rest):
         return
     free = [word for kind, word, _ in arguments if kind == "free"]
     if not any(argument.flag in spec.instead for argument in arguments):
@@ -269,29 +270,35 @@ def _sought(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
         yield from (
             word for word in free[: spec.text] if not doubted or (_NAME.fullmatch(word.text) and doubted != UNKNOWN)
         )
-    yield from (word for _, word, flag in arguments if flag in _CHOOSING and word.text.startswith("!"))
+    yield from (word for _, word, flag in arguments if flag in _FILE_FILTERS and word.text.startswith("!"))
     end = next((index for index, word in enumerate(rest) if word in free), len(rest))
-    yield from _values(spec, rest[:end], spec.pattern & _SOUGHT)
+    yield from _values(spec, rest[:end], spec.pattern & _PATTERN_FLAGS)
 
 
 def _possible_options(rest: list[Word]) -> str:
-    """The first character of a word that could be an option which makes the first word a file."""
+    """The first character of a word that could be an option with which the first word names a file."""
     end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
-    begins = [word.text[:1] for word in rest[:end] if not word.known and word.text[:1] in {UNKNOWN, TAME, *"*?["}]
+    begins = [
+        word.text[:1] for word in rest[:end] if not word.known and word.text[:1] in {UNKNOWN, UNKNOWN_NAME, *"*?["}
+    ]
     return min(begins, default="")
 
 
 def _plain_texts(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
-    """A message, an author and other texts that name no file."""
+    """Messages, authors and other texts that name no file."""
     end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
-    if not _shortens(spec, rest[:end]):
+    if not _has_abbreviated_option(spec, rest[:end]):
         yield from _values(spec, rest[:end], spec.pattern - _WITH_FILE)
 
 
 def _values(spec: CommandSpec, rest: list[Word], flags: frozenset[str]) -> Iterator[Word]:
-    """The values of these flags, but for one whose flag may itself be the value of an option that is not known."""
+    """The values of these flags, unless the flag could be the value of an unknown option."""
     places = enumerate(pairwise(rest), 2)
-    doubted = {after for after, pair in places if _is_strange(spec, pair[0]) and pair[1].text.startswith("-")}
+    doubted = {
+        after
+        for after, (one, two) in places
+        if _LONG_OPTION.fullmatch(one.text) and one.text not in spec.known and two.text.startswith("-")
+    }
     values = [argument.word for argument in parsed(spec, rest) if argument.flag in flags]
     for index, word in enumerate(rest):
         name, equals, _ = word.text.partition("=")
@@ -299,19 +306,14 @@ def _values(spec: CommandSpec, rest: list[Word], flags: frozenset[str]) -> Itera
             yield word
 
 
-def _is_strange(spec: CommandSpec, word: Word) -> bool:
-    """Whether it is a long option that is not known, and whose value may come next."""
-    return bool(re.fullmatch(r"--[^=]+", word.text)) and word.text not in spec.known
-
-
-def _shortens(spec: CommandSpec, rest: list[Word]) -> bool:
-    """Whether a long option may not be written out, which another version may not know."""
+def _has_abbreviated_option(spec: CommandSpec, rest: list[Word]) -> bool:
+    """Whether a long option may be abbreviated: another version may not know its full form."""
     names = {word.text.partition("=")[0] for word in rest if word.text.startswith("--")} - spec.known
     return any(_completed(spec, name) != name for name in names)
 
 
-def _tasks(words: list[Word]) -> Iterator[Word]:
-    """The names of tasks and tests that could be as well those of files with keys."""
+def _task_names(words: list[Word]) -> Iterator[Word]:
+    """The names of tasks and tests that could also be names of files with keys."""
     before = ""
     for word in words:
         if _NAME.fullmatch(word.text) and _TASK.fullmatch(before):

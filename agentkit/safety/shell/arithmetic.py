@@ -17,23 +17,23 @@ from agentkit.safety.shell.variables import (
     A_WORD,
     ANYTHING,
     NOTHING,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     UNTRUSTED,
     ShellScope,
     Value,
     ask,
 )
 
-_LIVE = re.compile(r"[$`\\]")
+_SUBSTITUTION_START = re.compile(r"[$`\\]")
 _NAME = re.compile(r"(?<!\w)(?<!\d#)[A-Za-z_]\w*")
-_PARTLY_NAMED = re.compile(rf"[A-Za-z_]\w*{TAME}")
+_PARTLY_NAMED = re.compile(rf"[A-Za-z_]\w*{UNKNOWN_NAME}")
 _KEY = re.compile(r"(?<!\w)([A-Za-z_]\w*)\[([^\[\]]*)\]")
 _ASSIGNED = re.compile(
     r"(?<!\w)([A-Za-z_]\w*)\s*(?P<element>\[[^\]]*\])?\s*((?P<plain>=)(?!=)|([-+*/%&|^]|<<|>>)=|\+\+|--)"
     r"|(\+\+|--)\s*([A-Za-z_]\w*)"
 )
-_SIMPLE = re.compile(rf"\s*[A-Za-z_]\w*\s*=\s*(0|[1-9]\d{{0,17}}|{TAME})\s*")
+_SIMPLE = re.compile(rf"\s*[A-Za-z_]\w*\s*=\s*(0|[1-9]\d{{0,17}}|{UNKNOWN_NAME})\s*")
 _ELEMENT = re.compile(r"\{?([A-Za-z_]\w*)\[(.*)", re.DOTALL)
 NUMBERS = (
     *("RANDOM", "SRANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS", "SHLVL", "OPTIND"),
@@ -52,10 +52,10 @@ def is_harmless(value: Value, scope: ShellScope) -> bool:
             waiting.extend(value.items)
             continue
         text = value.text
-        if UNKNOWN in text or _LIVE.search(text) or value.origins & {A_FILE, UNTRUSTED}:
+        if UNKNOWN in text or _SUBSTITUTION_START.search(text) or value.origins & {A_FILE, UNTRUSTED}:
             return False
         text = _KEY.sub(lambda match: match[1] if match[1] in scope.keyed else match[0], text)
-        if TAME in text and (A_WORD in value.origins or _PARTLY_NAMED.search(text)):
+        if UNKNOWN_NAME in text and (A_WORD in value.origins or _PARTLY_NAMED.search(text)):
             return False
         # The text without the names that it only assigns to: bash does not evaluate their old values.
         names = (
@@ -67,8 +67,8 @@ def is_harmless(value: Value, scope: ShellScope) -> bool:
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is is_certain a number, or empty, and no name that arithmetic would follow."""
-    sure = value.text == "" or re.fullmatch(rf"-?[\d{TAME}]+", value.text)
+    """Whether a value is certainly a number or empty, and not a name that arithmetic would follow."""
+    sure = value.text == "" or re.fullmatch(rf"-?[\d{UNKNOWN_NAME}]+", value.text)
     return bool(sure) and value.items is None and not value.origins & {A_FILE, A_WORD, UNTRUSTED}
 
 
@@ -77,7 +77,7 @@ def variable_value(name: str, scope: ShellScope) -> Value:
     value = scope.value(name)
     if value is not None:
         return value
-    return A_NUMBER if name in NUMBERS else NOTHING if name.islower() and not scope.foreign else ANYTHING
+    return A_NUMBER if name in NUMBERS else NOTHING if name.islower() and not scope.is_child else ANYTHING
 
 
 def objections(value: Value, source: str, scope: ShellScope) -> Iterator[Decision]:
@@ -89,7 +89,7 @@ def objections(value: Value, source: str, scope: ShellScope) -> Iterator[Decisio
 
 
 def change(value: Value, scope: ShellScope) -> None:
-    """Keep what an arithmetic text assigns: numbers, if it comes so far; an error or && before it may prevent it."""
+    """Store the numbers that an arithmetic text assigns; an error or a && may prevent an assignment."""
     is_certain = _SIMPLE.fullmatch(value.text) is not None
     for match in _ASSIGNED.finditer(value.text):
         name = match[1] or match[7]
@@ -101,7 +101,7 @@ def _may_be_element(value: Value) -> bool:
     """Whether unknown text could be the name of an array and a subscript."""
     if "[" in value.text:
         return UNKNOWN in value.text
-    return UNKNOWN in value.text or (TAME in value.text and bool(value.origins & {A_FILE, UNTRUSTED}))
+    return UNKNOWN in value.text or (UNKNOWN_NAME in value.text and bool(value.origins & {A_FILE, UNTRUSTED}))
 
 
 def subscript(value: Value, scope: ShellScope) -> Value | None:
@@ -110,5 +110,5 @@ def subscript(value: Value, scope: ShellScope) -> Value | None:
     if match is None:
         return value if _may_be_element(value) else None
     name, key = match[1], match[2].rpartition("]")[0] or match[2]
-    is_known = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
+    is_known = UNKNOWN not in key and not _SUBSTITUTION_START.search(key) and not value.origins & {A_FILE, UNTRUSTED}
     return None if (name in scope.keyed and is_known) or key in {"@", "*"} else Value(key, value.origins)

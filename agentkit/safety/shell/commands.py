@@ -35,14 +35,14 @@ from agentkit.safety.shell.variables import (
 _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
 _ANY = re.compile(r"[*?]|[@+!]\(")
-_NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
+_EVALUATING_WITH_OPTION = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
 _INDEX = (
     *("index", "ORIG_HEAD", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
 )
 """The files in which git stores the staging area and operations in progress."""
 _SPLIT_AT = re.compile(r"/.*/([+-]?\d+)?|%.*%([+-]?\d+)?|\{(\d+|\*)\}", re.DOTALL)
 _SEDS = ("sed", "gsed")
-_ENDING = {"EXIT", "HUP", "INT", "QUIT", "TERM", *("0", "1", "2", "3", "15")}
+_FINAL_EVENTS = {"EXIT", "HUP", "INT", "QUIT", "TERM", *("0", "1", "2", "3", "15")}
 """The events after which a shell runs nothing but the trap."""
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
@@ -52,14 +52,14 @@ _EVALUATING = (
 
 
 def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """Every objection to a command, what it would start, and why it is fine if it is."""
+    """All objections to a command, the commands that it would start, and otherwise why it is allowed."""
     first = words[0]
     if len(words) > _MAX_WORDS or sum(len(word.text) for word in words if " " not in word.text) > _MAX_LINE:
         yield ask("too-many", first.source, "It has too many arguments to judge.", "Run it in parts.")
         return
     name = _SYSTEM_FOLDERS.sub("", first.text)
     if not first.known:
-        yield from _dynamic(words, scope)
+        yield from _unknown_program(words, scope)
         return
     if not name.isascii():
         yield ask("look-alike", first.source, "The command's name contains look-alike letters.")
@@ -76,8 +76,8 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         if match:
             rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
             undo = next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
-            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
-            yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
+            yield from _undoable(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
+            yield from launchers.command_texts(words) if rule.id in launchers.RULES_ABOUT_STARTED_COMMANDS else ()
     yield from _possible_options(name, words, scope)
     yield from _shown_values(name, words)
     yield from _by_kind(name, words, scope)
@@ -86,15 +86,15 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 def _possible_options(name: str, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
     """Objections to words that could expand to options."""
     for word in possible_options(name, words):
-        if word.rests_on_names:
+        if word.depends_on_file_names:
             scope.options.add(word.source)
         else:
             why = f"It could expand to any option of {name}."
             yield ask("option", word.source, why, "Quote it, or put -- or ./ before it.")
 
 
-def _dynamic(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    yield from launchers.origin(words[0], words[0].source)
+def _unknown_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    yield from launchers.origin_objections(words[0], words[0].source)
     why = "The program is only known when the command runs."
     yield ask("dynamic-command", words[0].source, why, "Write out the name of the program.")
     text = _line(words, scope)
@@ -119,12 +119,12 @@ def _shown_values(name: str, words: list[Word]) -> Iterator[Finding]:
 def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     known = tables()
     two = " ".join(word.text for word in words[:2])
-    yield from _run_by(words) if two in known.runners else ()
+    yield from _started_by_runner(words) if two in known.runners else ()
     if len(words) > 1 and two in known.languages:
         name, words = two, [words[0], Word("-e", words[1].source), *words[2:]]
     elif len(words) > 1 and two in known.launchers:
         name, words = two, [Word(two, words[0].source), *words[2:]]
-    yield from _carried_by(name, words, scope)
+    yield from _commands_in_arguments(name, words, scope)
     if two == "git mv":
         scope.touched.add("**/*")
     if name in _SPECIAL:
@@ -137,17 +137,17 @@ def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
         yield from _by_spec(name, words, scope)
 
 
-def _carried_by(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The commands that a program may run which it gets in its arguments, or in its input."""
+def _commands_in_arguments(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    """The commands in the arguments or the input of a program, which it may run."""
     groups = tables().groups
     if name in groups["carriers"]:
-        yield from launchers.suspected(words)
+        yield from launchers.possible_commands(words)
     if name in groups["orders_from_stdin"] and scope.stdin is not None and scope.stdin.known:
-        yield from launchers.ordered(scope.stdin.text, words[0].source)
+        yield from launchers.commands_in_lines(scope.stdin.text, words[0].source)
 
 
-def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
-    """The command that poetry run and the like start, unless it is a script of the project."""
+def _started_by_runner(words: list[Word]) -> Iterator[StartedCommand]:
+    """The command that `poetry run` and similar programs start, unless it is a script of the project."""
     known = tables()
     names = known.specs.keys() | known.rules.keys() | known.launchers.keys() | known.languages.keys() | _SPECIAL.keys()
     start = next((i for i, word in enumerate(words) if i > 1 and _SYSTEM_FOLDERS.sub("", word.text) in names), None)
@@ -155,12 +155,15 @@ def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
 
 
 def _line(words: list[Word], scope: ShellScope) -> str:
-    """The arguments as rules see them: between single spaces, white space inside as "·", the workspace as "."."""
+    """The arguments in the form that rules match.
+
+    They are between single spaces, with "·" for white space in an argument, and "." for the workspace.
+    """
     texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text) for word in words[1:])
     return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
 
 
-def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
+def _undoable(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
     """Objections to replacing the files in the arguments, or an undoable finding."""
     end = next((index for index, word in enumerate(words) if word.text == "--"), 0)
     for word in words[end + 1 :] if undo.paths else ():
@@ -173,7 +176,7 @@ def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decisi
 
 
 def _objection(rule: CommandRule, match: re.Match[str], words: list[Word], scope: ShellScope) -> Decision:
-    """The rule's decision; its evidence is the word that the match begins in."""
+    """The rule's decision; its evidence is the word in which the match begins."""
     begins = match.start() + match[0].startswith(" ")
     index = match.string.count(" ", 0, begins) if match[0].strip() else 0
     source = words[min(index, len(words) - 1)].source
@@ -194,17 +197,17 @@ def _by_spec(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
     elif found:
         yield from _by_arguments(*found, words, scope)
     elif "/" in name:
-        yield from _own_program(words, scope)
+        yield from _program_by_path(words, scope)
     elif asks_version and re.fullmatch(r"[a-z][\w.+-]*", name):
         yield runs(words[0].source, scope)
     else:
         why = f"{name} is not a known command."
         yield ask("unknown-command", words[0].source, why, "Use a common command, or ask for approval.")
-        yield from launchers.suspected(words)
+        yield from launchers.possible_commands(words)
 
 
-def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    path = files.run(words[0], scope)
+def _program_by_path(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    path = files.record_script(words[0], scope)
     name, known = words[0].text.rpartition("/")[2], tables()
     if name in known.languages or name in known.launchers or name in known.rules:
         yield StartedCommand([Word(name, words[0].source), *words[1:]])
@@ -212,7 +215,7 @@ def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     if path is None or not paths.inside(path, scope.workspace):
         yield ask("outside-code", words[0].source, "It runs a program outside of the system folders and the workspace.")
     elif path in scope.written:
-        scope.scripts |= scope.places  # from which it may have been made
+        scope.scripts |= scope.places  # it may have been created from them
         yield ask("fresh-code", words[0].source, "It runs a file that the same command created.", "Run it later.")
     else:
         yield runs(words[0].source, scope)
@@ -221,7 +224,7 @@ def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text) + " " for word in rest))
     arguments = list(parsed(spec, rest))
-    _note_scripts(spec, words[0], arguments, scope)
+    _record_scripts(spec, words[0], arguments, scope)
     if spec.unnamed and scope.undoable:
         scope.destroyed.update(files.EVERYTHING)
         yield undoes(words[0].source)
@@ -234,13 +237,13 @@ def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope:
     everything = spec.paths == "copy" and any(argument.kind == "write" for argument in arguments)
     free = [argument.word for argument in arguments if argument.kind == "free"][text:]
     yield from _free(words[0].text, spec, [*free, free[-1]] if everything and free else free, scope)
-    if not free and _works_here(spec, words[0].text, arguments, scope):
+    if not free and _reads_current_folder(spec, words[0].text, arguments, scope):
         yield from files.read(Word(".", words[0].source), scope, listing=spec.paths == "list")
     yield _effect(spec, words[0].source, scope)
 
 
-def _works_here(spec: CommandSpec, name: str, arguments: list[Argument], scope: ShellScope) -> bool:
-    """Whether a command without a place reads the folder that it begins in, where that is to be judged."""
+def _reads_current_folder(spec: CommandSpec, name: str, arguments: list[Argument], scope: ShellScope) -> bool:
+    """Whether a command without a path reads the current folder, and that folder must be judged."""
     is_outside = scope.cwd is not None and not paths.inside(scope.cwd, scope.workspace)
     if not (scope.exposed or is_outside):
         return False
@@ -248,14 +251,14 @@ def _works_here(spec: CommandSpec, name: str, arguments: list[Argument], scope: 
     return listing or searches_here(spec, name, arguments, piped=scope.stdin is not None)
 
 
-def _note_scripts(spec: CommandSpec, name: Word, arguments: list[Argument], scope: ShellScope) -> None:
-    """Note the files that a command runs which runs code of the workspace: those it names, and those it implies."""
+def _record_scripts(spec: CommandSpec, name: Word, arguments: list[Argument], scope: ShellScope) -> None:
+    """Record the files that a command runs, if it runs code of the workspace: those it names, and those it implies."""
     if spec.effect == "runs":
         for argument in arguments:
             if argument.kind in {"free", "read"}:
-                files.run(argument.word, scope)
+                files.record_script(argument.word, scope)
         for implied in tables().implied.get(name.text, ()):
-            files.run(Word(implied, name.source), scope)
+            files.record_script(Word(implied, name.source), scope)
 
 
 def _flag(spec: CommandSpec, argument: Argument, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -265,7 +268,7 @@ def _flag(spec: CommandSpec, argument: Argument, words: list[Word], scope: Shell
         yield runs(word.source, scope)
     if kind == "ask":
         yield ask("option", word.source, "This option makes it run programs or change other things.")
-        yield from launchers.carried(words)
+        yield from launchers.command_texts(words)
     elif kind in _PATHS:
         yield from files.secrets(word, scope) if kind == "read" else ()
         yield from _PATHS[kind](word, scope)
@@ -316,12 +319,12 @@ def _free(name: str, spec: CommandSpec, targets: list[Word], scope: ShellScope) 
 def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """eval, trap and alias: their arguments are shell text."""
     if not all(word.known for word in words):
-        scope.scripts |= scope.places  # the text is in one of the files that were read for it
+        scope.scripts |= scope.places  # one of these files contains the text
     if words[0].text == "eval":
         yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
     elif words[0].text == "trap":
         arguments = [word for word in words[1:] if not word.text.startswith("-")]
-        between = not all(word.text.removeprefix("SIG") in _ENDING for word in arguments[1:])
+        between = not all(word.text.removeprefix("SIG") in _FINAL_EVENTS for word in arguments[1:])
         for finding in launchers.script(arguments[0], arguments[0].source) if len(arguments) > 1 else ():
             yield replace(finding, between=between) if isinstance(finding, ShellScript) else finding
     else:
@@ -331,7 +334,7 @@ def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield reads(words[0].source)
 
 
-def _programmed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _awk_or_sed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The programs of awk and sed, and their files: read, written with sed -i, or assignments to variables of awk."""
     is_sed = words[0].text in _SEDS
     in_place = is_sed and any(re.match(r"-[A-Za-z]*i|--i", word.text) for word in words[1:])
@@ -345,22 +348,22 @@ def _programmed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from interpreters.judge("sed" if is_sed else "awk", word, scope)
     for argument in arguments:
         if argument.kind == "ask":
-            _note_options(words, scope)
+            _record_options(words, scope)
             yield from _flag(spec, argument, words, scope)
     yield writes(words[0].source) if in_place else reads(words[0].source)
 
 
-def _note_options(words: list[Word], scope: ShellScope) -> None:
-    """Note the words of options that are asked about, and those behind them, any of which may name code to run."""
+def _record_options(words: list[Word], scope: ShellScope) -> None:
+    """Record the words of options that need approval, and the words after them: any of them may name code to run."""
     for before, word in pairwise(words):
         if before.text.startswith("-") or word.text.startswith("-"):
             text = re.sub(r"^--[\w-]+=|^-\w", "", word.text)
             if text:
-                files.run(replace(word, text=text), scope)
+                files.record_script(replace(word, text=text), scope)
 
 
 def _tar(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The first argument of tar may lack its dash."""
+    """tar, whose first argument may lack its dash."""
     rest = words[1:]
     if rest and not rest[0].text.startswith("-"):
         rest = [Word("-" + rest[0].text, rest[0].source), *rest[1:]]
@@ -387,9 +390,9 @@ def _mv(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     free += [word for kind, word, _ in arguments if kind == "write"]
-    lost = bool(free) and (free[-1].text.startswith("/dev/") or files.fleeting(free[-1], scope))
+    lost = bool(free) and (free[-1].text.startswith("/dev/") or files.is_scratch(free[-1], scope))
     for word in free[:-1]:
-        away = not files.fleeting(word, scope) and (lost or _is_outside(word, scope))
+        away = not files.is_scratch(word, scope) and (lost or _is_outside(word, scope))
         yield from files.delete(word, scope, "moves away") if away else files.write(word, scope)
     for word in free[-1:]:
         yield from files.write(word, scope)
@@ -401,10 +404,12 @@ def _is_outside(word: Word, scope: ShellScope) -> bool:
     return path is not None and not paths.inside(path, scope.workspace)
 
 
-def _evaluating(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _evaluating_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
-    names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
-    names |= _may_be_naming(words)
+    names = words[0].text not in _EVALUATING_WITH_OPTION or any(
+        word.text.startswith(("-v", "-R")) for word in words[1:]
+    )
+    names |= _may_evaluate_names(words)
     for word in words[1:]:
         value = Value(UNKNOWN if word.glob and _ANY.search(word.text) else word.text.lstrip("-"), word.origins)
         evaluated = value if words[0].text == "let" else arithmetic.subscript(value, scope) if names else None
@@ -417,19 +422,21 @@ def _evaluating(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from _by_arguments(spec, words[1:], words, scope)
 
 
-def _may_be_naming(words: list[Word]) -> bool:
+def _may_evaluate_names(words: list[Word]) -> bool:
     """Whether an unknown word could be the option with which a builtin evaluates the name that follows."""
     name, rest = words[0].text, words[1:]
     if name == "printf":
-        return bool(rest) and (rest[0].dashed or (rest[0].may_split and UNKNOWN in rest[0].text))
+        return bool(rest) and (rest[0].may_be_option or (rest[0].may_split and UNKNOWN in rest[0].text))
     if name not in {"test", "["}:
         return False
     pairs = pairwise([word for word in rest if word.text != "]"])
-    return any(word.may_split or word.glob for word in rest) or any(one.dashed and not two.known for one, two in pairs)
+    return any(word.may_split or word.glob for word in rest) or any(
+        one.may_be_option and not two.known for one, two in pairs
+    )
 
 
 def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """head, which makes an end of a device that has none."""
+    """head, which limits the output of an endless device."""
     few = re.fullmatch(
         r"-c ?(\d{1,7}|\d{1,4}[kK]|\d{1,2}M)(i?B)? /dev/(zero|u?random)", " ".join(word.text for word in words[1:])
     )
@@ -437,7 +444,7 @@ def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 
 
 def _jq(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """jq, which takes a name and a text behind --arg: two arguments for one option."""
+    """jq, whose option --arg takes two arguments: a name and a text."""
     starts = [index for index, word in enumerate(words) if word.text in {"--arg", "--argjson"}]
     taken = {index + after for index in starts for after in range(3)}
     yield from _by_spec(words[0].text, [word for index, word in enumerate(words) if index not in taken], scope)
@@ -456,15 +463,15 @@ _SPECIAL: dict[str, Callable[[list[Word], ShellScope], Iterator[Finding]]] = {
         ("source", "."),
         lambda words, scope: interpreters.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope),
     ),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", *_SEDS), _programmed),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", *_SEDS), _awk_or_sed),
     **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
-    **dict.fromkeys(_EVALUATING.split(), _evaluating),
+    **dict.fromkeys(_EVALUATING.split(), _evaluating_builtin),
     **dict.fromkeys(("cd", "pushd", "popd"), lambda words, _: iter([reads(words[0].source)])),
     "dd": _dd,
     "mv": _mv,
     **dict.fromkeys(("fd", "fdfind"), lambda words, scope: chain(launchers.fd(words), _by_spec("fd", words, scope))),
     **dict.fromkeys(("jq", "gojq", "jaq"), _jq),
-    # Its arguments after the file are patterns between slashes, and how often they apply.
+    # Its arguments after the file are patterns between slashes, and repeat counts.
     "csplit": lambda words, scope: _by_spec("csplit", [w for w in words if not _SPLIT_AT.fullmatch(w.text)], scope),
     "find": launchers.find,
     "head": _head,

@@ -21,8 +21,8 @@ from agentkit.safety.shell.variables import (
     PATTERN,
     PERHAPS_EMPTY,
     SUFFIXED,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     UNTRUSTED,
     Finding,
     ShellScope,
@@ -44,8 +44,8 @@ _ENDLESS = re.compile(
     r"\s*(while\s+(true|:|\[{1,2}\s*1\s*\]{1,2}|\(\(\s*1\s*\)\)|echo\b[^;]*)|until\s+(false|\[\s*\]))\s*[;\n]"
     r"|\s*for\s*\(\([^;]*;\s*;"
 )
-_PASSING = "(cat|tr|fold|xxd|od|base64|cut|rev|nl|paste|yes|seq)"
-_HEADED = re.compile(rf"{_PASSING}\b[^>|]*( \| {_PASSING}\b[^>|]*)* \| head\b")
+_FILTERS = "(cat|tr|fold|xxd|od|base64|cut|rev|nl|paste|yes|seq)"
+_ENDS_IN_HEAD = re.compile(rf"{_FILTERS}\b[^>|]*( \| {_FILTERS}\b[^>|]*)* \| head\b")
 _ENDS = re.compile(r"\b(break|wait|exit|return)\b")
 _BUILTINS = {
     *("cd", "pushd", "popd", "eval", "source", ".", "alias", "unalias", "trap", "exec", "command", "builtin", "set"),
@@ -128,12 +128,12 @@ def compound(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
 
 
 def subshell(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """( ... ): what it changes stays inside."""
+    """( ... ), whose changes do not affect the parent shell."""
     return sequence(judge, node, scope.fork())
 
 
 def branch(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """Statements that may or may not happen: afterwards only what is true either way is known."""
+    """Statements that may be skipped: afterwards only what holds in both cases is known."""
     before = scope.fork()
     value = sequence(judge, node, scope)
     scope.merge(before)
@@ -143,10 +143,10 @@ def branch(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
 def chain(
     judge: StatementJudge, node: Node, scope: ShellScope, last: Node | None = None, *, begun: bool = False
 ) -> Value:
-    """Commands joined by && and ||: all but the first may not happen.
+    """Commands joined by && and ||: all but the first may be skipped.
 
-    `last` replaces the last of them, with the redirections and the pipeline that the parser has put around the chain.
-    The first is already judged when the chain has `begun`.
+    `last` replaces the last of them: it includes the redirections and the pipeline that the parser puts around the
+    whole chain. If the chain has `begun`, its first command is already judged.
     """
     operands, operators = _operands(node)
     operators += ["&&"] * (len(operands) - 1 - len(operators))  # where it cannot be read
@@ -176,22 +176,22 @@ def chain(
     return Value(UNKNOWN, Value.joined(printed).origins)
 
 
-def leading(node: Node) -> Node | None:
-    """The chain that the parser has put first in a pipeline, under redirections, though its last command alone is."""
+def leading_chain(node: Node) -> Node | None:
+    """The chain that the parser makes the first stage of a pipeline, although only its last command is that stage."""
     while node.type in {"pipeline", "redirected_statement"}:
         node = next(child for child in node.children if child.is_named)
     return node if node.type == "list" else None
 
 
 def last_of(node: Node) -> Node:
-    """The command of a chain, a pipeline or a negation that has the redirections behind it."""
+    """The last command of a chain, a pipeline or a negation: the redirections after them belong to it."""
     while node.type in {"list", "pipeline", "negated_command"}:
         node = [child for child in node.children if child.is_named and child.type != "comment"][-1]
     return node
 
 
 def _operands(node: Node) -> tuple[list[Node], list[str]]:
-    """A chain, however the parser has nested it, as operands and operators."""
+    """The operands and operators of a chain, regardless of how the parser nests them."""
     operands: list[Node] = []
     operators: list[str] = []
     while node.type == "list":
@@ -204,21 +204,21 @@ def _operands(node: Node) -> tuple[list[Node], list[str]]:
 
 def loop(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     """A loop with while, until and for ((;;))."""
-    text, beside = source(node), any(inner.type == "&" for inner in _descendants(node))
-    if _ENDLESS.match(text) and beside and not _ENDS.search(text):
+    text, is_async = source(node), any(inner.type == "&" for inner in _descendants(node))
+    if _ENDLESS.match(text) and is_async and not _ENDS.search(text):
         judge.add(deny("fork-bomb", text, "it starts an unlimited number of processes.", "Loop over a list."))
     elif _ENDLESS.match(text):
         judge.add(ask("endless", text[:60], "The loop never ends.", "Loop a number of times."))
-    elif beside and not re.match(r"while\s+(IFS=\S*\s+)?read\b", text):
+    elif is_async and not re.match(r"while\s+(IFS=\S*\s+)?read\b", text):
         judge.add(ask("endless", text[:60], "It can start an unlimited number of processes.", "Loop over a list."))
     repeated = _header(node, start=";")
     for part in _header(node):
         judge.expander(scope.fork() if part in repeated else scope).evaluate(part)
-    _forget(node, scope)
-    return _again(scope, lambda: _rounds(judge, node, scope))
+    _forget_assigned(node, scope)
+    return _repeat(scope, lambda: _loop_round(judge, node, scope))
 
 
-def _rounds(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+def _loop_round(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     """The condition and the body of a loop; in for ((;;)) the condition and the step are evaluated in each round."""
     if node.type != "c_style_for_statement":
         return sequence(judge, node, scope)
@@ -232,7 +232,7 @@ def _rounds(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
 
 
 def _header(node: Node, start: str = "((") -> list[Node]:
-    """The expressions of for ((...; ...; ...)), all of them or those behind the first semicolon."""
+    """The expressions of for ((...; ...; ...)): all of them, or those after the first semicolon."""
     if node.type != "c_style_for_statement":
         return []
     kinds = [child.type for child in node.children]
@@ -241,8 +241,11 @@ def _header(node: Node, start: str = "((") -> list[Node]:
     return [child for child in node.children[begin:end] if child.is_named]
 
 
-def _again(scope: ShellScope, body: Callable[[], Value]) -> Value:
-    """A loop's body, again if it has changed what is true when the next round begins, at last with nothing known."""
+def _repeat(scope: ShellScope, body: Callable[[], Value]) -> Value:
+    """Judge a loop's body, repeatedly while it changes the state in which the next round begins, at most three times.
+
+    The last time, no variable is known.
+    """
     before = scope.fork()
     value = body()
     for last in (False, True):
@@ -263,7 +266,7 @@ def _again(scope: ShellScope, body: Callable[[], Value]) -> Value:
 
 
 def loop_over_words(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """A loop with for or select: the body is judged for each word that is written out."""
+    """A loop with for or select: the body is judged for each literal word."""
     name = next(source(child) for child in node.children if child.type == "variable_name")
     expander = judge.expander(scope)
     given = [child for child in node.children if child.type in WORDS - {"variable_name", "comment"}]
@@ -275,18 +278,18 @@ def loop_over_words(judge: StatementJudge, node: Node, scope: ShellScope) -> Val
         for child in bodies:
             for value in values:
                 judge.assign(name, value, source(node)[:60], scope)
-                _forget(child, scope)
+                _forget_assigned(child, scope)
                 judge.visit(child, scope)
         return ANYTHING
 
-    return _again(scope, body)
+    return _repeat(scope, body)
 
 
 def _loop_values(items: list[Word], scope: ShellScope) -> list[Value]:
     """The values of a loop's variable that must be judged, each different kind once."""
     values: list[Value] = []
     names = frozenset(FOUND + name for word in items for name in _names(word))
-    names = names if len(names) == len(set(items)) else frozenset()  # of some of them the names are not known
+    names = names if len(names) == len(set(items)) else frozenset()  # the names of some words are unknown
     for word in items:
         value = _loop_value(word, names, scope)
         if value not in values:
@@ -297,46 +300,54 @@ def _loop_values(items: list[Word], scope: ShellScope) -> list[Value]:
 def _names(word: Word) -> list[str]:
     """The pattern for the relative paths that a loop's word matches, if known."""
     parts = word.text.removeprefix("./").split("/")
-    if not all(parts) or re.search(rf"[{UNKNOWN}{TAME}\[]|\*\*", word.text):
+    if not all(parts) or re.search(rf"[{UNKNOWN}{UNKNOWN_NAME}\[]|\*\*", word.text):
         return []
-    return ["/".join(files.opened(part) if word.glob else glob.escape(part) for part in parts)]
+    return ["/".join(files.widen_pattern(part) if word.glob else glob.escape(part) for part in parts)]
 
 
 def _loop_value(word: Word, names: frozenset[str], scope: ShellScope) -> Value:
     """A value of a loop's variable; plain names and numbers are treated alike."""
     origins = word.origins - {UNTRUSTED}
     odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or origins
-    dashed = frozenset({SUFFIXED if word.rests_on_names else DASHED} if word.dashed or word.may_split else ())
-    regular = word.glob or re.fullmatch(rf"(\./)?[\w{TAME}][\w.{TAME}/+-]*", word.text)
+    dashed = frozenset(
+        {SUFFIXED if word.depends_on_file_names else DASHED} if word.may_be_option or word.may_split else ()
+    )
+    regular = word.glob or re.fullmatch(rf"(\./)?[\w{UNKNOWN_NAME}][\w.{UNKNOWN_NAME}/+-]*", word.text)
     hidden = files.may_be_secret(word, scope) if word.glob else files.secret(word.text, scope)
     if regular and not odd and not hidden:
-        is_number = re.fullmatch(rf"[\d{TAME}]+", word.text)
-        return Value(TAME, word.origins | names | (set() if is_number else {A_FILE if word.glob else A_WORD}) | dashed)
+        is_number = re.fullmatch(rf"[\d{UNKNOWN_NAME}]+", word.text)
+        return Value(
+            UNKNOWN_NAME, word.origins | names | (set() if is_number else {A_FILE if word.glob else A_WORD}) | dashed
+        )
     if word.glob and not (odd or hidden):
         return Value(UNKNOWN, word.origins)
     return Value(word.text, (word.origins | {PATTERN} if word.glob else word.origins) | dashed)
 
 
-def _forget(node: Node, scope: ShellScope) -> None:
-    """Before a loop: what its body changes is not known, but for numbers that it only counts with."""
+def _forget_assigned(node: Node, scope: ShellScope) -> None:
+    """Forget the variables that a loop's body assigns, except those that are always numbers."""
     given: dict[str, list[Node | None]] = {}
     for inner in _descendants(node):
         if inner.type == "variable_assignment":
             name, *value = [child for child in inner.children if child.is_named]
             if source(name) == "IFS" and inner.parent is not None and inner.parent.type == "command":
-                continue  # that command alone has it
+                continue  # it applies to that command only
             given.setdefault(source(name), []).append(value[0] if value else None)
     numbers = {name for name in given if arithmetic.is_number(scope.variables.get(name, NOTHING))}
-    while strange := {name for name in numbers if not all(_counts(v, given, numbers, scope) for v in given[name])}:
-        numbers -= strange
+    while others := {
+        name for name in numbers if not all(_is_number_assigned(v, given, numbers, scope) for v in given[name])
+    }:
+        numbers -= others
     scope.variables |= {name: A_NUMBER if name in numbers else ANYTHING for name in given}
 
 
 _NUMERALS = {"arithmetic_expansion", "number"}
 
 
-def _counts(value: Node | None, given: Mapping[str, list[Node | None]], numbers: set[str], scope: ShellScope) -> bool:
-    """Whether what a loop assigns is a number: an expression, or a variable that is one."""
+def _is_number_assigned(
+    value: Node | None, given: Mapping[str, list[Node | None]], numbers: set[str], scope: ShellScope
+) -> bool:
+    """Whether the value that a loop assigns is a number: an arithmetic expression, or a variable with a number."""
     if value is None or value.type in _NUMERALS:
         return value is not None
     name = source(value)[1:]
@@ -354,7 +365,7 @@ def _descendants(node: Node) -> Iterator[Node]:
 
 
 def case(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """Each branch of a case may happen."""
+    """A case statement: each branch may run."""
     for child in node.children:
         if child.type == "case_item":
             judge.visit(child, scope)
@@ -364,7 +375,7 @@ def case(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
 
 
 def function(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """A definition: its body is judged with no variable known, and again wherever it is called."""
+    """A function definition: its body is judged with all variables unknown, and again at each call."""
     name = source(next(child for child in node.children if child.is_named))
     kinds = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
     named = [child for child in node.children if child.is_named and child.type not in WORDS]
@@ -373,7 +384,7 @@ def function(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
         if child.type in kinds:
             judge.visit(child, scope.fork())
             judge.add(ask("function-input", source(child), "Functions with redirections are not analysed."))
-    _multiplies(judge, name, node)
+    _check_recursion(judge, name, node)
     if is_known(name):
         why = "It redefines the name of a known command."
         judge.add(ask("shadowed-command", source(node)[:60], why, "Choose another name."))
@@ -383,18 +394,18 @@ def function(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     return NOTHING
 
 
-def _multiplies(judge: StatementJudge, name: str, node: Node) -> None:
-    """A function that starts itself: in the background or a pipeline it is a fork bomb."""
+def _check_recursion(judge: StatementJudge, name: str, node: Node) -> None:
+    """Object to a function that calls itself; in the background or a pipeline it is a fork bomb."""
     for inner in _descendants(node):
         if inner.type == "command_name" and source(inner) == name and inner.parent:
-            if _at_once(inner.parent, node):
+            if _is_concurrent(inner.parent, node):
                 why = "a function that starts copies of itself exhausts the machine."
                 judge.add(deny("fork-bomb", source(node), why, "Call each command once."))
                 return
             judge.add(ask("recursion", source(node)[:60], "A recursive function may never end.", "Use a loop."))
 
 
-def _at_once(node: Node, end: Node) -> bool:
+def _is_concurrent(node: Node, end: Node) -> bool:
     """Whether a command runs concurrently with the next one: in a pipeline, or before &."""
     while node.parent and node != end:
         following = node.next_sibling
@@ -405,22 +416,22 @@ def _at_once(node: Node, end: Node) -> bool:
 
 
 def pipeline(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """Each stage reads what the one before prints."""
-    chained = leading(node)
+    """A pipeline: each stage reads the output of the previous one."""
+    chained = leading_chain(node)
     if chained is not None and judge.resolved(chained) is chained:
         return judge.around(node, chained, _operands(chained)[0][-1], scope)
     return piped(judge, [child for child in node.children if child.is_named], scope, scope.stdin)
 
 
 def piped(judge: StatementJudge, stages: list[Node], scope: ShellScope, printed: Value | None) -> Value:
-    """The stages of a pipeline, the first of which reads `printed`; what they print comes from all of them.
+    """The stages of a pipeline, the first of which reads `printed`; the output can come from all of them.
 
-    Of a chain that the parser has put at a stage only the first command is one; the others come after the pipeline.
+    If the parser makes a chain one of the stages, only its first command is a stage; the others run after the pipeline.
     """
     origins: frozenset[str] = frozenset()
     for number, stage in enumerate(stages):
         inner = scope.fork()
-        inner.stdin, inner.bounded = printed, _HEADED.match(" | ".join(map(source, stages[number:]))) is not None
+        inner.stdin, inner.bounded = printed, _ENDS_IN_HEAD.match(" | ".join(map(source, stages[number:]))) is not None
         printed = judge.visit(_operands(stage)[0][0], inner)
         origins = composed(origins - {A_FILE, A_WORD, PERHAPS_EMPTY}) | printed.origins
     for stage in stages:

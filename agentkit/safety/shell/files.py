@@ -17,8 +17,8 @@ from agentkit.safety.shell.variables import (
     FOUND,
     LISTED,
     PATTERN,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     ShellScope,
     Word,
     ask,
@@ -58,10 +58,12 @@ def resolve(text: str, scope: ShellScope) -> str | None:
         text = text.removeprefix("file://")
     if UNKNOWN in text or (scope.cwd is None and not text.startswith("/")):
         return None
-    return paths.resolve(text.replace(TAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", paths.HOME)
+    return paths.resolve(
+        text.replace(UNKNOWN_NAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", paths.HOME
+    )
 
 
-def _noted(word: Word, scope: ShellScope) -> str | None:
+def _record_path(word: Word, scope: ShellScope) -> str | None:
     """The absolute path that a word names, which is recorded as a place of the command; None if unknown."""
     path = resolve(word.text, scope)
     if path is not None:
@@ -69,30 +71,30 @@ def _noted(word: Word, scope: ShellScope) -> str | None:
     return path
 
 
-def run(word: Word, scope: ShellScope) -> str | None:
-    """The absolute path of a file whose content is run; it is noted as a script of the command."""
-    path = _noted(word, scope)
+def record_script(word: Word, scope: ShellScope) -> str | None:
+    """The absolute path of a file whose content is run; it is recorded as a script of the command."""
+    path = _record_path(word, scope)
     if path is not None:
-        scope.scripts.update(_stood_for(word, path, scope))
+        scope.scripts.update(_script_patterns(word, path, scope))
     return path
 
 
-def _stood_for(word: Word, path: str, scope: ShellScope) -> Iterator[str]:
+def _script_patterns(word: Word, path: str, scope: ShellScope) -> Iterator[str]:
     """A path, or the patterns that it matches if its name comes from a loop or from find."""
     below = [origin.removeprefix(BELOW) for origin in word.origins if origin.startswith(BELOW)]
     found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
     if below:
         yield from (f"{glob.escape(path)}/**/{name}" for name in below)
-    elif word.text == TAME and found:
+    elif word.text == UNKNOWN_NAME and found:
         yield from (f"{glob.escape(posixpath.dirname(path))}/{name}" for name in found)
-    elif TAME in word.text:
-        yield resolve(word.text.replace(TAME, "*"), scope) or path
+    elif UNKNOWN_NAME in word.text:
+        yield resolve(word.text.replace(UNKNOWN_NAME, "*"), scope) or path
     else:
         yield path
 
 
 def secret(text: str, scope: ShellScope) -> str | None:
-    """The reason why a path is secret, or None; inside the workspace only the relative path counts."""
+    """The reason why a path is secret, or None; inside the workspace only the relative path is considered."""
     path = resolve(text, scope)
     if path is None:
         return paths.secret(text)
@@ -102,7 +104,7 @@ def secret(text: str, scope: ShellScope) -> str | None:
 
 
 def _secret_glob(word: Word, scope: ShellScope) -> str | None:
-    """A secret that an open pattern could name: an absolute one, or one anywhere by its last parts."""
+    """A secret that a pattern could match: by its absolute path, or anywhere by its last parts."""
     if not (word.glob or PATTERN in word.origins):
         return None
     folded = re.sub(r"[@+!?*]\([^)]*\)", "*", word.text)
@@ -118,13 +120,13 @@ def _ends_in(name: str, pattern: str) -> bool:
 
 
 def _matches(sample: str, pattern: str) -> bool:
-    """As bash matches: part by part, a leading dot only when it is written."""
+    """Match like bash: part by part, with a leading dot only if the pattern has it."""
     pairs = zip(sample.split("/"), pattern.split("/"), strict=True)
     return all(fnmatch.fnmatchcase(a, b) and (not a.startswith(".") or b.startswith((".", "["))) for a, b in pairs)
 
 
 def may_be_secret(word: Word, scope: ShellScope) -> bool:
-    """Whether a pattern, such as find takes, could match a secret."""
+    """Whether a pattern, such as an argument of find -name, could match a secret."""
     return _secret_glob(replace(word, glob=True), scope) is not None
 
 
@@ -140,17 +142,17 @@ def secrets(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator
     for candidate in candidates:
         reason = secret(candidate, scope)
         if reason:
-            yield _secret_found(word, reason)
+            yield _names_secret(word, reason)
             return
     sample = _secret_glob(word, scope)
     if sample and not (listing and sample in paths.SECRETS_OF_FOLDERS):
         if sample in paths.SECRETS_OF_FOLDERS:
             yield ask("secret", word.source, "The pattern could match files that contain keys.", "Name the files.")
         else:
-            yield _secret_found(word, "a pattern that reaches secrets")
+            yield _names_secret(word, "a pattern that reaches secrets")
 
 
-def _secret_found(word: Word, reason: str) -> Decision:
+def _names_secret(word: Word, reason: str) -> Decision:
     return deny("secret", word.source, f"it names {reason}.", "Ask the user for the information without the secret.")
 
 
@@ -158,7 +160,7 @@ def read(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[De
     """Objections to reading a path."""
     if word.text == "-" or _SINKS.match(word.text):
         return
-    path = _noted(word, scope)
+    path = _record_path(word, scope)
     if path is None:
         yield ask(
             "unknown-path", word.source, "The files that it reads are only known when it runs.", "Name the files."
@@ -172,7 +174,7 @@ def read(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[De
     elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or _is_public(path, scope, listing=listing)):
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
     elif scope.exposed and not listing:
-        yield from _reached(word, path, scope)
+        yield from _exposed_secrets(word, path, scope)
 
 
 def listed(words: list[Word], scope: ShellScope) -> frozenset[str]:
@@ -191,20 +193,22 @@ def _endless(word: Word, scope: ShellScope) -> Iterator[Decision]:
 
 
 def _is_public(path: str, scope: ShellScope, *, listing: bool) -> bool:
-    """Whether nothing of the host's is seen there: names above all, or what this command itself has put there."""
-    return bool(listing and _LISTABLE.match(path)) or (_is_fleeting(path, scope) and (listing or path in scope.written))
+    """Whether reading a path shows no content of the host: only names, or files that this command created."""
+    return bool(listing and _LISTABLE.match(path)) or (
+        _is_scratch_path(path, scope) and (listing or path in scope.written)
+    )
 
 
-def _is_fleeting(path: str, scope: ShellScope) -> bool:
-    """Whether a path lies in a sandbox's own folder, empty before the command and gone after it."""
+def _is_scratch_path(path: str, scope: ShellScope) -> bool:
+    """Whether a path is in the sandbox's temporary folder, which is empty before the command and deleted after it."""
     own = scope.contained and bool(_SCRATCH.match(path)) and not paths.inside(scope.workspace, path)
     return own and not paths.protected(path)
 
 
-def fleeting(word: Word, scope: ShellScope) -> bool:
-    """Whether a word names what is gone after the command."""
+def is_scratch(word: Word, scope: ShellScope) -> bool:
+    """Whether a word names a path in the sandbox's temporary folder."""
     path = resolve(word.text, scope)
-    return path is not None and not paths.inside(path, scope.workspace) and _is_fleeting(path, scope)
+    return path is not None and not paths.inside(path, scope.workspace) and _is_scratch_path(path, scope)
 
 
 def outside(word: Word, scope: ShellScope, *, written: bool = False) -> Iterator[Decision]:
@@ -227,21 +231,23 @@ def _device(word: Word) -> Iterator[Decision]:
     yield deny("device", word.source, "it reads or writes a device of the machine.")
 
 
-def _reached(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
+def _exposed_secrets(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
     """Objections to reading a path that is or contains a file with keys, if keys are not hidden."""
     parts = path.count("/") + 1
     above = {"/".join(place.split("/")[:parts]) for place in scope.exposed}
     is_open = word.glob or PATTERN in word.origins
-    if above and (TAME in word.text or any(each == path or (is_open and _matches(each, path)) for each in above)):
+    if above and (
+        UNKNOWN_NAME in word.text or any(each == path or (is_open and _matches(each, path)) for each in above)
+    ):
         why = "It could read files that contain keys; on this machine they are not hidden from commands."
         yield ask("exposed", word.source, why, "Name the files.")
 
 
 def write(word: Word, scope: ShellScope) -> Iterator[Decision]:
-    """Objections to writing a path, or an allowed finding; none for output descriptors."""
+    """Objections to writing a path, or an allowed finding; nothing for output descriptors."""
     if word.text == "-" or _SINKS.match(word.text):
         return
-    path = _noted(word, scope)
+    path = _record_path(word, scope)
     if path is None:
         yield ask("unknown-path", word.source, "The file that it writes is only known when it runs.", "Name the file.")
         return
@@ -252,7 +258,7 @@ def write(word: Word, scope: ShellScope) -> Iterator[Decision]:
         yield _secret_written(word, reason, within=within)
     elif within:
         yield from _write_within(word, path, scope)
-    elif _is_fleeting(path, scope):
+    elif _is_scratch_path(path, scope):
         yield reads(word.source)
     else:
         yield from _write_outside(word, path)
@@ -261,7 +267,7 @@ def write(word: Word, scope: ShellScope) -> Iterator[Decision]:
 def _secret_written(word: Word, reason: str, *, within: bool) -> Decision:
     if within and reason.startswith("an environment file"):
         return ask("secret", word.source, "It writes an environment file with keys.", "Write an example file instead.")
-    return _secret_found(word, reason)
+    return _names_secret(word, reason)
 
 
 def _write_within(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
@@ -271,7 +277,7 @@ def _write_within(word: Word, path: str, scope: ShellScope) -> Iterator[Decision
     if reason:
         yield ask("protected", word.source, f"It changes a file that other programs run or obey later: {reason}.")
     else:
-        scope.touched.update(f"{each}/" for each in changed(word, path, scope) or ["**/*"])
+        scope.touched.update(f"{each}/" for each in path_patterns(word, path, scope) or ["**/*"])
         yield writes(word.source)
 
 
@@ -293,7 +299,7 @@ def delete(word: Word, scope: ShellScope, what: str = "deletes") -> Iterator[Dec
     """Objections to destroying a path, or an undoable finding; denied outside of the workspace."""
     if not word.text:  # no file has an empty name
         return
-    path = _noted(word, scope)
+    path = _record_path(word, scope)
     if path is None:
         if re.match(r"(/|~|\.\.)", word.text):
             yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
@@ -303,7 +309,7 @@ def delete(word: Word, scope: ShellScope, what: str = "deletes") -> Iterator[Dec
             )
     elif paths.inside(path, scope.workspace):
         yield from _delete_within(word, path, scope, what)
-    elif path in scope.written and _is_fleeting(path, scope):
+    elif path in scope.written and _is_scratch_path(path, scope):
         yield reads(word.source)
     elif _TEMPORARY.match(path):
         yield ask("delete", word.source, f"It {what} temporary files outside the workspace.", egress=True)
@@ -312,7 +318,7 @@ def delete(word: Word, scope: ShellScope, what: str = "deletes") -> Iterator[Dec
 
 
 def _delete_within(word: Word, path: str, scope: ShellScope, what: str) -> Iterator[Decision]:
-    place, patterns = posixpath.relpath(path, scope.workspace), changed(word, path, scope)
+    place, patterns = posixpath.relpath(path, scope.workspace), path_patterns(word, path, scope)
     if patterns == ["."] and what == "deletes":
         yield deny("delete-tree", word.source, "it deletes the whole workspace.", "Name the files to delete.")
         return
@@ -327,45 +333,47 @@ def _delete_within(word: Word, path: str, scope: ShellScope, what: str) -> Itera
         yield undoes(word.source)
 
 
-def changed(word: Word, path: str, scope: ShellScope) -> list[str]:
-    """Patterns, relative to the workspace, for all that a word with this path can stand for; none if unknown.
+def path_patterns(word: Word, path: str, scope: ShellScope) -> list[str]:
+    """Patterns, relative to the workspace, that match every path that the word can expand to; empty if unknown.
 
-    They say more rather than less. `agentkit.workspace.restorable` describes their form.
+    They can match more paths than that. `agentkit.workspace.restorable` describes their form.
     """
     place = posixpath.relpath(path, scope.workspace)
     below = [origin.removeprefix(BELOW) for origin in word.origins if origin.startswith(BELOW)]
     if below:
         return [pattern for name in below for pattern in _named_below(place, name)]
-    if TAME in word.text:
+    if UNKNOWN_NAME in word.text:
         found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
         here = glob.escape(posixpath.relpath(scope.cwd or "/", scope.workspace))
-        patterns = [f"/{name}" if name.startswith("**/") else f"/{here}/{name}" for name in found if word.text == TAME]
-        return patterns or _tame(word.text, scope)
+        patterns = [
+            f"/{name}" if name.startswith("**/") else f"/{here}/{name}" for name in found if word.text == UNKNOWN_NAME
+        ]
+        return patterns or _unknown_name_patterns(word.text, scope)
     if not (word.glob or PATTERN in word.origins):
         return [glob.escape(place)]
-    literal = [glob.escape(place)] if "[" in place else []  # what bash does not match stays as it is
-    return [] if "**" in place else ["/".join(map(opened, place.split("/"))), *literal]
+    literal = [glob.escape(place)] if "[" in place else []  # bash leaves a pattern without a match unchanged
+    return [] if "**" in place else ["/".join(map(widen_pattern, place.split("/"))), *literal]
 
 
 def _named_below(place: str, name: str) -> list[str]:
-    """The patterns for what below a place has a name like this, and for the place itself when it has."""
+    """The patterns for paths below a place whose names match, and for the place if its name matches."""
     patterns = [f"{glob.escape(place)}/**/{name}"]
     own = fnmatch.fnmatchcase(posixpath.basename(place).lower(), name.lower())
     return [*patterns, glob.escape(place)] if own and place != "." else patterns
 
 
-def _tame(text: str, scope: ShellScope) -> list[str]:
-    """The pattern for a path of which some part is any name, or any path that does not lead upwards."""
-    folder = resolve(text.partition(TAME)[0] + "x", scope)
+def _unknown_name_patterns(text: str, scope: ShellScope) -> list[str]:
+    """The pattern for a path with an unknown part: a name, or a relative path that does not lead upwards."""
+    folder = resolve(text.partition(UNKNOWN_NAME)[0] + "x", scope)
     if folder is None or not paths.inside(folder, scope.workspace):
         return []
-    place, last = posixpath.relpath(posixpath.dirname(folder), scope.workspace), text.rpartition(TAME)[2]
-    name = opened(last.rpartition("/")[2] if "/" in last else f"*{last}")
+    place, last = posixpath.relpath(posixpath.dirname(folder), scope.workspace), text.rpartition(UNKNOWN_NAME)[2]
+    name = widen_pattern(last.rpartition("/")[2] if "/" in last else f"*{last}")
     return [f"/{glob.escape(place)}/**/{name}"]
 
 
-def opened(part: str) -> str:
-    """A part of a pattern in which only * and ? are special: it matches what brackets do, and more."""
+def widen_pattern(part: str) -> str:
+    """Widen a part of a pattern to one with only * and ?: it matches everything that brackets match, and more."""
     plain = re.sub(r"\[[!^]?[^\[\]/]+\]", "?", part)
     return "*" if re.search(r"[\[\](]", plain) else plain
 

@@ -11,12 +11,12 @@ from functools import partial
 
 from agentkit.safety import paths
 from agentkit.safety.shell import files
-from agentkit.safety.shell.arguments import Argument, leading
-from agentkit.safety.shell.launchers import origin, run_arguments, script
+from agentkit.safety.shell.arguments import Argument, leading_options
+from agentkit.safety.shell.launchers import origin_objections, run_arguments, script
 from agentkit.safety.shell.tables import Interpreter, tables
 from agentkit.safety.shell.variables import (
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     Finding,
     ShellScope,
     ShellScript,
@@ -42,7 +42,7 @@ _DELICATE = {
     *("system", "getline", "ENVIRON", "PROCINFO", "ARGV", "ARGC", "ARGIND", "SYMTAB", "FUNCTAB", "while", "do"),
     *("extension", "close", "include", "load", "namespace", "eval"),
 }
-_INTO = (">>", ">")
+_REDIRECTIONS = (">>", ">")
 _KEYWORDS = {"print", "printf", "return", "in", "if", "else"}
 
 
@@ -56,7 +56,7 @@ def is_plain_awk(code: str) -> bool:
 
 
 def _tokens(code: str) -> list[str] | None:
-    """The tokens, strings as an empty one and patterns as //; None when something is not understood."""
+    """The tokens, with "" for each string and // for each pattern; None for unknown syntax."""
     tokens: list[str] = []
     place, operand = 0, False
     while place < len(code):
@@ -74,7 +74,7 @@ def _tokens(code: str) -> list[str] | None:
 
 
 def _redirects(tokens: list[str]) -> bool:
-    """Whether a print statement goes to a file: a > outside parentheses, before the statement's end."""
+    """Whether a print statement writes to a file: a > outside parentheses, before the end of the statement."""
     printing, depth = False, 0
     for part in tokens:
         depth += (part in {"(", "["}) - (part in {")", "]"})
@@ -82,20 +82,20 @@ def _redirects(tokens: list[str]) -> bool:
             printing, depth = True, 0
         elif part in {";", "\n", "}"}:
             printing = False
-        elif part in _INTO[: 2 if printing and depth <= 0 else 1]:
+        elif part in _REDIRECTIONS[: 2 if printing and depth <= 0 else 1]:
             return True
     return False
 
 
 _LARGE = 10_000_000
-_INNER = re.compile(r"(gi|cr|ag|f|tb|co|func)_")
+_INTERNAL_ATTRIBUTE = re.compile(r"(gi|cr|ag|f|tb|co|func)_")
 _OWN_MODULE = re.compile(r".*\.(py|so|pyc)")
 _READING = {"r", "rb", "rt"}
 
 
 def effect(word: Word, scope: ShellScope) -> Iterator[Finding]:
     """The effect of a plain program: it computes, or reads files and imports code, whose paths are judged."""
-    nodes = list(ast.walk(ast.parse(word.text.replace(TAME, "1"))))
+    nodes = list(ast.walk(ast.parse(word.text.replace(UNKNOWN_NAME, "1"))))
     plain = tables().groups["python_plain_modules"]
     imported = [name for node in nodes for name in _imported(node)]
     # Python looks for its own modules in the current folder first.
@@ -110,9 +110,9 @@ def effect(word: Word, scope: ShellScope) -> Iterator[Finding]:
 
 
 def is_plain_python(code: str) -> bool:
-    """Whether nothing in it could run a program, change a file or reach into the interpreter."""
+    """Whether the code cannot run a program, change a file or access the interpreter's internals."""
     try:
-        nodes = list(ast.walk(ast.parse(code.replace(TAME, "1"))))
+        nodes = list(ast.walk(ast.parse(code.replace(UNKNOWN_NAME, "1"))))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     opened = sum(_is_open(node) for node in nodes)
@@ -129,7 +129,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _is_open(node: ast.AST) -> bool:
-    """open(path) or open(path, "r"), of a path that is written out."""
+    """Whether the node is open(path) or open(path, "r") with a literal path."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open" and node.args):
         return False
     texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
@@ -172,24 +172,29 @@ def _import_is_plain(node: ast.Import | ast.ImportFrom) -> bool:
 
 
 def _module_is_plain(name: str) -> bool:
-    """A module that is known to be harmless, or one that is not of Python itself: the workspace's code."""
+    """Whether a module is known to be harmless, or is the workspace's code."""
     return name in tables().groups["python_plain_modules"] or is_own_module(name)
 
 
 def is_own_module(name: str) -> bool:
-    """Whether a module is neither Python's own nor one that is known to do harm: the workspace's code."""
+    """Whether a module counts as the workspace's code: it is neither in Python nor known to be dangerous."""
     top = name.partition(".")[0]
     known = top in sys.stdlib_module_names or top in tables().groups["python_delicate_modules"]
     return top.isidentifier() and not known and not top.startswith("_")
 
 
 def _name_is_plain(name: str) -> bool:
-    """Whether an attribute of some object is neither internal nor a module that it happens to use."""
+    """Whether an attribute of any object is neither internal nor a module that the object uses."""
     groups = tables().groups
     if name.startswith("_"):
         return name in groups["python_plain_dunder"]
     foreign = name in sys.stdlib_module_names and name not in groups["python_plain_modules"]
-    return not foreign and name not in groups["python_delicate_attributes"] and not _INNER.match(name) and name != "*"
+    return (
+        not foreign
+        and name not in groups["python_delicate_attributes"]
+        and not _INTERNAL_ATTRIBUTE.match(name)
+        and name != "*"
+    )
 
 
 def _attribute_is_plain(node: ast.Attribute) -> bool:
@@ -200,7 +205,7 @@ def _attribute_is_plain(node: ast.Attribute) -> bool:
 
 
 def _is_small(node: ast.BinOp) -> bool:
-    """Whether a power, a shift or a repetition stays small."""
+    """Whether the result of a power, a shift or a repetition is small."""
     sides = (node.left, node.right)
     if isinstance(node.op, ast.Mult):
         computed = any(isinstance(side, ast.BinOp) for side in sides)
@@ -249,7 +254,7 @@ def judge(language: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
     if len(code) > _MAX_CHARS:
         yield ask("inline-code", word.source, "The program is too long to judge.", "Write it to a file and run that.")
         return
-    if word.holds_file_name:
+    if word.contains_file_name:
         yield ask(
             "inline-code", word.source, "A file name would become part of the program.", "Pass it as an argument."
         )
@@ -276,9 +281,10 @@ def _objections(language: str, word: Word, scope: ShellScope) -> Iterator[Findin
     literals = ["".join(groups) for groups in _STRING.findall(code)]
     for written in _WRITTEN.findall(code):
         yield from _written("".join(written), word, scope)
-    for sed_script in _sed_commands(code) if language == "sed" else ():
+    # e of GNU sed runs its argument; as a flag of a substitution, it runs the result.
+    for command, _, replacement in _SED_RUNS.findall(code) if language == "sed" else ():
         yield ask("inline-code", word.source, "It starts other programs.")
-        yield ShellScript(sed_script, word.source)
+        yield ShellScript(command or replacement or ":", word.source)
     for literal in literals:
         yield from _literal(literal, code, word, scope)
     if shell and literals:
@@ -287,15 +293,9 @@ def _objections(language: str, word: Word, scope: ShellScope) -> Iterator[Findin
             yield ShellScript(re.sub(r"\\(.)", r"\1", literal).strip() or ":", word.source)
 
 
-def _sed_commands(code: str) -> Iterator[str]:
-    """The commands that GNU sed's e runs: its argument, or what a substitution with that flag makes."""
-    for run, _, replacement in _SED_RUNS.findall(code):
-        yield run or replacement or ":"
-
-
 def _literal(literal: str, code: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
     if _FILE_NAME.fullmatch(literal):
-        files.run(Word(literal, word.source), scope)  # which the program may load
+        files.record_script(Word(literal, word.source), scope)  # the program may load it
     if not re.match(r"[/~.]|\w+/", literal):
         return
     path = Word(literal, word.source)
@@ -307,13 +307,13 @@ def _literal(literal: str, code: str, word: Word, scope: ShellScope) -> Iterator
 
 
 def _written(literal: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
-    """Denials of writes to files that a program names; inline programs are asked about anyway."""
+    """Denials of writes to files that a program names; inline programs need approval anyway."""
     if re.match(r"[/~]", literal):
         yield from (found for found in files.write(Word(literal, word.source), scope) if found.verdict == "deny")
 
 
 def _is_plain(code: str) -> bool:
-    """Any other language: nothing but known words, strings, arithmetic and, after a word that expects one, patterns."""
+    """Whether a program in another language has only known words, strings, arithmetic, and patterns where expected."""
     code = _SETTINGS.sub("1", _REGEX_LITERAL.sub(" ", _REPLACING.sub(" ", code)))
     if re.search(r"(?<![$@%\w.])(s|y|tr|m|q[qwxr]?)\s*[/{(\[|!#~,]", code) or re.search(
         r"`|\$\{|#\{|@\{|<|\||%x|qx|\\x|\(\?\??\{", code
@@ -356,17 +356,26 @@ _PLAIN = {"python": lambda _code: False, "awk": is_plain_awk, "sed": _sed_is_pla
 
 
 _TOOLS = {"runs", "network"}
-"""The effects of commands that are Python tools too; a module with the name of another command is another program."""
+"""The effects of commands that are also Python tools; a module named like any other command is another program."""
 _VERSION = {"--version", "-version", "-V", "--help", "-h", "-v", "version"}
-_CODES = {"-c", "-Command", "-command", "--command"}
-_LETTERS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
-_LONG = {"--norc", "--noprofile", "--posix", "--login", "--restricted", "--verbose", "-NoProfile", "-noprofile"}
-_MODES = re.compile(
+_CODE_FLAGS = {"-c", "-Command", "-command", "--command"}
+_SHELL_FLAGS = frozenset("abefhmnptuvxBCEPTilsrcoOD")
+_LONG_SHELL_FLAGS = {
+    "--norc",
+    "--noprofile",
+    "--posix",
+    "--login",
+    "--restricted",
+    "--verbose",
+    "-NoProfile",
+    "-noprofile",
+}
+_SHELL_OPTIONS = re.compile(
     r"allexport|err(exit|trace|return)|functrace|ignoreeof|no(clobber|exec|glob|unset|tify)|physical|pipefail|posix|verbose"
     r"|xtrace|extglob|globstar|nullglob|failglob|inherit_errexit|nocaseglob|nocasematch|expand_aliases"
 )
-_LOADED = re.compile(r"[a-z]\w*(/[\w-]+)*|@[a-z]\w*/[\w/-]+|\./(?!.*\.\.)[\w./-]+")
-_NAMED = re.compile(
+_LOADABLE_MODULE = re.compile(r"[a-z]\w*(/[\w-]+)*|@[a-z]\w*/[\w/-]+|\./(?!.*\.\.)[\w./-]+")
+_HARMLESS_MODULE = re.compile(
     r"(strict|warnings|utf8|bytes|integer|bigint|feature|POSIX|List::Util|Scalar::Util|Data::Dumper|JSON::PP|Time::HiRes"
     r"|json|set|time|date|yaml|csv|pp|bigdecimal|securerandom|digest|prime|matrix|Time::Local|Text::Wrap|Digest::(MD5|SHA)|MIME::Base64)(=[\w,:]*)?"
 )
@@ -384,7 +393,7 @@ def interpreted(language: Interpreter, words: list[Word], scope: ShellScope) -> 
 
 def _by_options(language: Interpreter, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     rest, ran = words[1:], False
-    for argument in leading(language.options, rest):
+    for argument in leading_options(language.options, rest):
         if argument.kind == "module" and language.name == "python":
             yield from _module(words[0], argument.word, rest, scope)
             return
@@ -410,9 +419,10 @@ def _option(language: Interpreter, argument: Argument, scope: ShellScope) -> Ite
     if kind == "ask" or (kind in {"program", "module"} and word.text.startswith("-")):
         yield ask("option", word.source, "The option is not known.")
     elif kind == "program":
-        yield from _program(language, word, scope)
+        yield from origin_objections(word, word.source)
+        yield from judge(language.name, word, scope)
     elif kind == "module":
-        loaded = _NAMED if language.name in {"perl", "ruby"} else _LOADED
+        loaded = _HARMLESS_MODULE if language.name in {"perl", "ruby"} else _LOADABLE_MODULE
         if not loaded.fullmatch(word.text):
             yield ask("option", word.source, "It loads other code first.")
             yield from judge(language.name, word, scope)
@@ -424,13 +434,8 @@ def _option(language: Interpreter, argument: Argument, scope: ShellScope) -> Ite
         yield from run_arguments([word], scope)
 
 
-def _program(language: Interpreter, code: Word, scope: ShellScope) -> Iterator[Finding]:
-    yield from origin(code, code.source)
-    yield from judge(language.name, code, scope)
-
-
 def _data(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The arguments after a program: perl and ruby read them as files, and run or write where a sign says so."""
+    """The arguments after a program: perl and ruby read them as files; with `|` they run them, with `>` write them."""
     if language.name not in {"perl", "ruby"}:
         yield from run_arguments(rest, scope)
         return
@@ -447,7 +452,7 @@ def _data(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterato
 
 
 def _shell(language: Interpreter, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """A shell: options, then with -c a script, else a file or its input."""
+    """A shell: its options, then a script with -c, otherwise a file or the standard input."""
     rest, code, stdin = words[1:], False, False
     while rest and len(rest[0].text) > 1 and rest[0].text[0] in "-+":
         word = rest.pop(0)
@@ -455,31 +460,31 @@ def _shell(language: Interpreter, words: list[Word], scope: ShellScope) -> Itera
             break
         if word.text.startswith("--command="):
             word, rest = Word("-c", word.source), [Word(word.text[10:], word.source), *rest]
-        letters = "c" if word.text in _CODES else "" if word.text in _LONG else word.text[1:]
+        letters = "c" if word.text in _CODE_FLAGS else "" if word.text in _LONG_SHELL_FLAGS else word.text[1:]
         code, stdin = code or "c" in letters, stdin or "s" in letters
         modes = [rest.pop(0) for letter in letters if letter in "oO" and rest]
-        if not _LETTERS.issuperset(letters) or not all(_MODES.fullmatch(mode.text) for mode in modes):
+        if not _SHELL_FLAGS.issuperset(letters) or not all(_SHELL_OPTIONS.fullmatch(mode.text) for mode in modes):
             yield ask("option", word.source, "The option is not known.")
-            _note_loaded(word, rest, scope)
+            _record_startup_file(word, rest, scope)
     if code and rest:
-        yield from _given_script(rest, scope)
+        yield from _script_argument(rest, scope)
     elif rest and not stdin and rest[0].text not in {"-", "/dev/stdin"}:
         yield from _file(language, rest, scope)
     else:
         yield from _stdin(language, words[0], scope)
 
 
-def _note_loaded(option: Word, rest: list[Word], scope: ShellScope) -> None:
-    """Note the file that an option of a shell may run first, such as --rcfile."""
+def _record_startup_file(option: Word, rest: list[Word], scope: ShellScope) -> None:
+    """Record the file that an option of a shell may run first, such as --rcfile."""
     for word in (replace(option, text=option.text.partition("=")[2]), *rest[:1]):
         if word.text:
-            files.run(word, scope)
+            files.record_script(word, scope)
 
 
-def _given_script(rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The script behind -c, with its parameters."""
+def _script_argument(rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    """The script after -c, with its parameters."""
     if not rest[0].known:
-        scope.scripts |= scope.places  # the code is in one of the files that were read for it
+        scope.scripts |= scope.places  # one of these files contains the code
     for finding in script(rest[0], rest[0].source):
         yield replace(finding, arguments=tuple(rest[2:])) if isinstance(finding, ShellScript) else finding
 
@@ -496,23 +501,23 @@ def _module(interpreter: Word, module: Word, rest: list[Word], scope: ShellScope
     elif name in known.specs and (known.specs[name].effect in _TOOLS or known.specs[name].paths == "subcommand"):
         yield StartedCommand([Word(name, module.source), *rest])
     elif name in known.groups["python_modules"] or is_own_module(module.text):
-        _note_module(module, scope)
+        _record_module(module, scope)
         yield from run_arguments(rest, scope)
         yield runs(module.source, scope)
     else:
-        _note_module(module, scope)
+        _record_module(module, scope)
         yield ask("module", module.source, "It runs a Python module that is not one of the usual tools.")
 
 
-def _note_module(module: Word, scope: ShellScope) -> None:
-    """Note the files of the workspace that hold a module which is run."""
+def _record_module(module: Word, scope: ShellScope) -> None:
+    """Record the files of the workspace that contain the module."""
     path = module.text.replace(".", "/")
     for place in (f"{path}.py", f"{path}/__main__.py"):
-        files.run(Word(place, module.source), scope)
+        files.record_script(Word(place, module.source), scope)
 
 
 def _file(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    path = files.run(rest[0], scope)
+    path = files.record_script(rest[0], scope)
     given = scope.pipes.get(rest[0].text)
     if given:
         yield from _stdin(language, rest[0], replace(scope, stdin=given))
@@ -523,7 +528,7 @@ def _file(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterato
             "outside-code", rest[0].source, "It runs code from outside the workspace.", "Run files of the workspace."
         )
     elif path in scope.written or rest[0].glob:
-        scope.scripts |= scope.places  # from which it may have been made
+        scope.scripts |= scope.places  # it may have been created from them
         yield ask(
             "fresh-code", rest[0].source, "It runs a file that the same command created.", "Run it in a later call."
         )
@@ -533,7 +538,7 @@ def _file(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterato
 
 def _stdin(language: Interpreter, word: Word, scope: ShellScope) -> Iterator[Finding]:
     if scope.stdin is not None and not scope.stdin.known:
-        scope.scripts |= scope.places  # the code is in one of the files that were read for it
+        scope.scripts |= scope.places  # one of these files contains the code
     if scope.stdin is None:
         yield ask(
             "interactive", word.source, "It starts an interpreter that waits for input.", "Give it a file to run."
@@ -541,5 +546,5 @@ def _stdin(language: Interpreter, word: Word, scope: ShellScope) -> Iterator[Fin
     elif language.name == "shell":
         yield from script(scope.stdin, word.source)
     else:
-        yield from origin(scope.stdin, word.source)
+        yield from origin_objections(scope.stdin, word.source)
         yield from judge(language.name, Word(scope.stdin.text, word.source), scope)

@@ -17,8 +17,8 @@ from agentkit.safety.shell.variables import (
     NOTHING,
     PARAMETERS,
     PERHAPS_EMPTY,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     Finding,
     ShellScope,
     ShellScript,
@@ -318,7 +318,7 @@ class CommandVisitor:
             name = f"/dev/fd/{63 + len(scope.pipes)}"
             scope.pipes[name] = value
             return Value(name, value.origins - {PERHAPS_EMPTY})
-        is_known = TAME in value.text or UNKNOWN not in value.text
+        is_known = UNKNOWN_NAME in value.text or UNKNOWN not in value.text
         return value if is_known else Value(value.text, value.origins | {"output"})
 
     def words(self, words: list[Word], scope: ShellScope) -> Value:
@@ -457,7 +457,9 @@ def _versions(words: list[Word]) -> Iterator[list[Word]]:
     yield words
     if any(PERHAPS_EMPTY in word.origins for word in words):
         yield [
-            replace(word, text=re.sub(f"[{UNKNOWN}{TAME}]", "", word.text)) if PERHAPS_EMPTY in word.origins else word
+            replace(word, text=re.sub(f"[{UNKNOWN}{UNKNOWN_NAME}]", "", word.text))
+            if PERHAPS_EMPTY in word.origins
+            else word
             for word in words
         ]
 

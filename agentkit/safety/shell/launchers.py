@@ -9,15 +9,15 @@ from itertools import pairwise
 
 from agentkit.safety import paths
 from agentkit.safety.shell import files
-from agentkit.safety.shell.arguments import ASSIGNMENT, EXECUTING, Argument, leading, parsed
+from agentkit.safety.shell.arguments import ASSIGNMENT, EXECUTING, Argument, leading_options, parsed
 from agentkit.safety.shell.tables import Launcher, tables
 from agentkit.safety.shell.variables import (
     ANYTHING,
     BELOW,
     DASHED,
     SPLIT,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     Finding,
     ShellScope,
     ShellScript,
@@ -32,36 +32,47 @@ from agentkit.safety.shell.variables import (
 from agentkit.text_encoding import split_lines
 
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
-_IN_PARTS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
-"""The options of xargs by which it starts a command several times, with a part of the arguments each."""
-_ITEMS = 20
-_SUSPICIONS = 3
+_BATCH_FLAGS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
+"""The options with which xargs starts a command several times, each with a part of the arguments."""
+_MAX_ITEMS = 20
+_MAX_POSSIBLE_COMMANDS = 3
 _EMPTY_FOUND = re.compile(
     r"(-(type [fd]|depth|m(in|ax)depth \d+|print) )*-empty (-(type [fd]|depth|print) )*-delete( -print)?"
 )
 """Tests of find with which -delete deletes empty files and folders only."""
-_SUSPECTED_WORDS = 16
+_MAX_COMMAND_WORDS = 16
 _NAME_TESTS = {"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"}
 _VALUED_TESTS = re.compile(
     r"-(i?(name|path|wholename|regex|lname)|newer\w*|[acm](time|min)|size|x?type|user|group|uid|gid|(max|min)depth|perm|links"
     r"|inum|samefile|printf|fstype|regextype|used|fprint(0|f)?|fls)"
 )
-_ORDER = re.compile(r"\s*(:?\+?:?(call\s+)?\\?!|([.:\\]|:?\+)?(shell|system|spawn|exec|execute|run-shell)\s)\s*")
+_COMMAND_PREFIX = re.compile(
+    r"\s*(:?\+?:?(call\s+)?\\?!|([.:\\]|:?\+)?(shell|system|spawn|exec|execute|run-shell)\s)\s*"
+)
 _STARTED = re.compile(
     r"\b(?:system|exec\w*|spawn\w*|shell[\w-]*|cmd|popen|syscmd|write18|callCommand)\b\W{1,4}([^'\"`)}]+)"
 )
 _SETTING = re.compile(r"-\w(?=\w+\s)|[\w.:-]+=+['\"]?")
-CARRYING = {"option", "interactive", "database", "package", "git-destructive", "service", "persistence", "outside-code"}
-"""The rules about what may run other commands, by which a text among the arguments may be one."""
-_CLEARING = re.compile(r"-$|-[a-z0]*[iu]|--(ignore-environment|unset)")
+RULES_ABOUT_STARTED_COMMANDS = {
+    "option",
+    "interactive",
+    "database",
+    "package",
+    "git-destructive",
+    "service",
+    "persistence",
+    "outside-code",
+}
+"""The rules about commands that may run other commands: a text among their arguments may be one."""
+_ENVIRONMENT_REMOVAL = re.compile(r"-$|-[a-z0]*[iu]|--(ignore-environment|unset)")
 """The options with which a launcher removes variables from the environment."""
-_CLEANING = {"sudo", "doas", "su", "runuser", "pkexec"}
+_ENVIRONMENT_RESETTERS = {"sudo", "doas", "su", "runuser", "pkexec"}
 _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
 _CHOICE = re.compile(r"(?<!^!\n)(?<!^-not\n)^[(]\n((?:-i?name\n[^\n]+\n-or?\n)*-i?name\n[^\n]+\n)[)]$", re.MULTILINE)
 _NEGATIONS = {"!", "-not"}
-_LOOSE = {"-o", "-or", ",", "(", ")", "-L", "-follow"}
+_UNRESTRICTED_OPTIONS = {"-o", "-or", ",", "(", ")", "-L", "-follow"}
 """Options with which find also acts on files that its other tests exclude, or on other folders."""
-_EACH = {"-x", "-X", "--exec", "--exec-batch"}
+_EXEC_FLAGS = {"-x", "-X", "--exec", "--exec-batch"}
 
 
 def environment(name: str, value: Value, source: str, scope: ShellScope) -> Iterator[Finding]:
@@ -73,18 +84,20 @@ def environment(name: str, value: Value, source: str, scope: ShellScope) -> Iter
             yield from script(value, source)
     elif variables["traces"].fullmatch(name):
         yield deny("traces", source, "it hides its traces.", "Run the command without it.")
-    elif variables["changes"].fullmatch(name) and not _is_tame(name, value.text, scope):
+    elif variables["changes"].fullmatch(name) and not _is_harmless_value(name, value.text, scope):
         yield ask("environment", source, f"{name} changes what programs do or run.", "Run the command without it.")
-        yield from carried([Word("--", source), Word("--", source), Word(value.text, source)])
+        yield from command_texts([Word("--", source), Word("--", source), Word(value.text, source)])
         if variables["prompts"].fullmatch(name):
             yield from (ShellScript(text, source) for text in re.findall(r"(?:\$\(|`)([^)`]*)[)`]", value.text))
 
 
-def _is_tame(name: str, text: str, scope: ShellScope) -> bool:
-    """Whether a delicate variable gets a value that changes nothing of weight."""
+def _is_harmless_value(name: str, text: str, scope: ShellScope) -> bool:
+    """Whether a variable that changes programs gets a harmless value."""
     if name in {"PYTHONPATH", "NODE_PATH"} and _within(text, scope):
         return True
-    tame = any(re.fullmatch(names, name) and each.fullmatch(text) for names, each in tables().tame_variables.items())
+    tame = any(
+        re.fullmatch(names, name) and each.fullmatch(text) for names, each in tables().harmless_variables.items()
+    )
     tame |= not name.endswith("PATH") and text in {"cat", "less", "true", ""}
     return tame or bool(tables().variables["fine"].fullmatch(name))
 
@@ -95,19 +108,19 @@ def _within(text: str, scope: ShellScope) -> bool:
 
 
 def script(value: Value | Word, source: str) -> Iterator[Finding]:
-    """A text that a shell will run, and what objects to where it comes from."""
-    yield from origin(value, source)
-    named = isinstance(value, Word) and value.holds_file_name
-    if not (UNKNOWN in value.text or TAME in value.text or named):
+    """The script of a text that a shell will run, and objections to its origin."""
+    yield from origin_objections(value, source)
+    named = isinstance(value, Word) and value.contains_file_name
+    if not (UNKNOWN in value.text or UNKNOWN_NAME in value.text or named):
         yield ShellScript(value.text, source)
         return
     yield ask(
         "dynamic-code", source, "It runs text that is only known when the command runs.", "Write the command itself."
     )
-    yield ShellScript(re.sub(f"[{UNKNOWN}{TAME}]", "$_unknown", value.text), source)
+    yield ShellScript(re.sub(f"[{UNKNOWN}{UNKNOWN_NAME}]", "$_unknown", value.text), source)
 
 
-def origin(value: Value | Word, source: str) -> Iterator[Finding]:
+def origin_objections(value: Value | Word, source: str) -> Iterator[Finding]:
     """Objections to running a text that was downloaded or decoded."""
     if "fetch" in value.origins:
         why = "it downloads and runs unreviewed code."
@@ -117,10 +130,10 @@ def origin(value: Value | Word, source: str) -> Iterator[Finding]:
 
 
 def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The command that a launcher starts, and what objects to its options."""
+    """The command that a launcher starts, and objections to its options."""
     before = scope.exported
-    clears = launcher.assignments and any(_CLEARING.match(word.text) for word in words[1:])
-    scope.exported = frozenset() if clears or words[0].text in _CLEANING else scope.exported
+    clears = launcher.assignments and any(_ENVIRONMENT_REMOVAL.match(word.text) for word in words[1:])
+    scope.exported = frozenset() if clears or words[0].text in _ENVIRONMENT_RESETTERS else scope.exported
     yield from _launched(launcher, words, scope)
     scope.exported = before
 
@@ -128,9 +141,11 @@ def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterat
 def _launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     rest, skip, before, moved = words[1:], launcher.skip, scope.cwd, False
     while rest:
-        for argument in leading(launcher.options, rest):
+        for argument in leading_options(launcher.options, rest):
             if argument.kind == "program":
-                yield _split_string(argument.word, rest) if launcher.assignments else _program(argument.word, rest)
+                text = " ".join([argument.word.text, *(word.text for word in rest)]).strip() or ":"
+                split = ShellScript(text, argument.word.source)
+                yield split if launcher.assignments else _program(argument.word, rest)
                 return
             moved |= argument.kind == "cd"
             yield from _option(argument, rest, scope)
@@ -156,7 +171,7 @@ def _option(argument: Argument, rest: list[Word], scope: ShellScope) -> Iterator
     kind, word, _ = argument
     if kind == "ask":
         yield ask("option", word.source, "The option is not known.")
-        yield from _mistaken(rest)
+        yield from _command_after_value(rest)
     elif kind == "cd":
         yield from files.read(word, scope)
         scope.cwd = files.resolve(word.text, scope)
@@ -168,11 +183,11 @@ def _option(argument: Argument, rest: list[Word], scope: ShellScope) -> Iterator
         yield from script(word, word.source)
     elif kind == "value":
         yield from files.outside(word, scope)
-        yield from _mistaken([word, *rest])
+        yield from _command_after_value([word, *rest])
 
 
-def _mistaken(rest: list[Word]) -> Iterator[Finding]:
-    """A flag's value that is a known command's name may be the command: not every version has the flag."""
+def _command_after_value(rest: list[Word]) -> Iterator[Finding]:
+    """The command that begins with a flag's value: a version without the flag would run it."""
     known = tables()
     if len(rest) > 1 and any(rest[0].text in names for names in (known.rules, known.launchers, known.languages)):
         yield StartedCommand(list(rest))
@@ -190,34 +205,30 @@ def _start(launcher: Launcher, words: list[Word], rest: list[Word]) -> Iterator[
         yield StartedCommand(rest)
 
 
-def _split_string(text: Word, rest: list[Word]) -> ShellScript:
-    return ShellScript(" ".join([text.text, *(word.text for word in rest)]).strip() or ":", text.source)
-
-
 def _program(program: Word, rest: list[Word]) -> StartedCommand:
-    """The command of a launcher that takes the program in an option and its arguments after the others."""
+    """The command of a launcher that has the program in an option, and the program's arguments after `--`."""
     start = next((i + 1 for i, word in enumerate(rest) if word.text == "--"), 0)
     return StartedCommand([program, *rest[start:]])
 
 
 def joined(words: list[Word]) -> Value:
-    """The words as one text, as eval and ssh make it."""
+    """The words joined to one text, as eval and ssh do."""
     parts = [Value((UNKNOWN if word.glob else word.text) + " ", word.origins) for word in words]
     value = Value.joined(parts)
     return Value(value.text.strip(" "), value.origins)
 
 
 def xargs(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The command that xargs starts, with what it reads as further arguments."""
-    options = {flag: word.text for _, word, flag in leading(launcher.options, words[1:])}
+    """The command that xargs starts, with the arguments that it reads."""
+    options = {flag: word.text for _, word, flag in leading_options(launcher.options, words[1:])}
     elsewhere = options.keys() & {"-a", "--arg-file"}
     listing = [Word(options[flag], words[0].source) for flag in elsewhere]
-    for word in listing:  # which may be orders for the command that is started
-        files.run(word, scope)
+    for word in listing:  # the started command may run their content
+        files.record_script(word, scope)
     stdin = Value(UNKNOWN, files.listed(listing, scope)) if elsewhere else scope.stdin or ANYTHING
     marks = [options[flag] for flag in ("-I", "-J", "-i", "--replace") if flag in options]
     marker = "" if not marks else "{}" if marks[0].startswith("--") else marks[0] or "{}"
-    given = list(_given(stdin, words[0].source, options, by_line=bool(marker)))
+    given = list(_xargs_arguments(stdin, words[0].source, options, by_line=bool(marker)))
     for finding in launched(launcher, words, scope):
         if not isinstance(finding, StartedCommand):
             yield finding
@@ -239,11 +250,13 @@ def parallel(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield ask("parallel", words[0].source, "It starts many processes at once.", "Use a loop.")
 
 
-def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool) -> Iterator[list[Word]]:
-    """The arguments that xargs makes of its input, in each way that it may, where they are not plain to tell."""
+def _xargs_arguments(stdin: Value, source: str, options: dict[str, str], *, by_line: bool) -> Iterator[list[Word]]:
+    """The arguments that xargs makes of its input, in each possible way if the way is uncertain."""
     if not stdin.known:
-        plain = stdin.text == TAME or stdin.text.startswith(("/", ".."))
-        is_one = by_line or (stdin.text == TAME and DASHED not in stdin.origins and options.keys() & {"-0", "--null"})
+        plain = stdin.text == UNKNOWN_NAME or stdin.text.startswith(("/", ".."))
+        is_one = by_line or (
+            stdin.text == UNKNOWN_NAME and DASHED not in stdin.origins and options.keys() & {"-0", "--null"}
+        )
         origins = stdin.origins if is_one else stdin.origins | {SPLIT}
         yield [Word(stdin.text if plain else UNKNOWN, source, origins=origins)]
         return
@@ -255,9 +268,9 @@ def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool)
     ways += [_lines(text), [text.strip()], _lines(whole), [whole.strip()]] if odd else []
     unknown = Word(UNKNOWN, source, origins=stdin.origins | {SPLIT})
     for way in ways:
-        known = [Word(item, source, origins=stdin.origins) for item in way[:_ITEMS]]
-        yield [*known, unknown] if odd or len(way) > _ITEMS else known
-        yield from ([word] for word in known if options.keys() & _IN_PARTS)
+        known = [Word(item, source, origins=stdin.origins) for item in way[:_MAX_ITEMS]]
+        yield [*known, unknown] if odd or len(way) > _MAX_ITEMS else known
+        yield from ([word] for word in known if options.keys() & _BATCH_FLAGS)
 
 
 def _lines(text: str) -> list[str]:
@@ -265,7 +278,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:
-    """The words with the item in the marker's place."""
+    """The words, with the item in place of the marker."""
     return [
         Word(word.text.replace(marker, item.text), word.source, word.glob, word.origins | item.origins)
         if marker in word.text
@@ -285,14 +298,14 @@ def find(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from files.read(root, replace(scope, exposed=frozenset()))
         if any(word.text == "-delete" for word in words[start:]):
             yield from _deleted(root, words, start, scope)
-    yield from _chosen(words[start:], scope)
+    yield from _secret_patterns(words[start:], scope)
     for index, word in _tests(words, start):
         following = words[index + 1 : index + 2]
         yield from _unknown_test(words[index - 1], word)
         if re.fullmatch(r"-(fprint0?|fls|fprintf)", word.text) and following:
             yield from files.write(following[0], scope)
         elif EXECUTING.fullmatch(word.text):
-            yield from _executed(words[index + 1 :], roots, found_names(words))
+            yield from _executed(words[index + 1 :], roots, matched_names(words))
         elif word.text.startswith("-files0"):
             yield ask("unknown-path", word.source, "It reads the folders to search from a file.")
     yield reads(words[0].source)
@@ -300,7 +313,7 @@ def find(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 
 def _deleted(root: Word, words: list[Word], start: int, scope: ShellScope) -> Iterator[Finding]:
     """Objections to the deletions of find; empty files and folders can be restored regardless of their names."""
-    below = _below(root, found_names(words))
+    below = _below(root, matched_names(words))
     folder, tests = files.resolve(root.text, scope), " ".join(word.text for word in words[start:])
     is_inside = folder is not None and paths.inside(folder, scope.workspace)
     if scope.undoable and not scope.links and is_inside and _EMPTY_FOUND.fullmatch(tests):
@@ -317,7 +330,7 @@ def _unknown_test(before: Word, word: Word) -> Iterator[Finding]:
 
 
 def _tests(words: list[Word], start: int) -> Iterator[tuple[int, Word]]:
-    """The words of find from `start` on with their places, but for those of the commands that it starts."""
+    """The words of find from `start` on, with their positions, without those of the commands that it starts."""
     inside = False
     for index, word in enumerate(words[start:], start):
         if not inside:
@@ -325,19 +338,19 @@ def _tests(words: list[Word], start: int) -> Iterator[tuple[int, Word]]:
         inside = word.text not in {";", "+"} and (inside or bool(EXECUTING.fullmatch(word.text)))
 
 
-def suspected(words: list[Word]) -> Iterator[Finding]:
-    """Commands that an unknown command could start, found among its first words and texts."""
+def possible_commands(words: list[Word]) -> Iterator[Finding]:
+    """The commands that an unknown command could start, found in its arguments."""
     seen = set[str]()
     for index, word in enumerate(words[1:], 1):
         plain = not re.search(r"\s", word.text) and word.text.rpartition("/")[2] in tables().groups["suspects"]
-        if plain and word.text not in seen and len(seen) < _SUSPICIONS:
+        if plain and word.text not in seen and len(seen) < _MAX_POSSIBLE_COMMANDS:
             seen.add(word.text)
-            yield StartedCommand(words[index : index + _SUSPECTED_WORDS])
-    yield from carried(words)
+            yield StartedCommand(words[index : index + _MAX_COMMAND_WORDS])
+    yield from command_texts(words)
 
 
-def carried(words: list[Word]) -> Iterator[ShellScript]:
-    """The first few texts among the arguments that look like commands: values of options, and behind a sign to run."""
+def command_texts(words: list[Word]) -> Iterator[ShellScript]:
+    """The first texts in the arguments that look like commands: values of options, and texts after `!` or `exec`."""
     names, seen = tables().groups["suspects"], set[str]()
     for before, word in pairwise(words):
         is_value = before.text.startswith("-") and not _MESSAGE.match(before.text)
@@ -347,25 +360,25 @@ def carried(words: list[Word]) -> Iterator[ShellScript]:
             for match in [_SETTING.match(word.text)]
             if match and not _MESSAGE.match(word.text.partition("=")[0])
         ]
-        texts = [text for text in values for text in (text, _ORDER.sub("", text, count=1))]
-        texts += [_ORDER.sub("", word.text, count=1)] if _ORDER.match(word.text) else []
+        texts = [text for text in values for text in (text, _COMMAND_PREFIX.sub("", text, count=1))]
+        texts += [_COMMAND_PREFIX.sub("", word.text, count=1)] if _COMMAND_PREFIX.match(word.text) else []
         texts += _STARTED.findall(word.text) if is_value else []
         for text in texts:
             first = (text.split(None, 1) or [""])[0].rpartition("/")[2]
-            if first in names and text not in seen and re.search(r"\s", text) and len(seen) < _SUSPICIONS:
+            if first in names and text not in seen and re.search(r"\s", text) and len(seen) < _MAX_POSSIBLE_COMMANDS:
                 seen.add(text)
                 yield ShellScript(text, word.source)
 
 
-def ordered(text: str, source: str) -> Iterator[ShellScript]:
-    """The lines that look like commands in a text that a program obeys, such as a makefile or orders to ed."""
+def commands_in_lines(text: str, source: str) -> Iterator[ShellScript]:
+    """The lines that look like commands in a text that a program runs, such as a makefile or a script for ed."""
     for part in re.split(r"[\n;]", text):
-        yield from carried([Word("--", source), Word("--", source), Word(part.strip(" \t@"), source)])
+        yield from command_texts([Word("--", source), Word("--", source), Word(part.strip(" \t@"), source)])
 
 
 def fd(words: list[Word]) -> Iterator[Finding]:
     """The command that fd starts for each path, from the words before and after its -x or -X."""
-    start = next((i for i, word in enumerate(words) if word.text in _EACH), len(words))
+    start = next((i for i, word in enumerate(words) if word.text in _EXEC_FLAGS), len(words))
     spec = tables().specs["fd"]
     roots = [argument.word for argument in parsed(spec, words[1:start]) if argument.kind == "free"][spec.text :]
     command = [replace(word, text=re.sub(r"\{(//?|/?\.)?\}", "{}", word.text)) for word in words[start + 1 :]]
@@ -373,18 +386,18 @@ def fd(words: list[Word]) -> Iterator[Finding]:
     yield from _executed([*command, *given], roots or [Word(".", words[0].source)], ["*"]) if command else ()
 
 
-def _chosen(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+def _secret_patterns(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """Objections to the patterns with which find selects arguments of a command."""
     if any(word.text.startswith(("-exec", "-ok")) for word in words):
-        for word in sought_names(words):
+        for word in name_patterns(words):
             if files.may_be_secret(word, scope):
                 yield ask("secret", word.source, "The pattern could match files that contain keys.", "Name the files.")
 
 
-def found_names(words: list[Word]) -> list[str]:
-    """Patterns for the names of all that find acts upon; "*" where they do not follow from its tests.
+def matched_names(words: list[Word]) -> list[str]:
+    """Patterns that match the names of all files that find acts on; "*" if its tests do not determine them.
 
-    They follow when all tests must hold and one of them, before the first action, is a name or a choice of names in
+    The tests determine them if all tests must hold, and one before the first action is a name, or alternative names in
     parentheses.
     """
     tests = [word.text for _, word in _tests(words, 1)]
@@ -396,23 +409,25 @@ def found_names(words: list[Word]) -> list[str]:
     else:
         before = zip(["", *tests[:end]], tests[:end], tests[1:end], strict=False)
         names = [value for sign, test, value in before if test in {"-name", "-iname"} and sign not in _NEGATIONS][:1]
-    strange = _LOOSE.intersection(tests) or any(re.search(rf"[\n{UNKNOWN}]", word.text) for word in words)
-    return [files.opened(name) for name in names] if names and not strange else ["*"]
+    uncertain = _UNRESTRICTED_OPTIONS.intersection(tests) or any(
+        re.search(rf"[\n{UNKNOWN}]", word.text) for word in words
+    )
+    return [files.widen_pattern(name) for name in names] if names and not uncertain else ["*"]
 
 
 def _below(root: Word, names: list[str]) -> Word:
     return replace(root, origins=root.origins | {BELOW + name for name in names})
 
 
-def sought_names(words: list[Word]) -> Iterator[Word]:
-    """The patterns by which find chooses files."""
+def name_patterns(words: list[Word]) -> Iterator[Word]:
+    """The patterns with which find selects files."""
     for test, word in pairwise(words):
         if test.text in _NAME_TESTS:
             yield word
 
 
 def _executed(words: list[Word], roots: list[Word], names: list[str]) -> Iterator[Finding]:
-    """The command that is started for what is found below the roots by these names."""
+    """The command that is started for the files below the roots whose names match."""
     end = next((i for i, word in enumerate(words) if word.text in {";", "+"}), len(words))
     for root in roots:
         command = [_placed(word, root, names) for word in words[:end]]
@@ -421,7 +436,7 @@ def _executed(words: list[Word], roots: list[Word], names: list[str]) -> Iterato
 
 
 def _placed(word: Word, root: Word, names: list[str]) -> Word:
-    """A word of a command that find starts, with what is found in the place of {}."""
+    """A word of a command that find starts, with the found file in place of {}."""
     placed = Word(word.text.replace("{}", root.text), word.source, word.glob or root.glob)
     if "{}" not in word.text:
         return placed
@@ -429,7 +444,7 @@ def _placed(word: Word, root: Word, names: list[str]) -> Word:
 
 
 def run_arguments(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """Objections to arguments of a program that lead outside of the workspace."""
+    """Objections to arguments of a program that are paths outside of the workspace."""
     for word in words:
         text = word.text.partition("=")[2] if word.text.startswith("-") else word.text
         if re.match(r"[/~]|\.\.(/|$)|.*/\.\.(/|$)", text):

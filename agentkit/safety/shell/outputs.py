@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agentkit.safety import paths
 from agentkit.safety.shell.arguments import parsed
 from agentkit.safety.shell.files import listed, may_be_secret, resolve
-from agentkit.safety.shell.launchers import found_names, sought_names
+from agentkit.safety.shell.launchers import matched_names, name_patterns
 from agentkit.safety.shell.tables import tables
 from agentkit.safety.shell.variables import (
     A_FILE,
@@ -20,8 +20,8 @@ from agentkit.safety.shell.variables import (
     NOTHING,
     PERHAPS_EMPTY,
     SUFFIXED,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     ShellScope,
     Value,
     Word,
@@ -36,7 +36,7 @@ _ALWAYS = {"nproc"}
 
 
 def prints(words: list[Word], scope: ShellScope) -> Value:
-    """The standard output of a command; unknown where it depends on the world."""
+    """The standard output of a command; unknown if the arguments do not determine it."""
     name = words[0].text.rpartition("/")[2]
     groups = tables().groups
     given = (scope.stdin or NOTHING).origins
@@ -45,10 +45,10 @@ def prints(words: list[Word], scope: ShellScope) -> Value:
         return Value(UNKNOWN, origins | {"fetch"})
     if name in groups["decoders"]:
         return Value(UNKNOWN, origins | {"decode"})
-    if _is_named(name, words, scope):
-        return Value(TAME, _kinds(name, words))
+    if _prints_only_names(name, words, scope):
+        return Value(UNKNOWN_NAME, _name_origins(name, words))
     if name == "mktemp" and _IN_TMP.fullmatch(_arguments(words[1:])):
-        made = Value(f"{posixpath.sep}tmp/{TAME}")
+        made = Value(f"{posixpath.sep}tmp/{UNKNOWN_NAME}")
         scope.written |= {resolve(made.text, scope) or made.text}
         return made
     if name == "find":
@@ -61,7 +61,7 @@ def prints(words: list[Word], scope: ShellScope) -> Value:
 
 
 def _sources(name: str, arguments: list[Word], text: str, scope: ShellScope) -> frozenset[str]:
-    """The origins of a printed text that it has not from the words of the command alone."""
+    """The origins of a printed text apart from those of the command's words."""
     if name == "printf":
         may_be_word = re.search(r"%[^%]*[xXeEgGfF]", _arguments(arguments[:1]))  # such as ff or inf
         return frozenset({A_WORD} if may_be_word else ())
@@ -73,36 +73,36 @@ def _arguments(words: list[Word]) -> str:
     return "".join(word.text + " " for word in words)
 
 
-def _is_named(name: str, words: list[Word], scope: ShellScope) -> bool:
+def _prints_only_names(name: str, words: list[Word], scope: ShellScope) -> bool:
     """Whether a command prints only numbers, dates and names inside the workspace."""
     pattern = tables().prints_names.get(name)
     if not pattern or not pattern.fullmatch(_arguments(words[1:])):
         return False
-    if name == "find" and any(may_be_secret(word, scope) for word in sought_names(words)):
+    if name == "find" and any(may_be_secret(word, scope) for word in name_patterns(words)):
         return False
     return name == "date" or all(_within(word, scope) for word in words[1:])
 
 
-def _kinds(name: str, words: list[Word]) -> frozenset[str]:
-    """The origins that say which numbers or names a command prints."""
-    is_single = name != "grep" or all(word.known for word in words[1:])  # of several files, it prints the names
+def _name_origins(name: str, words: list[Word]) -> frozenset[str]:
+    """The origins that describe which numbers or names a command prints."""
+    is_single = name != "grep" or all(word.known for word in words[1:])  # for several files, grep prints their names
     numbers = tables().prints_numbers.get(name)
     counts = is_single and numbers and numbers.fullmatch(_arguments(words[1:]))
     kinds = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
     kinds |= {A_REF} if name == "git" and words[1].text not in {"ls-files", "diff"} else set()
-    kinds |= _beginnings(name, words) if A_FILE in kinds and A_REF not in kinds else frozenset()
-    kinds |= {f"{FOUND}**/{pattern}" for pattern in (found_names(words) if name == "find" else ())}
+    kinds |= _dash_origins(name, words) if A_FILE in kinds and A_REF not in kinds else frozenset()
+    kinds |= {f"{FOUND}**/{pattern}" for pattern in (matched_names(words) if name == "find" else ())}
     return frozenset(kinds if name in _ALWAYS else {*kinds, PERHAPS_EMPTY})
 
 
-def _beginnings(name: str, words: list[Word]) -> frozenset[str]:
-    """The origins that say whether a printed name of a file may begin with a dash, as one without a folder may."""
+def _dash_origins(name: str, words: list[Word]) -> frozenset[str]:
+    """The origins that describe whether a printed file name may begin with a dash, as one without a folder may."""
     if name == "find":
         return frozenset()
     spec = tables().specs.get(name) if name in {"grep", "rg", "ls"} else None
     free = [each.word for each in parsed(spec, words[1:]) if each.kind == "free"][spec.text :] if spec else []
-    doubted = [word for word in free if word.dashed or word.may_split]
-    if not free or not all(word.rests_on_names for word in doubted) or (name == "ls" and not doubted):
+    doubted = [word for word in free if word.may_be_option or word.may_split]
+    if not free or not all(word.depends_on_file_names for word in doubted) or (name == "ls" and not doubted):
         return frozenset({DASHED})
     return frozenset({SUFFIXED} if doubted else ())
 
@@ -131,7 +131,7 @@ def _text(name: str, arguments: list[Word], scope: ShellScope) -> str:
 
 
 def _part(name: str, arguments: list[str]) -> str:
-    """The output of basename and dirname; empty if their options change it."""
+    """The output of basename or dirname; empty if options change it."""
     path, *suffix = [text for text in arguments if text != "--"]
     if path.startswith("-") or len(suffix) > 1 or (name == "dirname" and suffix):
         return ""
@@ -152,7 +152,7 @@ def _echo(arguments: list[str]) -> str:
 
 
 def _printf(arguments: list[str]) -> Iterator[str]:
-    """The format filled in, again and again until the arguments are used up."""
+    """The filled-in format, repeated until all arguments are used."""
     arguments = arguments[1:] if arguments[:1] == ["--"] else arguments
     if not arguments:
         return
@@ -172,4 +172,4 @@ def _filled(match: re.Match[str], rest: list[str]) -> str:
         return UNKNOWN
     if match[3] == "b":
         return ansi(value, echo=True)
-    return value if match[3] in "sq" else (TAME if match[3] in "diufgex" else UNKNOWN)
+    return value if match[3] in "sq" else (UNKNOWN_NAME if match[3] in "diufgex" else UNKNOWN)

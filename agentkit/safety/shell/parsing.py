@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
-_LIVE = re.compile(r"`|\$[(\[{]")
+_SUBSTITUTION_START = re.compile(r"`|\$[(\[{]")
 UNREAD = re.compile(r"\$[\w({\[]")
 """Expansions in a here-document, which the parser sometimes misses."""
 _PROCESS = re.compile(r"[<>]\(")
@@ -30,7 +30,7 @@ _OPENING = {"`", "$(", "$((", "$[", "<(", ">(", '"', "${"}
 
 
 def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
-    """Each node with text in which bash would still run something, and the scripts that are seen in it."""
+    """Each node whose own text bash would still expand, and the scripts found in it."""
     waiting = [(root, False)]
     while waiting:
         node, quoted = waiting.pop()
@@ -42,7 +42,7 @@ def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
         quoted = quoted or kind in _EXPANDING or _is_keyed(node)
         text = _ESCAPED.sub("  ", own_text(node))
         unread = kind == "heredoc_body" and not node.children and UNREAD.search(text)
-        live = unread or _LIVE.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
+        live = unread or _SUBSTITUTION_START.search(text) or (kind in _UNQUOTED and _PROCESS.search(text))
         if live and kind not in _OPENING and not _quoted_heredoc(node):
             yield node, [(one or two).strip() for one, two in _CODE.findall(own_text(node)) if (one or two).strip()]
         if not _quoted_heredoc(node):
@@ -50,7 +50,7 @@ def hidden(root: Node) -> Iterator[tuple[Node, list[str]]]:
 
 
 def _is_keyed(node: Node) -> bool:
-    """Whether an element of an array begins with its key, which bash expands once more, quoted or not."""
+    """Whether an element of an array begins with its key, which bash expands a second time, quoted or not."""
     within = node.type == "concatenation" and node.parent is not None and node.parent.type == "array"
     return within and (node.text or b"").startswith(b"[")
 
@@ -65,7 +65,7 @@ def own_text(node: Node) -> str:
 
 
 def _quoted_heredoc(node: Node) -> bool:
-    """Whether a node is the body of a here-document whose quoted mark makes it plain."""
+    """Whether a node is the body of a here-document with a quoted marker, which bash does not expand."""
     if node.type != "heredoc_body" or node.parent is None:
         return False
     mark = next((child for child in node.parent.children if child.type == "heredoc_start"), None)
@@ -73,7 +73,7 @@ def _quoted_heredoc(node: Node) -> bool:
 
 
 def unescaped(node: Node) -> str | None:
-    """The script in backticks once bash has taken its backslashes away; None for any other substitution."""
+    """The script in backticks without its escaping backslashes; None for any other substitution."""
     text = (node.text or b"").decode("utf-8", "replace")
     if not text.startswith("`") or not re.search(r"\\[`$\\]", text):
         return None
@@ -84,7 +84,7 @@ _QUOTING = {"string", "expansion", "command_substitution", "process_substitution
 _REDIRECTING = re.compile(r"=*[|&<>;][|&<>;=]*")
 _QUOTED = re.compile(rb"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _LINE_END = re.compile(rb"(?<!\\)(\\\\)*\n")
-_BROKEN_OFF = re.compile(rb"[$<>]\\+[(\[{]")
+_HIDDEN_OPENING = re.compile(rb"[$<>]\\+[(\[{]")
 _PARTS = {
     *("word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion", "number"),
     *("command_substitution", "herestring_redirect", "file_redirect", "command_name"),
@@ -95,16 +95,16 @@ _STATEMENTS = {
     *("function_definition", "negated_command", "test_command", "binary_expression", "unary_expression", "elif_clause"),
     *("else_clause", "declaration_command", "unset_command", "herestring_redirect", "file_redirect", "array"),
 }
-_HOLDERS = {"command", "redirected_statement", "declaration_command", "unset_command", "herestring_redirect"}
+_WORD_PARENTS = {"command", "redirected_statement", "declaration_command", "unset_command", "herestring_redirect"}
 
 
 def misread(node: Node) -> bool:
-    """Whether this node may be read otherwise than bash does; its children are examined separately."""
-    doubt = _DOUBTS.get(node.type)
+    """Whether the parser may read this node differently from bash; its children are examined separately."""
+    doubt = _MISREAD_CHECKS.get(node.type)
     return (
         (doubt is not None and doubt(node))
         or (
-            node.type in _HOLDERS
+            node.type in _WORD_PARENTS
             and any(
                 one.end_byte == two.start_byte and one.type in _PARTS - {"file_redirect"} and two.type in _PARTS
                 for one, two in pairwise(node.children)
@@ -114,19 +114,19 @@ def misread(node: Node) -> bool:
     )
 
 
-def _swallows(node: Node) -> bool:
-    """Whether a here-document may reach too far: the parser misses its end if a ; follows the marker."""
+def _extends_too_far(node: Node) -> bool:
+    """Whether a here-document may extend too far: the parser misses its end if a ; follows the marker."""
     line = (node.text or b"").partition(b"\n")[0]
     return re.search(rb";|(?<![&>|<])&(?![&>])", re.sub(rb"'[^']*'|\"[^\"]*\"", b"", line)) is not None
 
 
-def _runs_on(node: Node) -> bool:
-    """Whether a word reaches over the end of its line: after a comment the parser reads on where bash ends."""
+def _spans_lines(node: Node) -> bool:
+    """Whether a word extends beyond its line: after a comment, the parser continues a word that bash ends."""
     return _LINE_END.search(node.text or b"") is not None
 
 
 def _is_more_than_a_test(node: Node) -> bool:
-    """Whether a pipe, a list, a redirection or a process substitution passes for a part of a test."""
+    """Whether the parser takes a pipe, a list, a redirection or a process substitution for a part of a test."""
     text = node.text or b""
     if text.startswith(b"(("):
         return False
@@ -139,7 +139,7 @@ def _is_more_than_a_test(node: Node) -> bool:
         if "parenthesized_expression" in kinds or any(map(_REDIRECTING.fullmatch, kinds)):
             return True
         waiting.extend(child for child in children if child.type not in _QUOTING)
-    # Whether a line ends within a test in single brackets, which ends there.
+    # A test in single brackets ends at the end of its line.
     waiting = [node]
     while waiting:
         inner = waiting.pop()
@@ -150,21 +150,21 @@ def _is_more_than_a_test(node: Node) -> bool:
 
 
 def _is_blank_variable(node: Node) -> bool:
-    """Whether a dollar alone passes for the beginning of a variable, behind white space."""
+    """Whether the parser takes a single dollar before white space for the beginning of a variable."""
     return re.search(rb"\$\s+[^\w\s]", node.text or b"") is not None
 
 
-def _opens_late(node: Node) -> bool:
-    """Whether bash may take away a backslash in an expansion, and then sees a substitution begin."""
-    return _BROKEN_OFF.search(node.text or b"") is not None
+def _hides_substitution(node: Node) -> bool:
+    """Whether an expansion contains a substitution once bash has removed a backslash."""
+    return _HIDDEN_OPENING.search(node.text or b"") is not None
 
 
-_DOUBTS = {
-    "heredoc_redirect": _swallows,
-    "word": _runs_on,
+_MISREAD_CHECKS = {
+    "heredoc_redirect": _extends_too_far,
+    "word": _spans_lines,
     "simple_expansion": _is_blank_variable,
     "test_command": _is_more_than_a_test,
-    "expansion": _opens_late,
+    "expansion": _hides_substitution,
 }
 
 
@@ -183,8 +183,8 @@ _MAX = {
     "<": 250,
     "${": 200,
     "[[": 200,
-}  # beyond, the parser itself takes long
-_SEARCHED = 2_000
+}  # the parser is slow beyond these counts
+_MAX_SEARCHED_CHARS = 2_000
 _NESTING = {
     *("command_substitution", "process_substitution", "subshell", "compound_statement", "if_statement", "expansion"),
     *("while_statement", "for_statement", "c_style_for_statement", "case_statement", "function_definition", "string"),
@@ -192,8 +192,8 @@ _NESTING = {
 }
 _CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNUSUAL = re.compile(r"[^\t\n -~]")
-# Parts that are understood even if the text around them cannot be parsed.
-_MEANT: tuple[tuple[str, str, str], ...] = (
+# Attacks that are recognised even if the text around them cannot be parsed.
+_RECOGNISED_ATTACKS: tuple[tuple[str, str, str], ...] = (
     (
         "fork-bomb",
         r"(\S{1,40})\s*\(\)\s*[{(][^})]*\1\s*[|&]+\s*\1",
@@ -213,7 +213,7 @@ def _parser() -> Parser:
 
 
 def grammar_binding(package: str = "tree_sitter_bash") -> Any:
-    """The extension module of a grammar without its package, whose imports take longer than a judgement."""
+    """The extension module of a grammar, loaded without its package, whose imports take longer than a judgement."""
     found = PathFinder.find_spec(package)
     spec = found and PathFinder.find_spec("_binding", found.submodule_search_locations)
     if not spec or not spec.loader:
@@ -226,7 +226,7 @@ def grammar_binding(package: str = "tree_sitter_bash") -> Any:
 
 
 def parse(text: str) -> Node:
-    """The syntax tree of a text; it always is one, with ERROR nodes where the text cannot be read."""
+    """The syntax tree of a text, with ERROR nodes for parts that cannot be parsed."""
     return _parser().parse(text.encode("utf-8", "replace")).root_node
 
 
@@ -275,8 +275,8 @@ def _unreadable(faulty: Node, root: Node) -> list[Decision]:
     text = (root.text or b"").decode("utf-8", "replace")
     span = (faulty.text or b"").decode("utf-8", "replace")
     found: list[Decision] = [ask("unreadable", span, "Part of it cannot be parsed as bash.", "Simplify the command.")]
-    for rule, pattern, why in _MEANT:
-        match = re.search(pattern, text[:_SEARCHED])
+    for rule, pattern, why in _RECOGNISED_ATTACKS:
+        match = re.search(pattern, text[:_MAX_SEARCHED_CHARS])
         if match:
             found.append(deny(rule, match[0], why))
     return found

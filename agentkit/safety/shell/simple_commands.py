@@ -18,8 +18,8 @@ from agentkit.safety.shell.variables import (
     NOTHING,
     PERHAPS_EMPTY,
     SET_BY_BASH,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     ShellScope,
     Value,
     Word,
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 _REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
 _DECLARES = {"declare", "typeset", "local", "export", "readonly"}
-_DECLARED = "1"  # replaces a declared name: a word that cannot be a name
-_INTO = {"printf": "-v", "wait": "-p"}
+_DECLARED = "1"  # replaces a declared name, because it cannot be a name
+_TARGET_FLAGS = {"printf": "-v", "wait": "-p"}
 _OPTIONS = {"": set("aAfFgiIlnrtuxp"), "export": set("fnp"), "readonly": set("aAfp")}
 """The options of the builtins that declare variables; with any other they change nothing."""
-_OPENS = re.compile(r"/dev/null$|[<>]\(")  # what can be opened at any time
-_SHOWING = {"f", "F", "p"}
+_ALWAYS_OPENABLE = re.compile(r"/dev/null$|[<>]\(")  # these can always be opened
+_DISPLAY_OPTIONS = {"f", "F", "p"}
 _FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
 _SETTINGS = {
     "hash": r"-\w*p.*",
@@ -49,9 +49,9 @@ _SETTINGS = {
     "enable": r"-.*",
     "set": r"[-+][a-zA-Z]*[kH][a-zA-Z]*|keyword|history|histexpand",
 }
-_WHOLE = {"-r", "-d", "-rd", ""}
+_WHOLE_LINE_OPTIONS = {"-r", "-d", "-rd", ""}
 _NULL = r"$'\0'"
-_MAKERS = {"cp", "mv", "ln", "install", "curl", "wget"}
+_CREATING_COMMANDS = {"cp", "mv", "ln", "install", "curl", "wget"}
 
 
 def command(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
@@ -59,17 +59,19 @@ def command(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     return _command(judge, node, scope, [])
 
 
-def _command(judge: StatementJudge, node: Node, scope: ShellScope, extra: list[Word], *, led: bool = False) -> Value:
-    """`extra` are words that the parser has given to a redirection after the command; its own may be judged: `led`."""
+def _command(
+    judge: StatementJudge, node: Node, scope: ShellScope, extra: list[Word], *, redirections_judged: bool = False
+) -> Value:
+    """Judge a simple command; `extra` are words of it that the parser has attached to a redirection after it."""
     inner = replace(scope, variables=scope.variables)
     words: list[Word] = []
     following: list[Node] = []
     variables: dict[str, Value] = {}
     for child in node.children:
         if child.type == "variable_assignment":
-            variables |= _given_to_command(judge, child, scope)
+            variables |= _command_variable(judge, child, scope)
         elif child.type in _REDIRECTS:
-            more, after = ([], []) if led else _redirect(judge, child, inner)
+            more, after = ([], []) if redirections_judged else _redirect(judge, child, inner)
             words += more
             following += after
         else:
@@ -78,11 +80,11 @@ def _command(judge: StatementJudge, node: Node, scope: ShellScope, extra: list[W
             words += [word for part in parts if not is_translation_mark(part) for word in expander.words(part)]
     printed = _with_variables(judge, [*words, *extra], inner, variables)
     scope.adopt(inner)
-    return _followed(judge, following, scope, printed)
+    return _judge_following(judge, following, scope, printed)
 
 
 def _with_variables(judge: StatementJudge, words: list[Word], scope: ShellScope, given: dict[str, Value]) -> Value:
-    """Judge a command that has these variables, which bash sets after the expansion of the words."""
+    """Judge a command with these variables, which bash sets after the expansion of the words."""
     before = {name: scope.variables.get(name) for name in given}
     for name, value in given.items():
         set_variable(judge, scope, (name, value), name, passing=True)
@@ -91,7 +93,7 @@ def _with_variables(judge: StatementJudge, words: list[Word], scope: ShellScope,
     scope.exported = before_exported
     for name, value in given.items():
         scope.variables[name] = value if value == before[name] else ANYTHING
-    if "IFS" in given:  # by which the words after this command are split as before
+    if "IFS" in given:  # the words after this command are split as before
         scope.variables.pop("IFS")
         scope.variables |= {"IFS": before["IFS"]} if before["IFS"] else {}
     return printed
@@ -103,12 +105,12 @@ def redirected(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     part = last_of(body)
     if part.id != body.id:
         printed = judge.around(node, body, part, scope)
-        return _followed(judge, _following(node), scope, printed)
+        return _judge_following(judge, _following(node), scope, printed)
     before, inner = scope.fork(), replace(scope, variables=scope.variables)
-    swallowed = own_text(node).replace("\\\n", "").strip()  # a - before a here-document, which the parser drops
-    extra: list[Word] = [Word(swallowed, swallowed)] if swallowed else []
+    dropped = own_text(node).replace("\\\n", "").strip()  # the parser drops a - before a here-document
+    extra: list[Word] = [Word(dropped, dropped)] if dropped else []
     following: list[Node] = []
-    own = body.children if body.type == "command" else []  # bash takes the last of several, as they are written
+    own = body.children if body.type == "command" else []  # of several redirections, the last in the text applies
     for child in [*own, *node.children]:
         if child.type in _REDIRECTS:
             words, after = _redirect(judge, child, inner)
@@ -116,14 +118,14 @@ def redirected(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
             following += after
     printed = _body(judge, body, inner, extra)
     scope.adopt(inner)
-    if any(child.type == "file_redirect" and not _OPENS.search(source(child)) for child in node.children):
-        scope.merge_variables(before)  # where the file cannot be opened, nothing is run
-    is_part = judge.resolved(body).id == node.id  # then the same shell continues after it
-    return printed if is_part else _followed(judge, following, scope, printed)
+    if any(child.type == "file_redirect" and not _ALWAYS_OPENABLE.search(source(child)) for child in node.children):
+        scope.merge_variables(before)  # if the file cannot be opened, nothing is run
+    is_part = judge.resolved(body).id == node.id  # the same shell continues after it
+    return printed if is_part else _judge_following(judge, following, scope, printed)
 
 
 def _following(node: Node) -> list[Node]:
-    """The statements that the parser has hung on the here-documents of a statement."""
+    """The statements that the parser has attached to the here-documents of a statement."""
     return [
         inner
         for child in node.children
@@ -137,13 +139,13 @@ def _body(judge: StatementJudge, body: Node, scope: ShellScope, extra: list[Word
     if body.type in _REDIRECTS:
         return judge.words(extra, scope) if extra else scope.stdin or ANYTHING
     if body.type == "command":
-        return _command(judge, body, scope, extra, led=True)
+        return _command(judge, body, scope, extra, redirections_judged=True)
     printed = judge.itself(body, scope)
     return judge.words(extra, scope) if extra else printed
 
 
-def _followed(judge: StatementJudge, following: list[Node], scope: ShellScope, printed: Value) -> Value:
-    """Statements that the parser has hung on a here-document: the rest of a pipeline, or what comes next."""
+def _judge_following(judge: StatementJudge, following: list[Node], scope: ShellScope, printed: Value) -> Value:
+    """Judge statements that the parser has attached to a here-document: the rest of a pipeline, or later ones."""
     for after in following:
         if after.type == "pipeline":
             printed = piped(judge, [child for child in after.children if child.is_named], scope, printed)
@@ -156,15 +158,15 @@ def bare_redirect(judge: StatementJudge, node: Node, scope: ShellScope) -> Value
     """A redirection without a command, as in $(<file)."""
     words, following = _redirect(judge, node, scope)
     printed = judge.words(words, scope) if words else Value(UNKNOWN, frozenset({"output"}))
-    return _followed(judge, following, scope, printed)
+    return _judge_following(judge, following, scope, printed)
 
 
 def _redirect(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[list[Word], list[Node]]:
-    """Judge one redirection; returns the words and the statements that the parser has hung on it."""
+    """Judge one redirection; return the words and the statements that the parser has attached to it."""
     expander = judge.expander(scope)
     if node.type == "herestring_redirect":
         values = [expander.value(child) for child in node.children if child.is_named]
-        _given(judge, values[-1] if values else ANYTHING, node, scope)
+        _set_stdin(judge, values[-1] if values else ANYTHING, node, scope)
         return [], []
     if node.type == "heredoc_redirect":
         return _heredoc(judge, node, scope)
@@ -179,7 +181,7 @@ def _redirect(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[lis
 
 
 def _is_input(node: Node) -> bool:
-    """Whether a redirection is of the standard input, and not of another descriptor."""
+    """Whether a redirection applies to standard input, not to another descriptor."""
     return all(source(child).strip() == "0" for child in node.children if child.type == "file_descriptor")
 
 
@@ -189,7 +191,7 @@ def _heredoc(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[list
     following: list[Node] = []
     for child in node.children:
         if child.type == "heredoc_body":
-            _given(judge, expander.value(child), node, scope)
+            _set_stdin(judge, expander.value(child), node, scope)
         elif child.type in _REDIRECTS:
             words += _redirect(judge, child, scope)[0]
         elif child.type in WORDS:
@@ -199,8 +201,8 @@ def _heredoc(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[list
     return words, following
 
 
-def _given(judge: StatementJudge, value: Value, node: Node, scope: ShellScope) -> None:
-    """The input of a command given on the command line."""
+def _set_stdin(judge: StatementJudge, value: Value, node: Node, scope: ShellScope) -> None:
+    """Set the standard input of a command to a text of the command line."""
     scope.stdin = value if _is_input(node) else scope.stdin
     if "environment" in value.origins:
         why = "It uses an environment variable that could contain a key."
@@ -208,7 +210,7 @@ def _given(judge: StatementJudge, value: Value, node: Node, scope: ShellScope) -
 
 
 def _target(judge: StatementJudge, operator: str, word: Word, scope: ShellScope) -> None:
-    """The file that a redirection reads or writes."""
+    """Judge the file that a redirection reads or writes."""
     if operator in {">&", "<&"} and re.fullmatch(r"\d*-?", word.text):
         scope.stdin = ANYTHING if operator == "<&" else scope.stdin
         return
@@ -226,7 +228,7 @@ def _target(judge: StatementJudge, operator: str, word: Word, scope: ShellScope)
 
 
 def linked(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
-    """After a link was created, the target of ".." is unknown."""
+    """Object to ".." if the command created a link: its target is unknown."""
     for word in words:
         if scope.links and re.search(r"(^|[/=])\.\.(/|$)", word.text):
             why = "It uses '..' below a link that the same command created."
@@ -234,7 +236,7 @@ def linked(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
 
 
 def _reads(word: Word, scope: ShellScope) -> Iterator[Decision]:
-    files.run(word, scope)  # what a program gets as its input may be its orders
+    files.record_script(word, scope)  # a program may run its input
     yield from files.secrets(word, scope)
     yield from files.read(word, scope)
 
@@ -247,7 +249,7 @@ def assignment(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
 
 
 def _assigned(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[str, Value]:
-    """The name and the value of an assignment, with everything judged that bash expands in them."""
+    """The name and the value of an assignment; all expansions in them are judged."""
     target, *rest = [child for child in node.children if child.is_named]
     expander, name = judge.expander(scope), source(target)
     expander.visit(target)
@@ -257,24 +259,24 @@ def _assigned(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[str
     return name, expander.value(rest[0]) if rest else NOTHING
 
 
-def _given_to_command(judge: StatementJudge, node: Node, scope: ShellScope) -> dict[str, Value]:
-    """The variable that an assignment before a command sets for it alone; delicate names are judged."""
+def _command_variable(judge: StatementJudge, node: Node, scope: ShellScope) -> dict[str, Value]:
+    """The variable that an assignment before a command sets for this command only."""
     name, value = _assigned(judge, node, scope)
     if name in {"LC_ALL", "LANG"}:
         return {}
-    if name != "IFS":  # which bash gives to no other program
+    if name != "IFS":  # bash does not pass it to other programs
         _environment(judge, scope, (name, value), source(node))
     return {name: value} if name.isidentifier() else {}
 
 
 def _assign(judge: StatementJudge, node: Node, scope: ShellScope) -> None:
-    """A variable gets a value for good."""
+    """Judge an assignment, and store the variable's value."""
     name, value = _assigned(judge, node, scope)
     text = source(node)
     if text.startswith(name + "+="):
         before = scope.value(name) or (NOTHING if name.islower() else ANYTHING)
         if name in scope.integers:
-            value = Value.array([before, value])  # each is evaluated by itself
+            value = Value.array([before, value])  # each is evaluated separately
         elif value.items is not None:
             first = before.items or (() if before == NOTHING else (before,))
             value = Value.array([*first, *value.items])
@@ -286,9 +288,9 @@ def _assign(judge: StatementJudge, node: Node, scope: ShellScope) -> None:
 def set_variable(
     judge: StatementJudge, scope: ShellScope, given: tuple[str, Value], text: str, *, passing: bool = False
 ) -> None:
-    """A variable gets a value, however that is written: the one place where variables change.
+    """Set a variable; every assignment is made here.
 
-    `passing` says that only a command gets it, whose environment is judged already.
+    With `passing`, the variable is set for a command only, whose environment is already judged.
     """
     target, value = given
     match = re.match(r"([A-Za-z_]\w*)(\[.*\])?$", target, re.DOTALL)
@@ -307,13 +309,13 @@ def set_variable(
         for objection in arithmetic.objections(value, text, scope):
             judge.add(objection)
         value = A_NUMBER if value.items is None else value
-    _remember(scope, name, value, element=element)
+    _record_assignment(scope, name, value, element=element)
     scope.variables[name] = _with_element(scope.variables.get(name), value) if element else value
 
 
-def _remember(scope: ShellScope, name: str, value: Value, *, element: bool) -> None:
-    """Keep in mind what stays true of a variable, even if a later assignment fails."""
-    trusted = replace(value, origins=value.origins - {A_WORD})  # the words of a loop are the command's own
+def _record_assignment(scope: ShellScope, name: str, value: Value, *, element: bool) -> None:
+    """Record facts about a variable that remain true even if a later assignment fails."""
+    trusted = replace(value, origins=value.origins - {A_WORD})  # the words of a loop are part of the command
     if not scope.defining and not arithmetic.is_harmless(trusted, scope):
         scope.untrusted.add(name)
     if name not in scope.keyed and (element or value.items is not None):
@@ -321,10 +323,10 @@ def _remember(scope: ShellScope, name: str, value: Value, *, element: bool) -> N
 
 
 def _with_element(before: Value | None, value: Value) -> Value:
-    """An array of which one element has got a value."""
+    """An array in which one element has been assigned."""
     values = [*([] if before is None else before.items or [before]), value]
     if are_numbers(*values):
-        return Value(TAME, alternatives(values) | {PERHAPS_EMPTY})
+        return Value(UNKNOWN_NAME, alternatives(values) | {PERHAPS_EMPTY})
     return Value.array([ANYTHING, *[each for each in values if each != ANYTHING]])  # the positions are not tracked
 
 
@@ -338,25 +340,25 @@ def _environment(judge: StatementJudge, scope: ShellScope, given: tuple[str, Val
 
 
 def declaration(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """declare, export, local and the like: assignments, and words as for any command."""
+    """declare, export, local and similar builtins: assignments, and words as for any command."""
     first, *others = node.children
     words, options = [Word(source(first), source(first))], set[str]()
     for child in others:
         if child.type == "variable_assignment":
-            _attributes(judge, scope, (source(first), source(child.children[0])), options)
+            _check_attributes(judge, scope, (source(first), source(child.children[0])), options)
             _assign(judge, child, scope)
-            if options & _SHOWING:
+            if options & _DISPLAY_OPTIONS:
                 judge.add(
                     ask("hidden-variable", source(child), "With this option the builtin only displays the variable.")
                 )
-            _freeze(scope, (source(first), source(child.children[0])), options)
+            _apply_attributes(scope, (source(first), source(child.children[0])), options)
             words.append(Word(_DECLARED, source(child)))
         elif child.type == "variable_name":
             words.append(Word(_DECLARED, source(child)))
-            _attributes(judge, scope, (source(first), source(child)), options)
-            _freeze(scope, (source(first), source(child)), options)
+            _check_attributes(judge, scope, (source(first), source(child)), options)
+            _apply_attributes(scope, (source(first), source(child)), options)
             if {"a", "A"} & options:  # an array without elements
-                scope.variables.setdefault(source(child), Value(TAME, frozenset({PERHAPS_EMPTY})))
+                scope.variables.setdefault(source(child), Value(UNKNOWN_NAME, frozenset({PERHAPS_EMPTY})))
         else:
             words += judge.expander(scope).words(child)
             options.update(*(word.text[1:] for word in words[-1:] if word.text.startswith("-")))
@@ -364,8 +366,8 @@ def declaration(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     return NOTHING
 
 
-def _attributes(judge: StatementJudge, scope: ShellScope, given: tuple[str, str], options: set[str]) -> None:
-    """A variable is declared: -i has bash evaluate all that is assigned to it, and -A makes its keys plain text."""
+def _check_attributes(judge: StatementJudge, scope: ShellScope, given: tuple[str, str], options: set[str]) -> None:
+    """Judge the options of a declaration: with -i, bash evaluates all assigned values; with -A, keys are plain text."""
     builtin, target = given
     name = target.partition("[")[0]
     if options - _OPTIONS.get(builtin, _OPTIONS[""]) or (builtin == "local" and not scope.in_function):
@@ -388,7 +390,7 @@ def _attributes(judge: StatementJudge, scope: ShellScope, given: tuple[str, str]
         scope.indexed |= {name} if "a" in options else set()
 
 
-def _freeze(scope: ShellScope, given: tuple[str, str], options: set[str]) -> None:
+def _apply_attributes(scope: ShellScope, given: tuple[str, str], options: set[str]) -> None:
     builtin, target = given
     name = target.partition("[")[0]
     if builtin == "readonly" or "r" in options:
@@ -398,12 +400,12 @@ def _freeze(scope: ShellScope, given: tuple[str, str], options: set[str]) -> Non
 
 
 def unset(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """unset: the variable is not known any more."""
+    """unset: the variable is unknown afterwards."""
     words: list[Word] = []
     end = -1
     for child in node.children:
         found = judge.expander(scope).words(child) if words else [Word(source(child), source(child))]
-        if child.start_byte == end and found:  # the parser has made two words of a[i]
+        if child.start_byte == end and found:  # the parser splits a[i] into two words
             last = words.pop()
             found[0] = replace(found[0], text=last.text + found[0].text, source=last.source + found[0].source)
         words += found
@@ -436,8 +438,8 @@ def take_effect(judge: StatementJudge, words: list[Word], scope: ShellScope) -> 
     elif name == "let":
         for word in words[1:]:
             arithmetic.change(Value(word.text), scope)
-    elif name in {*_MAKERS, "mkdir"}:
-        _made(words, scope)
+    elif name in {*_CREATING_COMMANDS, "mkdir"}:
+        _record_created(words, scope)
     scope.reopened |= name == "exec"
     _set_parameters(words, scope)
     _unset(judge, words, scope)
@@ -446,7 +448,7 @@ def take_effect(judge: StatementJudge, words: list[Word], scope: ShellScope) -> 
         set_variable(judge, scope, (target, value), word.source)
 
 
-def _made(words: list[Word], scope: ShellScope) -> None:
+def _record_created(words: list[Word], scope: ShellScope) -> None:
     if words[0].text == "ln":
         scope.links.add(words[-1].text)
     resolved = {files.resolve(word.text, scope) for word in words[1:] if not word.text.startswith("-")}
@@ -466,7 +468,7 @@ def _settings(judge: StatementJudge, words: list[Word]) -> None:
 
 
 def _set_parameters(words: list[Word], scope: ShellScope) -> None:
-    """The positional parameters after set and shift."""
+    """Update the positional parameters after set and shift."""
     if words[0].text not in {"set", "shift"}:
         return
     texts = [word.text for word in words]
@@ -481,12 +483,12 @@ def _set_parameters(words: list[Word], scope: ShellScope) -> None:
 
 
 def _set(judge: StatementJudge, words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
-    """The variables that a builtin sets, with the word that says so."""
+    """The variables that a builtin sets, with the word that names each and its value."""
     name, rest = words[0].text, words[1:]
     if name in _DECLARES:
         yield from _set_by_declaration(judge, words, scope)
-    elif name in _INTO:
-        yield from _into(words, scope)
+    elif name in _TARGET_FLAGS:
+        yield from _target_variable(words, scope)
     elif name in {"read", "mapfile", "readarray"}:
         yield from _read_names(words, scope)
     elif name == "getopts":
@@ -500,16 +502,16 @@ def _set_by_declaration(
     for word in words[1:]:
         target, equals, value = word.text.partition("=")
         if word.text != _DECLARED and not word.text.startswith(("-", "+")):
-            _attributes(judge, scope, (words[0].text, target.removesuffix("+")), options)
-        if equals and options & _SHOWING:
+            _check_attributes(judge, scope, (words[0].text, target.removesuffix("+")), options)
+        if equals and options & _DISPLAY_OPTIONS:
             judge.add(ask("hidden-variable", word.source, "With this option the builtin only displays the variable."))
-        if equals or UNKNOWN in word.text or TAME in target:
+        if equals or UNKNOWN in word.text or UNKNOWN_NAME in target:
             yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
 
 
-def _into(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
+def _target_variable(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
     """The variable of printf -v or wait -p."""
-    flag = _INTO[words[0].text]
+    flag = _TARGET_FLAGS[words[0].text]
     for index, word in enumerate(words[1:], 1):
         if word.text.startswith(flag) and (index == 1 or words[0].text == "wait"):
             glued = word.text.removeprefix(flag)
@@ -519,7 +521,7 @@ def _into(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Val
 
 
 def _read_names(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
-    """The variables that read and mapfile fill: any word that may be a name, also one behind the letters of a flag."""
+    """The variables that read and mapfile fill: any word that may be a name, also right after the letters of a flag."""
     value, before = _read(words, scope), ""
     for word in words[1:]:
         flags = word.text.startswith("-")
@@ -536,7 +538,7 @@ def _read_names(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, st
 
 
 def _read(words: list[Word], scope: ShellScope) -> Value:
-    """The values of these variables afterwards."""
+    """The value of each variable that read or mapfile fills."""
     elsewhere = any(re.match(r"-\w*[ut]", word.text) for word in words[1:] if words[0].text == "read")
     stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
     text, name, rest = stdin.text.removesuffix("\n"), words[0].text, [word.text for word in words[1:]]
@@ -552,17 +554,17 @@ def _read(words: list[Word], scope: ShellScope) -> Value:
     origins = stdin.origins if splitting.text.strip() == "" and _reads_lines(words) else composed(stdin.origins)
     names = sum(word.isidentifier() for word in rest) if splitting.text.strip() == "" else 1  # the last takes the rest
     is_word = all(len(line.split()) <= max(names, 1) for line in text.split("\n"))
-    if is_word and re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", text):
-        is_number = re.fullmatch(rf"[\s\d{TAME}]+", text)
-        return Value(TAME, origins | (frozenset() if is_number else {A_WORD}))
+    if is_word and re.fullmatch(rf"\s*([\w{UNKNOWN_NAME}][\w.{UNKNOWN_NAME}]*[\s,:]*)+", text):
+        is_number = re.fullmatch(rf"[\s\d{UNKNOWN_NAME}]+", text)
+        return Value(UNKNOWN_NAME, origins | (frozenset() if is_number else {A_WORD}))
     return Value(UNKNOWN, origins - {"environment"})
 
 
 def _reads_lines(words: list[Word]) -> bool:
-    """Whether read gives one variable a whole line, or all up to a null byte, and no part of it."""
+    """Whether read fills one variable with a whole line, or with everything up to a null byte."""
     names = [word for word in words[1:] if word.text.isidentifier()]
     others = [word for word in words[1:] if word not in names]
-    return len(names) == 1 and all(word.text in _WHOLE or word.source == _NULL for word in others)
+    return len(names) == 1 and all(word.text in _WHOLE_LINE_OPTIONS or word.source == _NULL for word in others)
 
 
 def _folder(words: list[Word], scope: ShellScope) -> str | None:

@@ -33,8 +33,8 @@ class CommandRule:
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
     written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
 
-    What a rule matches that `destroys` must be confirmed by code that calls the shell directly. With the verdict allow
-    such a rule leaves the verdict to the others.
+    If a rule `destroys`, code that calls the shell directly must confirm the matching commands. With the verdict allow,
+    such a rule does not affect the verdict.
     """
 
     id: str
@@ -59,7 +59,7 @@ class CommandRule:
 class Undo:
     """Commands matching `when` whose changes a journal can undo, although the rule with the id `rule` objects to them.
 
-    They change the files in their arguments (`paths`), and git's staging area (`index`).
+    With `paths`, they change the files in their arguments; with `index`, git's staging area.
     """
 
     rule: str
@@ -72,15 +72,17 @@ class Undo:
 class CommandSpec:
     """The treatment of arguments by a command.
 
-    `paths` says what its free arguments are (read, list, write, copy, delete, text, run), after `text` of them that
-    are text unless a flag of `instead` is given; `effect` what else it does (reads, writes, runs, network).
+    `paths` is the kind of its free arguments: read, list, write, copy, delete, text or run. The first `text` of them
+    are text, unless a flag of `instead` is given. `effect` is its other effect: reads, writes, runs or network.
+
     Each flag with a value is listed in the field for the kind of its value: any text (`value`), a text that is never
     a path (`pattern`), a text that is never in the next argument (`optional`), a path (`read`, `write`), the folder
     to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
-    `flag` are those without a value, of which `active` make it run code or change files of the workspace; `ask` those
-    that are not judged; `strict` asks for flags in no field too. With arguments that match `reading`, each followed by
-    a space, it changes nothing and only reads what it otherwise writes. `unnamed` says that it changes and deletes
-    files which its arguments do not name.
+    `flag` lists those without a value; of these, `active` ones make it run code or change files of the workspace.
+    Those in `ask` need approval; with `strict`, flags in no field need it, too.
+
+    With arguments that match `reading`, each followed by a space, the command only reads the files that it otherwise
+    writes. An `unnamed` command changes and deletes files that its arguments do not name.
     """
 
     KINDS: ClassVar = (
@@ -132,7 +134,8 @@ class CommandSpec:
 class Launcher:
     """A command that starts the command in its arguments, after its options and `skip` free arguments.
 
-    `joined` makes one shell text of the arguments, `scripts` one of each; `assignments` may stand before the command.
+    With `joined`, the arguments together are one shell text; with `scripts`, each is one. With `assignments`,
+    assignments can precede the command.
     """
 
     options: CommandSpec
@@ -153,7 +156,10 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRule:
-    """A program on the command line in which both patterns are found is denied; one that `destroys` is asked about."""
+    """A rule about a program on the command line in which both patterns are found.
+
+    The program is denied, or needs approval if the rule `destroys`.
+    """
 
     id: str
     one: re.Pattern[str]
@@ -163,7 +169,7 @@ class ProgramRule:
 
 
 class Lookup(Mapping[str, T]):
-    """A mapping that makes each value when it is first looked up, from the rows that name its key."""
+    """A mapping that creates each value on first access, from the rows that name its key."""
 
     def __init__(self, rows: Mapping[str, Any], make: Callable[[Any], T]) -> None:
         self._rows, self._make = rows, make
@@ -176,7 +182,7 @@ class Lookup(Mapping[str, T]):
             return self._made.setdefault(name, self._make(self._rows[name]))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a name, or the default; quicker than by an exception."""
+        """The value of a name, or the default; faster than catching an exception."""
         return self[name] if name in self._rows else default
 
     def __contains__(self, name: object) -> bool:
@@ -191,9 +197,9 @@ class Lookup(Mapping[str, T]):
 
 @dataclass(frozen=True, slots=True)
 class CommandTables:
-    """Everything that is known, by command name.
+    """The known commands, by name.
 
-    `every` are the rules about all commands, and `destroying` the names of the commands that a rule says may destroy.
+    `every` has the rules about all commands, and `destroying` the names of the commands with a rule that `destroys`.
     """
 
     rules: Lookup[tuple[CommandRule, ...]]
@@ -210,7 +216,7 @@ class CommandTables:
     prints_numbers: Lookup[re.Pattern[str]]
     filters: Lookup[re.Pattern[str]]
     variables: Lookup[re.Pattern[str]]
-    tame_variables: Lookup[re.Pattern[str]]
+    harmless_variables: Lookup[re.Pattern[str]]
 
     @property
     def programs(self) -> tuple[ProgramRule, ...]:
@@ -295,18 +301,18 @@ def _fields(row: _Row) -> dict[str, Any]:
 
 
 def _with_options(row: _Row) -> dict[str, Any]:
-    """The fields of a launcher or a language, of which those that name options are its `options`."""
+    """The fields of a launcher or a language; those that list options are combined to `options`."""
     options = {key: value for key, value in _fields(row).items() if key in CommandSpec.KINDS}
     others = {key: value for key, value in _fields(row).items() if key not in CommandSpec.KINDS}
     return {"options": CommandSpec(strict=True, **options), **others}
 
 
-def _last(make: Callable[[_Row], T]) -> Callable[[tuple[_Row, ...]], T]:
+def _of_last_row(make: Callable[[_Row], T]) -> Callable[[tuple[_Row, ...]], T]:
     return lambda rows: make(rows[-1])
 
 
 def _by_name(rows: list[_Row], kind: str) -> dict[str, tuple[_Row, ...]]:
-    """The rows of a kind under each of their names, which are separated by commas, as some have two words."""
+    """The rows of a kind, under each of their names; names are separated by commas, since some have two words."""
     found: dict[str, tuple[_Row, ...]] = {}
     for row in rows:
         for name in row.names.split(",") if row.kind == kind else ():
@@ -334,15 +340,15 @@ def tables() -> CommandTables:
     running = [row.names for row in rows if row.kind == "commands" and _RUNS.search(row.text)]
     runners = {name.split()[0] for names in running for name in names.split(",")}
     by_name = _rules_by_name(rules, runners)
-    patterns = ("prints_names", "prints_numbers", "filters", "variables", "tame_variables")
+    patterns = ("prints_names", "prints_numbers", "filters", "variables", "harmless_variables")
     return CommandTables(
         rules=Lookup(by_name, lambda indices: tuple(_rule(rules[index]) for index in indices)),
         every=tuple(_rule(rules[index]) for index in by_name["*"]),
         undo=Lookup(_by_name(objections, "undo"), lambda rows: tuple(map(_undo, rows))),
         destroying=frozenset(name for row in rules if _DESTROYS.search(row.text) for name in row.names.split()),
-        specs=Lookup(_by_name(rows, "commands"), _last(lambda row: CommandSpec(**_fields(row)))),
-        launchers=Lookup(_by_name(rows, "launchers"), _last(lambda row: Launcher(**_with_options(row)))),
-        languages=Lookup(_by_name(rows, "languages"), _last(lambda row: Interpreter(**_with_options(row)))),
+        specs=Lookup(_by_name(rows, "commands"), _of_last_row(lambda row: CommandSpec(**_fields(row)))),
+        launchers=Lookup(_by_name(rows, "launchers"), _of_last_row(lambda row: Launcher(**_with_options(row)))),
+        languages=Lookup(_by_name(rows, "languages"), _of_last_row(lambda row: Interpreter(**_with_options(row)))),
         runners=frozenset(name.strip() for name in header["runners"].split(",")),
         groups={name: _split(text) for name, text in header["groups"].items()},
         implied={name.strip(): _split(text) for names, text in header["implied"].items() for name in names.split(",")},

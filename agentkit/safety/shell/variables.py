@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 
 UNKNOWN = "\x00"
 """Placeholder for text that is unknown until the command runs."""
-TAME = "\x01"
-"""Stands in a text for a number, a date or a name found inside the workspace: no leading dash, slash or dots."""
+UNKNOWN_NAME = "\x01"
+"""Placeholder for an unknown number, date or name in the workspace: without leading dash, slash and dots."""
 PERHAPS_EMPTY = "perhaps-empty"
 """The origin of a text that may also be empty."""
 A_WORD = "word"
-"""The origin of a TAME text that may be a word, which arithmetic takes for a variable's name, and not a number."""
+"""The origin of an UNKNOWN_NAME that may be a word, not a number: arithmetic takes it for a variable's name."""
 UNTRUSTED = "untrusted"
-"""The origin of a text from a variable that has held a text of somebody else: an assignment since may have failed."""
+"""The origin of a text from a variable that once had an untrusted value: later assignments may have failed."""
 PATTERN = "pattern"
 """The origin of a text that represents each of the files that it matches, as in a loop."""
 A_FILE = "file"
-"""The origin of a text that is the name of a file, which may be odd."""
+"""The origin of a text that is the name of a file, which can contain any characters."""
 FOUND = "found:"
-"""Begins the origin of a TAME text that is a relative path which matches the pattern behind the colon."""
+"""Prefix of the origin of an UNKNOWN_NAME that is a relative path matching the pattern after the colon."""
 BELOW = "below:"
 """Prefix of the origin of a word that represents the files below it whose names match the pattern after the colon."""
 A_REF = "ref"
 """The origin of a text that names a branch, a tag or a commit, in which git allows no white space."""
 DASHED = "dashed"
-"""The origin of a TAME text that may begin with a dash, as a bare file name may."""
+"""The origin of an UNKNOWN_NAME that may begin with a dash, like a file name without a folder."""
 SUFFIXED = "suffixed"
-"""The origin of such a text that a pattern with a suffix matches, as in *.py."""
+"""The origin of a DASHED text that a pattern with a suffix matches, such as *.py."""
 SPLIT = "split"
 """The origin of a word that bash may split into several, any of which may begin with a dash."""
 LISTED = "listed"
-"""The origin of a text that a file of the workspace holds."""
+"""The origin of a text that is the content of a file of the workspace."""
 _MAX_FOLDERS = 4
 _MAX_ITEMS = 64
 _INTEGERS = ("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "EPOCHSECONDS")
@@ -49,11 +49,11 @@ SET_BY_BASH = re.compile(
     r"_|REPLY|OPTARG|COPROC|COMP\w+|READLINE_\w+|FUNCNAME|DIRSTACK|GROUPS|HISTCMD"
     r"|BASH_(REMATCH|ARG\w*|COMMAND|LINENO|SOURCE|CMDS|ALIASES)"
 )
-"""The names of the variables to which bash itself assigns texts."""
+"""The names of the variables to which bash assigns texts."""
 _PERHAPS_DASHED = re.compile(r"(?!\S*\.[\w-]*\w$)([*?\[]|[@+!]\()")
 """Patterns that may match names which begin with a dash. One that ends in a suffix is taken to match ordinary files."""
 _OPEN_START = re.compile(r"[*?\[]|[@+!]\(")
-_NUMBER = re.compile(rf"\d+|{TAME}")
+_NUMBER = re.compile(rf"\d+|{UNKNOWN_NAME}")
 _CODE = re.compile(
     r"(?i).*\.(py|pyi|sh|bash|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|rs|go|c|h|cc|cpp|hpp|java|kt|cs|mk|cmake|gradle"
     r"|toml|cfg|ini|json|ya?ml|xml)|.*/(GNU)?(make|just|rake|gem|docker|pip|vagrant|proc)file"
@@ -62,9 +62,9 @@ _CODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A text as far as it is known, and what kind of commands it came from: "fetch", "decode".
+    """A text as far as it is known, and its origins, such as the kind of command that printed it: "fetch", "decode".
 
-    `items` are the elements of an array, when each of them is known apart; `text` is then the first.
+    `items` are the elements of an array, if they are known separately; `text` is then the first of them.
     """
 
     text: str
@@ -73,13 +73,13 @@ class Value:
 
     @property
     def known(self) -> bool:
-        """Whether nothing of the text is left open."""
-        return UNKNOWN not in self.text and TAME not in self.text
+        """Whether the whole text is known."""
+        return UNKNOWN not in self.text and UNKNOWN_NAME not in self.text
 
     @property
     def is_number(self) -> bool:
-        """Whether it is certainly a single, unknown number."""
-        return self.text == TAME and not composed(self.origins)
+        """Whether the value is certainly a single, unknown number."""
+        return self.text == UNKNOWN_NAME and not composed(self.origins)
 
     @classmethod
     def array(cls, items: Iterable[Value]) -> Value:
@@ -87,7 +87,7 @@ class Value:
         elements = tuple(items)
         if len(elements) > _MAX_ITEMS:
             origins = alternatives(elements) | {PERHAPS_EMPTY}
-            return cls(TAME, origins) if are_numbers(*elements) else one_of(elements, origins)
+            return cls(UNKNOWN_NAME, origins) if are_numbers(*elements) else one_of(elements, origins)
         first = next(iter(elements), cls(""))
         shaky = PERHAPS_EMPTY in first.origins and len(elements) > 1
         return cls(UNKNOWN if shaky else first.text, alternatives(elements), elements)
@@ -99,29 +99,29 @@ class Value:
 
 
 def alternatives(values: Sequence[Value]) -> frozenset[str]:
-    """The origins of a text that is one of these: it is a file that a command has found only if each of them is."""
+    """The origins of a text that is one of these; it is a file found by a command only if each of them is."""
     origins = Value.joined(list(values)).origins
-    named = (value.text == TAME and any(each.startswith(FOUND) for each in value.origins) for value in values)
+    named = (value.text == UNKNOWN_NAME and any(each.startswith(FOUND) for each in value.origins) for value in values)
     return origins if all(named) else composed(origins)
 
 
 def one_of(elements: Iterable[Value], origins: frozenset[str]) -> Value:
-    """One of several texts; it begins like one that leaves the workspace, if any does."""
+    """A value that is one of several texts; it begins like one that leads outside the workspace, if any does."""
     begin = next((value.text for value in elements if re.match(r"[/~]|\.\.", value.text)), "")
     return Value(begin + UNKNOWN, origins)
 
 
 NOTHING = Value("")
 ANYTHING = Value(UNKNOWN)
-A_NUMBER = Value(TAME)
-A_NAME = Value(TAME, frozenset({A_WORD}))
+A_NUMBER = Value(UNKNOWN_NAME)
+A_NAME = Value(UNKNOWN_NAME, frozenset({A_WORD}))
 PARAMETERS = (*"123456789@*",)
 """The names of the positional parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An argument after all expansions: its text, its source, and whether it contains an open glob."""
+    """An argument after all expansions: its text, its source, and whether it contains a glob pattern."""
 
     text: str
     source: str
@@ -131,30 +131,30 @@ class Word:
     @property
     def known(self) -> bool:
         """Whether the argument is fully known from its text."""
-        return not self.glob and UNKNOWN not in self.text and TAME not in self.text
+        return not self.glob and UNKNOWN not in self.text and UNKNOWN_NAME not in self.text
 
     @property
-    def dashed(self) -> bool:
-        """Whether its text may begin with a dash that is not written out."""
-        if self.text.startswith(TAME):
+    def may_be_option(self) -> bool:
+        """Whether an expansion in the text may produce a leading dash."""
+        if self.text.startswith(UNKNOWN_NAME):
             return bool(self.origins & {DASHED, SUFFIXED})
         return self.text.startswith(UNKNOWN) or (self.glob and bool(_OPEN_START.match(self.text)))
 
     @property
-    def holds_file_name(self) -> bool:
-        """Whether it contains the unknown name of a file."""
+    def contains_file_name(self) -> bool:
+        """Whether the text contains an unknown file name."""
         return self.glob or bool(self.origins & {A_FILE, PATTERN}) or any(o.startswith(BELOW) for o in self.origins)
 
     @property
     def may_split(self) -> bool:
-        """Whether it may be several words, any of which may begin with a dash."""
+        """Whether the text may be split into several words, any of which may begin with a dash."""
         return SPLIT in self.origins
 
     @property
-    def rests_on_names(self) -> bool:
-        """Whether it is an option only where a file's name begins with a dash, or has one behind white space.
+    def depends_on_file_names(self) -> bool:
+        """Whether the word is an option only if a file's name has a dash at its start or after white space.
 
-        That is the case for the names that a pattern with a suffix matches, and for paths that begin with a folder.
+        That is the case for names that match a pattern with a suffix, and for paths that begin with a folder.
         """
         if self.glob:
             return UNKNOWN not in self.text and not _PERHAPS_DASHED.match(self.text)
@@ -163,9 +163,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class ShellScript:
-    """A text that a command hands to a shell, judged as if typed, and its positional parameters, if they are known.
+    """A text that a command passes to a shell, and its positional parameters, if they are known.
 
-    `between` says that it may run between any two later commands.
+    It is judged like a typed command. With `between`, it may run between any two later commands.
     """
 
     text: str
@@ -176,7 +176,7 @@ class ShellScript:
 
 @dataclass(frozen=True, slots=True)
 class StartedCommand:
-    """The words of a command that another command starts; judged as if typed."""
+    """The words of a command that another command starts; it is judged like a typed command."""
 
     words: list[Word]
 
@@ -188,7 +188,7 @@ class WrittenPaths(set[str]):
     """The paths that a command has written; a folder includes everything below it."""
 
     def __contains__(self, path: object) -> bool:
-        """Whether a path, or a folder that holds it, was written."""
+        """Whether the path, or a folder that contains it, was written."""
         folder = path if isinstance(path, str) else ""
         while folder not in {"", "/"}:
             if super().__contains__(folder):
@@ -201,20 +201,26 @@ class WrittenPaths(set[str]):
 class ShellScope:
     """The state of a shell; `fork` creates that of a subshell.
 
-    `exposed` are the files with keys in the workspace that nothing would hide from a command.
-    `keyed` are the variables that are surely associative arrays, and `ever_keyed` all that may be; `foreign` says that
-    it is a child shell, whose environment another command has made; of the variables it has those that are surely
-    `exported`. `reopened` says that `exec` may have given the
-    shell another standard input.
-    `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
-    `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
-    `undoable` says that a journal restores what is deleted, as far as it can: `destroyed` are patterns of what it must
-    be able to restore (see `agentkit.workspace.restorable`), `touched` those of all else that is written. `written`,
-    `integers` (variables declared as numbers), `ever_keyed`, `indexed` (arrays that are not associative), `readonly`,
-    `untrusted` (variables that have held a text of somebody else), `links`, `later` (scripts that run at some later
-    moment), `destroyed` and `touched` are one for all forks. So are `places`, the paths that the command reads, writes
-    or deletes, `scripts`, the files whose content it runs, and `options`, the words that are options of a
-    command only where a file's name looks like one.
+    Per shell:
+    - `exposed`: files with keys in the workspace that commands can read
+    - `keyed`: variables that are certainly associative arrays
+    - `exported`: variables that are certainly exported
+    - `is_child`: whether this is a child shell, whose environment is set by another command
+    - `reopened`: whether `exec` may have replaced the standard input
+    - `elsewhere`: folders that the shell may be in instead of `cwd`; `failed`: those if the last command failed
+    - `made`: folders that certainly exist
+    - `bounded`: whether `head` limits endless output
+    - `undoable`: whether a journal restores deleted files, as far as it can
+
+    Shared by all forks:
+    - `destroyed`: patterns of paths that the journal must be able to restore (see `agentkit.workspace.restorable`)
+    - `touched`: patterns of other written paths; `written`: the paths
+    - `integers`: variables declared as numbers; `readonly`: variables that cannot be changed
+    - `ever_keyed`: variables that may be associative arrays; `indexed`: arrays that are not
+    - `untrusted`: variables that once had an untrusted value
+    - `links`: created links; `later`: scripts that run later
+    - `places`: paths that the command reads, writes or deletes; `scripts`: files whose content it runs
+    - `options`: words that are options only if a file's name looks like one
     """
 
     workspace: str
@@ -233,7 +239,7 @@ class ShellScope:
     readonly: set[str] = field(default_factory=set)
     untrusted: set[str] = field(default_factory=set)
     exported: frozenset[str] = frozenset()
-    foreign: bool = False
+    is_child: bool = False
     in_function: bool = False
     defining: bool = False
     written: WrittenPaths = field(default_factory=WrittenPaths)
@@ -252,7 +258,7 @@ class ShellScope:
     options: set[str] = field(default_factory=set)
 
     def fork(self) -> ShellScope:
-        """A copy whose changes stay inside."""
+        """A copy whose changes do not affect this scope."""
         return replace(self, variables=dict(self.variables), functions=dict(self.functions))
 
     @property
@@ -261,15 +267,15 @@ class ShellScope:
         return frozenset({self.cwd}) | self.elsewhere | self.failed
 
     def value(self, name: str) -> Value | None:
-        """The value that a command has given to a variable; unknown if bash itself may have given it another."""
+        """The value that a command has assigned to a variable; unknown if bash may have assigned another."""
         value = ANYTHING if SET_BY_BASH.fullmatch(name) else self.variables.get(name)
         return replace(value, origins=value.origins | {UNTRUSTED}) if value and name in self.untrusted else value
 
     def set_parameters(self, values: Sequence[Value] | None) -> None:
-        """Give the shell these positional parameters; None if they are not known."""
+        """Set the positional parameters; None if they are unknown."""
         for index in range(1, 10):
             given = (values or ())[:index]
-            # Whether a word that is not quoted may be several words, as what a command prints.
+            # An unquoted word, such as the output of a command, may be several words.
             is_split = any(
                 (UNKNOWN in value.text or bool(value.origins & {A_FILE, PERHAPS_EMPTY})) for value in given[: index - 1]
             )
@@ -282,7 +288,7 @@ class ShellScope:
     def child(self) -> ShellScope:
         """The scope of a child shell: it has no arrays, and only the variables that are exported."""
         inner = self.fork()
-        inner.foreign, inner.keyed = True, frozenset()
+        inner.is_child, inner.keyed = True, frozenset()
         passed = self.variables.keys() & self.exported - {"IFS"}
         inner.variables = {name: self.variables[name] for name in passed if self.variables[name].items is None}
         return inner
@@ -293,12 +299,12 @@ class ShellScope:
         self.elsewhere = others if len(others) <= _MAX_FOLDERS else frozenset({None, *sorted(filter(None, others))[:2]})
 
     def settle(self) -> None:
-        """The next command runs whether or not the last one failed."""
+        """Continue after a command whether or not it failed."""
         self.may_be_in(self.failed)
         self.failed = frozenset()
 
     def adopt(self, other: ShellScope) -> None:
-        """Take over what another command of the same shell has changed."""
+        """Apply the changes of another command in the same shell."""
         self.cwd, self.elsewhere, self.failed = other.cwd, other.elsewhere, other.failed
         self.variables, self.functions = other.variables, other.functions
         self.made, self.keyed, self.exported = other.made, other.keyed, other.exported
@@ -306,7 +312,7 @@ class ShellScope:
             self.reopened, self.stdin = True, ANYTHING
 
     def merge(self, other: ShellScope) -> None:
-        """Keep only what is the same in both; a folder of either may be the one."""
+        """Keep only facts that hold in both scopes; the folder may be that of either."""
         self.merge_variables(other)
         self.made &= other.made
         both = self.functions.keys() & other.functions.keys()
@@ -324,10 +330,10 @@ class ShellScope:
                 values = [value for value in (one, two) if value]
                 is_number = are_numbers(*values) and (len(values) == 2 or name.islower())
                 origins = alternatives(values) | (frozenset() if len(values) == 2 else {PERHAPS_EMPTY})
-                self.variables[name] = Value(TAME if is_number else UNKNOWN, origins)
+                self.variables[name] = Value(UNKNOWN_NAME if is_number else UNKNOWN, origins)
 
     def forget(self) -> None:
-        """No variable is known any more."""
+        """Make all variables unknown."""
         for name, value in self.variables.items():
             self.variables[name] = Value(UNKNOWN, value.origins)
         self.keyed = frozenset()
@@ -345,7 +351,7 @@ def composed(origins: frozenset[str]) -> frozenset[str]:
 
 
 def are_numbers(*values: Value) -> bool:
-    """Whether all are numbers or names, so that what is one of them is such, too."""
+    """Whether all are numbers or unknown names, so that any one of them is, too."""
     return all(_NUMBER.fullmatch(item.text) for value in values for item in value.items or (value,))
 
 
@@ -365,19 +371,19 @@ def ask(
     egress: bool = False,
     destroys: bool = False,
 ) -> Decision:
-    """A person must say yes; `why` is a sentence. If it `destroys`, code that calls the shell must confirm it."""
+    """A request for approval; `why` is a sentence. If it `destroys`, code that calls the shell must confirm it."""
     what = _continued(why) if destroys else ""
     return Decision(Verdict.ASK, f"shell.{rule}", why, evidence, remedy, SafetyLevel.SYSTEM, egress, what)
 
 
 def destruction(rule: str, evidence: str, why: str) -> Decision:
-    """No objection in a run, where other findings decide; code that calls the shell must confirm it."""
+    """A finding that has no effect in a run, but that code calling the shell directly must confirm."""
     what = _continued(why)
     return Decision(Verdict.ALLOW, f"shell.{rule}", why, evidence, level=SafetyLevel.SYSTEM, destroys=what)
 
 
 def _continued(sentence: str) -> str:
-    """A sentence as the rest of "Command blocked for safety: "."""
+    """A sentence in the form that continues "Command blocked for safety: "."""
     return sentence[:1].lower() + sentence[1:]
 
 

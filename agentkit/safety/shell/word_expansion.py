@@ -23,8 +23,8 @@ from agentkit.safety.shell.variables import (
     NOTHING,
     PERHAPS_EMPTY,
     SPLIT,
-    TAME,
     UNKNOWN,
+    UNKNOWN_NAME,
     ShellScope,
     Value,
     Word,
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-_QUOTED = "\x02"  # before a character that a quote has made plain
-_SPLIT = "\x03"  # where an unquoted expansion breaks a word
+_QUOTED = "\x02"  # before a quoted character that would otherwise be special
+_SPLIT = "\x03"  # where an unquoted expansion splits a word
 _SPECIAL = re.compile(r"[*?\[\]{},~!()|@+]")
 _OPEN = re.compile(rf"(?<!{_QUOTED})[*?]|(?<!{_QUOTED})[@+!]\(")
 _GLOB = re.compile(rf"(?<!{_QUOTED})[*?\[]|(?<!{_QUOTED})[@+!]\(")
 _BRACE_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
-_A_NAME_OR_NOTHING = Value(TAME, frozenset({PERHAPS_EMPTY, A_WORD}))
+_A_NAME_OR_NOTHING = Value(UNKNOWN_NAME, frozenset({PERHAPS_EMPTY, A_WORD}))
 _A_PATH_OR_NOTHING = Value(UNKNOWN, frozenset({PERHAPS_EMPTY}))
 _PLAINLY_SPLIT = re.compile(r"[\w/.-]+([^\w/.-][\w/.-]+)*")
 _MAX_WORDS = 64
 _MAX_TEXT = 10_000
 _MAX_RANGE = 100_000
-_SETTINGS = (  # variables that everybody here may see, but no other machine: folders, and settings of tools
+_SETTINGS = (  # variables that can be shown, but not sent to other machines: folders, and settings of tools
     "OLDPWD TMPDIR EDITOR VISUAL PAGER BROWSER DISPLAY PYTHONPATH PYTHONHOME NODE_ENV NODE_PATH"
     " JAVA_HOME GOPATH GOROOT GOBIN CARGO_HOME RUSTUP_HOME CONDA_PREFIX CONDA_DEFAULT_ENV NVM_DIR ANDROID_HOME"
     " LD_LIBRARY_PATH MANPATH CPATH LIBRARY_PATH PKG_CONFIG_PATH CC CXX DEBUG VERBOSE"
@@ -84,16 +84,16 @@ class Judge(Protocol):
     """Judges what an expansion runs or changes."""
 
     def add(self, finding: Decision) -> None:
-        """Keep a decision."""
+        """Record a decision."""
 
     def reached(self, node: Node) -> None:
-        """Keep in mind that an expansion was judged."""
+        """Record that an expansion was judged."""
 
     def substitution(self, node: Node, scope: ShellScope) -> Value:
-        """Judge the commands of a substitution; returns what they would print."""
+        """Judge the commands of a substitution; return their output."""
 
     def assign(self, name: str, value: Value, text: str, scope: ShellScope) -> None:
-        """Judge and keep a variable's new value."""
+        """Judge and store a variable's new value."""
 
 
 def ansi(text: str, *, echo: bool = False) -> str:
@@ -115,7 +115,7 @@ def _ansi_character(match: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A quoted text, its special characters marked as plain."""
+    """A quoted text, with its special characters marked as plain."""
     return _SPECIAL.sub(lambda match: _QUOTED + match[0], text)
 
 
@@ -126,10 +126,10 @@ def _unescaped(text: str) -> str:
 
 
 class Expander:
-    """Turns syntax nodes into words, in one scope, and judges every expansion in them.
+    """Expands syntax nodes to words, in one scope, and judges every expansion in them.
 
-    `_raw` is the only way from a node to the nodes in it. It knows each kind of node that may stand in a word or an
-    expression; any other kind is asked about.
+    Child nodes are only visited through `_raw`, which knows each kind of node that can occur in a word or an
+    expression; any other kind needs approval.
     """
 
     def __init__(self, scope: ShellScope, judge: Judge) -> None:
@@ -142,14 +142,14 @@ class Expander:
         """The words that one argument expands to; raises OverflowError."""
         value = _bounded(self._raw(node, quoted=False))
         written = source(node)
-        if written.startswith("{"):  # may be a redirection such as {a[i]}>file
+        if written.startswith("{"):  # possibly a redirection such as {a[i]}>file
             self._element(_unmarked(value), written)
         pieces = [piece for braced in _braces(value.text) for piece in _pieces(braced, value.text)]
         origins = value.origins if len(pieces) == 1 else composed(value.origins)
         return [_word(piece, written, origins, self._scope) for piece in pieces]
 
     def value(self, node: Node) -> Value:
-        """The text of a node that is neither split nor globbed, such as what is assigned or a here-string."""
+        """The text of a node that is neither split nor globbed, such as an assigned value or a here-string."""
         self._splits = False
         try:
             return _unmarked(_bounded(self._raw(node, quoted=False)), self._scope)
@@ -180,22 +180,22 @@ class Expander:
             why = "A value that could split into several words could contain an operator that evaluates code."
             self._judge.add(ask("hidden-code", text, why, "Quote it, or use [[ ... ]]."))
         if sum(word in self._evaluating for word in text.split()) > self._evaluated:
-            self._check(_unmarked(value), text)  # the parser has not shown all of them
+            self._check(_unmarked(value), text)  # the parser has not found all operators
         self._evaluating = frozenset()
 
     def array(self, node: Node, name: str) -> Value:
-        """The value of an array that is written out, as in name=(a b)."""
+        """The value of an array literal, as in name=(a b)."""
         elements = [child for child in node.children if child.is_named and child.type != "comment"]
         words = [word for child in elements for word in self.words(child)]
         if not any(source(child).startswith("[") for child in elements):
             return Value.array(word_value(word) for word in words)
         values = []
         for word in words:
-            match = _PLACED.match(word.text)
+            match = _INDEXED_ELEMENT.match(word.text)
             self._element(Value(name + (match[1] if match else f"[{UNKNOWN}]"), word.origins), word.source)
             values.append(Value(match[2] if match else UNKNOWN, word.origins))
         if are_numbers(*values):
-            return Value(TAME, alternatives(values) | {PERHAPS_EMPTY})
+            return Value(UNKNOWN_NAME, alternatives(values) | {PERHAPS_EMPTY})
         return Value.array([ANYTHING, *values])  # the positions are not tracked
 
     def _check(self, value: Value, text: str) -> None:
@@ -218,9 +218,9 @@ class Expander:
         if kind in self._WHOLE:
             return self._WHOLE[kind](self, node)
         method = self._KINDS.get(kind)
-        return method(self, node, quoted=quoted) if method else self._strange(node)
+        return method(self, node, quoted=quoted) if method else self._unsupported(node)
 
-    def _strange(self, node: Node) -> Value:
+    def _unsupported(self, node: Node) -> Value:
         self._judge.add(
             ask("unreadable", source(node), "Part of it is not supported by the analysis.", "Simplify the command.")
         )
@@ -238,9 +238,9 @@ class Expander:
 
     def _substitution(self, node: Node, *, quoted: bool) -> Value:
         text = source(node)
-        if text.startswith("$(("):  # bash evaluates it as arithmetic where it can
+        if text.startswith("$(("):  # bash evaluates it as arithmetic if possible
             self._check(Value(text.removeprefix("$((").removesuffix("))")), text)
-        return self._broken(self._judge.substitution(node, self._scope), quoted=quoted)
+        return self._split_unquoted(self._judge.substitution(node, self._scope), quoted=quoted)
 
     def _string(self, node: Node) -> Value:
         unescape = re.compile(r'\\([$`"\\\n])', re.DOTALL)
@@ -289,7 +289,7 @@ class Expander:
 
     def _simple(self, node: Node, *, quoted: bool) -> Value:
         name = source(node)[1:]
-        return self._spread(self._variable(name), name, quoted=quoted)
+        return self._expanded_elements(self._variable(name), name, quoted=quoted)
 
     def _variable(self, name: str) -> Value:
         if name in {"?", "#", "$"}:
@@ -298,31 +298,31 @@ class Expander:
             return Value(self._scope.cwd or UNKNOWN)
         return self._scope.value(name) or _ENVIRONMENT.get(name) or _inherited(name)
 
-    def _spread(self, value: Value, which: str, *, quoted: bool) -> Value:
-        """A value as its place takes it: for @ and * all elements, for anything else the text alone."""
+    def _expanded_elements(self, value: Value, which: str, *, quoted: bool) -> Value:
+        """The expansion of a variable: all elements for @ and *, otherwise the text."""
         if value.items is None or which not in {"@", "*"}:
-            return self._broken(value, quoted=quoted)
+            return self._split_unquoted(value, quoted=quoted)
         is_joined = which == "*" and (quoted or not self._splits)
         mark = _plain(self._splitting.text[:1]) if is_joined else _SPLIT
-        broken = [self._broken(item, quoted=quoted) for item in value.items]
+        broken = [self._split_unquoted(item, quoted=quoted) for item in value.items]
         origins = (value.origins - {SPLIT}).union(*(each.origins & {SPLIT} for each in broken))
         text = mark.join(each.text for each in broken)
         return Value(text, origins if len(value.items) == 1 else composed(origins))
 
     @property
     def _splitting(self) -> Value:
-        """The value of IFS: the characters that split what is not quoted, of which the first one joins "$*"."""
+        """The value of IFS: the characters that split unquoted text; the first one joins "$*"."""
         return self._scope.value("IFS") or _ENVIRONMENT["IFS"]
 
-    def _broken(self, value: Value, *, quoted: bool) -> Value:
-        """A value as its place takes it: marked as plain in quotes, broken at white space outside."""
+    def _split_unquoted(self, value: Value, *, quoted: bool) -> Value:
+        """The expansion of a text: marked as plain in quotes, split at white space outside."""
         origins = value.origins - {SPLIT}
         if quoted:
             return Value(_plain(value.text), origins)
         if not self._splits:
             return replace(value, origins=origins)
         splitting = self._splitting
-        if UNKNOWN in value.text or (TAME in value.text and A_FILE in origins and A_REF not in origins):
+        if UNKNOWN in value.text or (UNKNOWN_NAME in value.text and A_FILE in origins and A_REF not in origins):
             origins |= {SPLIT}
         if splitting.text == "":
             return Value(value.text, origins)
@@ -335,7 +335,7 @@ class Expander:
         return Value(UNKNOWN, composed(origins) | {SPLIT}) if is_split else Value(value.text, composed(origins))
 
     def _expansion(self, node: Node, *, quoted: bool) -> Value:
-        """`${...}`: its parts are judged; its value is known for plain ones, defaults, and simple changes."""
+        """`${...}`: its parts are judged; the value is known for plain expansions, defaults and simple operators."""
         children = [child for child in node.children if child.type not in {"${", "}"}]
         place = next((i for i, child in enumerate(children) if child.type in _TARGETS), len(children))
         before, after = "".join(source(child) for child in children[:place]), children[place + 1 :]
@@ -355,9 +355,9 @@ class Expander:
             value = self._default(name, value, operator, Value.joined(operands))
         elif after and operator.strip(":") != "?":
             if name in {"@", "*"} and value.items is not None:
-                value = Value.array([Value("bash"), *value.items])  # ${@:0} is the shell itself
-            value = changed(value, operator, [source(child) for child in after[1:]])
-        return self._spread(value, "@" if key == "@" or name == "@" else key or name, quoted=quoted)
+                value = Value.array([Value("bash"), *value.items])  # ${@:0} is the name of the shell
+            value = apply_operator(value, operator, [source(child) for child in after[1:]])
+        return self._expanded_elements(value, "@" if key == "@" or name == "@" else key or name, quoted=quoted)
 
     def _element_of(self, name: str, key: str) -> Value:
         """The value of name[key]."""
@@ -365,14 +365,14 @@ class Expander:
         if name in {"@", "*"} or key in {"@", "*"}:
             return value
         is_first = key == "0" and name not in self._scope.keyed
-        if key == "" or (value.items is None and (is_first or value.text == TAME)):
+        if key == "" or (value.items is None and (is_first or value.text == UNKNOWN_NAME)):
             return Value(value.text, value.origins)
         if value.items is None or not re.fullmatch(r"-?\d{1,3}", key):
             return one_of(value.items or (), value.origins)
         index, count = int(key), len(value.items)
         index += count if index < 0 else 0
         others = value.items if key < "0" else value.items[:index]
-        sure = all(item.known or item.is_number for item in others)  # no other is perhaps several, or none
+        sure = all(item.known or item.is_number for item in others)  # each of them is exactly one element
         item = value.items[index] if 0 <= index < count else NOTHING
         sure = sure and item.text != UNKNOWN
         return (
@@ -384,25 +384,25 @@ class Expander:
     def _indirect(self, name: str, key: str, operator: str, node: Node, *, quoted: bool) -> Value:
         """`${!name}`, the names or the keys of variables, and `${name@P}`."""
         if key in {"@", "*"} and not operator:
-            return Value(UNKNOWN) if name in self._scope.ever_keyed else Value(TAME, frozenset({PERHAPS_EMPTY}))
+            return Value(UNKNOWN) if name in self._scope.ever_keyed else Value(UNKNOWN_NAME, frozenset({PERHAPS_EMPTY}))
         other = self._variable(name).text if name else ""
         if not operator and not key and other.isidentifier():
-            return self._broken(self._variable(other), quoted=quoted)
+            return self._split_unquoted(self._variable(other), quoted=quoted)
         self._judge.add(ask("hidden-code", source(node), "bash would expand the variable's value a second time."))
         return ANYTHING
 
     def _default(self, name: str, value: Value, operator: str, other: Value) -> Value:
         is_set = self._scope.value(name) is not None or name in _ENVIRONMENT or name == "PWD"
         empty_counts = operator.startswith(":")
-        certain = is_set and (value.text.strip(UNKNOWN + TAME) != "" or not empty_counts)
+        certain = is_set and (value.text.strip(UNKNOWN + UNKNOWN_NAME) != "" or not empty_counts)
         uncertain = is_set and not certain and value.text != ""
         if operator.endswith("+"):
-            return other if certain else NOTHING if is_set and not uncertain else _either(NOTHING, other)
+            return other if certain else NOTHING if is_set and not uncertain else _one_of_two(NOTHING, other)
         if certain:
             if operator.endswith("=") and name not in self._scope.variables:
-                self._judge.assign(name, other, name, self._scope)  # the environment may lack it after all
+                self._judge.assign(name, other, name, self._scope)  # the environment may lack it
             return value
-        given = _either(value, other) if uncertain else Value(other.text, other.origins | _possible_value(name))
+        given = _one_of_two(value, other) if uncertain else Value(other.text, other.origins | _possible_value(name))
         if operator.endswith("="):
             self._judge.assign(name, given, name, self._scope)
         return given
@@ -441,7 +441,7 @@ _LITERALS: dict[str, Callable[[str], str]] = {
 _TARGETS = {"variable_name", "special_variable_name", "subscript"}
 _BRACKETS = {"$((", "$[", "((", "))", "[", "]"}
 _BRACKETED = {"arithmetic_expansion", "compound_statement", "test_command"}
-_PLACED = re.compile(r"(\[.*?\])\+?=(.*)", re.DOTALL)
+_INDEXED_ELEMENT = re.compile(r"(\[.*?\])\+?=(.*)", re.DOTALL)
 _IN_SINGLE = frozenset({"-v", "-R"})
 _IN_DOUBLE = _IN_SINGLE | {"-eq", "-ne", "-lt", "-gt", "-le", "-ge"}
 """The operators of [ ... ] and of [[ ... ]] that evaluate text: a subscript in a name, or both operands."""
@@ -452,7 +452,7 @@ def _is_bracket(piece: Node | str) -> bool:
 
 
 def _unmarked(value: Value, scope: ShellScope | None = None) -> Value:
-    """A value without the marks of its expansion; in a scope, with its tilde expanded."""
+    """A value without the marks of its expansion; with a scope, its tilde is expanded."""
     text = value.text.replace(_SPLIT, " ")
     return Value((_tilde(text, scope) if scope else text).replace(_QUOTED, ""), value.origins)
 
@@ -465,20 +465,20 @@ def word_value(word: Word) -> Value:
     return Value(UNKNOWN, origins) if word.glob else Value(word.text, word.origins)
 
 
-def _either(one: Value, other: Value) -> Value:
-    """One of two values; if unknown which, it begins like the second, so that the worst case is judged."""
+def _one_of_two(one: Value, other: Value) -> Value:
+    """A value that is one of two; if they differ, it begins like the second, so that the worst case is judged."""
     origins = alternatives([one, other])
     if one == other:
         return one
     if all(value.text == "" or are_numbers(value) for value in (one, other)):
-        return Value(TAME, origins | {PERHAPS_EMPTY})
+        return Value(UNKNOWN_NAME, origins | {PERHAPS_EMPTY})
     if one.text == "" and not re.match(r"[/~]|\.\.", other.text):
         return Value(UNKNOWN, origins | {PERHAPS_EMPTY})
     return Value(other.text + UNKNOWN, origins)
 
 
 def _bounded(value: Value) -> Value:
-    """A text that variables have made very long is not followed."""
+    """The value, or an unknown one if its text is very long."""
     return value if len(value.text) <= _MAX_TEXT else Value(UNKNOWN, value.origins)
 
 
@@ -490,23 +490,23 @@ def _possible_value(name: str) -> frozenset[str]:
 
 
 def _inherited(name: str) -> Value:
-    """A variable that only the environment can have set; by its name it may be a key."""
+    """The value of a variable that only the environment can set; by its name it may be a key."""
     return Value(UNKNOWN, frozenset({"environment"})) if name.isupper() or "!" in name else ANYTHING
 
 
 def is_translation_mark(node: Node) -> bool:
-    """Whether a node is the dollar of $"...", a text that bash may translate; the parser takes it for a word."""
+    """Whether a node is the dollar of $"...", a text that bash may translate; the parser reads it as a word."""
     following = node.next_sibling if node.type == "$" else None
     return following is not None and following.type == "string" and following.start_byte == node.end_byte
 
 
 def source(node: Node) -> str:
-    """The text that a node was written as."""
+    """The source text of a node."""
     return (node.text or b"").decode("utf-8", "replace")
 
 
 def _children_and_gaps(node: Node) -> Iterator[Node | str]:
-    """The children of a node and, between them, the text that the parser gave to none."""
+    """The children of a node, and the text between them that belongs to no child."""
     whole, start, end = node.text or b"", node.start_byte, node.start_byte
     for child in node.children:
         if child.start_byte > end:
@@ -518,7 +518,7 @@ def _children_and_gaps(node: Node) -> Iterator[Node | str]:
 
 
 def _pieces(text: str, whole: str) -> list[str]:
-    """The words that white space in expansions makes of one; an empty unquoted expansion makes none."""
+    """The words into which white space in expansions splits a word; an empty unquoted expansion yields no word."""
     if _SPLIT not in text:
         return [text]
     return [piece for piece in text.split(_SPLIT) if piece] or ([""] if whole.strip(_SPLIT) else [])
@@ -589,7 +589,7 @@ def _range(text: str) -> list[str]:
         if size > _MAX_RANGE:
             raise OverflowError("It expands to more words than can be judged.")
         step = 1 if int(first) <= int(last) else -1
-        return [str(n) for n in range(int(first), int(last) + step, step)] if size <= 16 else [TAME]
+        return [str(n) for n in range(int(first), int(last) + step, step)] if size <= 16 else [UNKNOWN_NAME]
     if len(first) == len(last) == 1:
         low, high = sorted((ord(first), ord(last)))
         return [chr(code) for code in range(low, high + 1)]
@@ -601,24 +601,24 @@ _PLAIN = re.compile(r"[\w./ ,:@=+-]*")
 _MAX_CHARS = 100
 
 
-def changed(value: Value, operator: str, operands: Sequence[str]) -> Value:
-    """The value after the change, given the source of the operator's operands; unknown if it is uncertain."""
+def apply_operator(value: Value, operator: str, operands: Sequence[str]) -> Value:
+    """Apply an operator to a value, given the source of the operands; the result is unknown if it is uncertain."""
     if operator == ":" and value.items is not None and all(item.known for item in value.items):
         span = _span(operands, len(value.items or ()))
         return Value(UNKNOWN, value.origins) if span is None else Value.array((value.items or ())[span])
     if value.items is not None:
-        return Value.array(changed(item, operator, operands) for item in value.items)
-    if value.text == TAME:
-        is_kept = operator in _KEEPING or (operator == ":" and not value.origins & {A_FILE, A_WORD})
+        return Value.array(apply_operator(item, operator, operands) for item in value.items)
+    if value.text == UNKNOWN_NAME:
+        is_kept = operator in _PRESERVING_OPERATORS or (operator == ":" and not value.origins & {A_FILE, A_WORD})
         dashed = frozenset({DASHED} if A_FILE in value.origins and operator.startswith("#") else ())
-        return Value(TAME if is_kept else UNKNOWN, composed(value.origins) | dashed)
+        return Value(UNKNOWN_NAME if is_kept else UNKNOWN, composed(value.origins) | dashed)
     known = value.known and len(value.text) <= _MAX_CHARS
     text = _CHANGES[operator](value.text, operator, operands) if known and operator in _CHANGES else None
     return Value(UNKNOWN if text is None else text, value.origins)
 
 
 def _span(operands: Sequence[str], size: int) -> slice | None:
-    """The part that :offset:length names, where both are written out."""
+    """The slice for :offset:length, if both are literal numbers."""
     first, *others = "".join(operands).replace(" ", "").split(":")
     if len(others) > 1 or not all(re.fullmatch(r"-?\d{1,4}", text) for text in (first, *others)):
         return None
@@ -635,7 +635,7 @@ def _sliced(text: str, _operator: str, operands: Sequence[str]) -> str | None:
 
 
 def _shortened(text: str, operator: str, operands: Sequence[str]) -> str | None:
-    """Without the shortest or longest prefix (# ##) or suffix (% %%) that matches a simple pattern."""
+    """Remove the shortest or longest prefix (# ##) or suffix (% %%) that matches a simple pattern."""
     pattern = "".join(operands)
     if not _PATTERN.fullmatch(pattern):
         return None
@@ -665,7 +665,7 @@ def _cased(text: str, operator: str, operands: Sequence[str]) -> str | None:
     return None if operands or not text.isascii() else start + text[end:]
 
 
-_KEEPING = {"%", "%%", "#", "##", "^^", ",,"}
+_PRESERVING_OPERATORS = {"%", "%%", "#", "##", "^^", ",,"}
 _CHANGES = {
     **dict.fromkeys(("%", "%%", "#", "##"), _shortened),
     **dict.fromkeys(("/", "//", "/#", "/%"), _replaced),

@@ -165,7 +165,7 @@ def release(namespace: dict[str, Any]) -> None:
 def new_namespace(
     write: Callable[[str, str], object], shown: list[str], names: Mapping[str, Any] = _NOTHING
 ) -> dict[str, Any]:
-    """Create the globals of a program: built-ins, `names`, and the guards under names that the program cannot spell."""
+    """Create the globals of a program: built-ins, `names`, and the guards, whose names are not valid identifiers."""
     from agentkit.sandbox.guard import transformer
     from agentkit.sandbox.guard.attributes import MAIN, Guard, matchable
     from agentkit.sandbox.guard.builtins import Streams, make_builtins

@@ -47,8 +47,8 @@ from agentkit.sandbox.guard.name_rules import (
     may_be_matched,
     may_read,
     may_set,
+    names_in_code,
     normalise_name,
-    texts_in,
 )
 from agentkit.sandbox.guard.proxies import Attributes, ClassProxy, TypeFunction, class_of_proxy
 
@@ -130,7 +130,7 @@ def convert(value: Any, conversion: str | None) -> Any:
 MAIN = "__main__"
 CLOSED_TYPES = frozenset({CellType, CodeType, FrameType, ModuleType, TracebackType})
 INSPECTED_TYPES = CLOSED_TYPES | {FunctionType}
-HOLDERS = frozenset({property, cached_property})  # their functions were written for objects of one class
+DESCRIPTOR_TYPES = frozenset({property, cached_property})  # their functions were written for objects of one class
 OWN_HINT = "underscore names can be used on objects of classes that the code itself defines"
 
 
@@ -147,9 +147,9 @@ class Guard:
         self._namespace = namespace
         self._own_classes: set[type] = set()
         self._known_classes: set[type] = {NoneType, type(NotImplemented), type(Ellipsis)}
-        self._standing: dict[type, type] = {}
+        self._replacements: dict[type, type] = {}
         self.privacy = Privacy(self.is_own_class)
-        self._inner = self.privacy.inner
+        self._private_names = self.privacy.inherited
         self._settable: dict[type, frozenset[str] | None] = {SimpleNamespace: None}
         self.type = TypeFunction(self.type_of)
         self._kinds: dict[type, Any] = {Attributes: dict, ClassProxy: self.type, TypeFunction: self.type}
@@ -185,7 +185,7 @@ class Guard:
 
     def allow_replacement(self, original: type, replacement: type) -> None:
         """Present the replacement wherever the original class would appear among the bases of another class."""
-        self._standing[original] = replacement
+        self._replacements[original] = replacement
 
     def allow_setting(self, kind: type, names: frozenset[str] | None = None) -> None:
         """Permit setting attributes of objects of exactly this class, or only the given names."""
@@ -219,7 +219,7 @@ class Guard:
         """Read an attribute whose name is harmless on every object."""
         found = getattr(value, name)
         if type(found) in INSPECTED_TYPES or found is type:
-            return self._looked_at(value, found, name)
+            return self._checked_function(value, found, name)
         return found
 
     def read(self, value: Any, name: str) -> Any:
@@ -240,7 +240,7 @@ class Guard:
 
     def read_own(self, value: Any, name: str) -> Any:
         """Read an attribute with an underscore name of the kind programs use for their own attributes."""
-        inner = self._inner.get(type(value))
+        inner = self._private_names.get(type(value))
         return (self.read if inner is None or name in inner else self.read_plain)(value, name)
 
     def read_by_text(self, value: Any, name: str) -> Any:
@@ -250,10 +250,10 @@ class Guard:
             raise RefusedAttribute(f"the attribute {name!r} cannot be read by its name as text", OWN_HINT)
         return self.read(value, name)
 
-    def _looked_at(self, value: Any, found: Any, name: str) -> Any:
+    def _checked_function(self, value: Any, found: Any, name: str) -> Any:
         if found is type:
             return self.type
-        if type(found) is FunctionType and type(value) not in HOLDERS:
+        if type(found) is FunctionType and type(value) not in DESCRIPTOR_TYPES:
             return found if self.is_own_function(found) else self._method(value, found, name)
         if self.is_own_function(found):
             return found
@@ -306,7 +306,7 @@ class Guard:
         found = getattr(value, name)
         if name == "mro":
             return found
-        return tuple(dict.fromkeys(self._standing.get(base, base) for base in found))
+        return tuple(dict.fromkeys(self._replacements.get(base, base) for base in found))
 
     def _read_own_function(self, value: Any, name: str) -> Any:
         found = getattr(value, name)
@@ -354,7 +354,7 @@ class Guard:
     def write(self, value: Any, name: str = "") -> Any:
         """Return the object if its attributes can be set; `name` is the attribute if it is private."""
         kind = type(value)
-        if name and name not in self._inner.get(kind, (name,)):
+        if name and name not in self._private_names.get(kind, (name,)):
             return value
         if name:
             self.privacy.check_setting(value, name)
@@ -457,7 +457,7 @@ def check_privacy(guard: Guard, body: CodeType, bases: Iterable[type]) -> None:
         raise Refused("a class cannot derive from super here")
     own = {kind for kind in kinds if guard.is_own_class(kind)}
     inner = {name for kind in kinds - own for name in guard.privacy.of_python(kind)}
-    taken = inner.intersection(texts_in(body)).union(*(defined_names(kind) & inner for kind in own))
+    taken = inner.intersection(names_in_code(body)).union(*(defined_names(kind) & inner for kind in own))
     if taken:
         raise RefusedAttribute(f"the name {min(taken)!r} cannot be used in this class", HINT)
 

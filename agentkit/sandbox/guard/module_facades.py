@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from agentkit.sandbox.guard.errors import RefusedAttribute, RefusedImport
 from agentkit.sandbox.guard.name_rules import words
 
-LISTS = {
+ALLOWED_NAMES_TEXT = {
     "__future__": "annotations",
     "abc": "ABC ABCMeta abstractmethod abstractproperty abstractclassmethod abstractstaticmethod",
     "array": "array typecodes",
@@ -136,11 +136,17 @@ LISTS = {
     "zlib": "DEFLATED MAX_WBITS adler32 compress compressobj crc32 decompress decompressobj error",
     "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
 }
-TABLE = {module: tuple(names.split()) for module, names in LISTS.items()}
+TABLE = {module: tuple(names.split()) for module, names in ALLOWED_NAMES_TEXT.items()}
 # Modules that the built-in functions of the modules above can import themselves.
-ROOTS = {module.partition(".")[0] for module in TABLE} | {"_strptime", "copyreg", "encodings", "locale", "warnings"}
+IMPORTABLE_PACKAGES = {module.partition(".")[0] for module in TABLE} | {
+    "_strptime",
+    "copyreg",
+    "encodings",
+    "locale",
+    "warnings",
+}
 # Suggested when a module is missing; the list is incomplete to keep the message short.
-OFTEN_USED = words(
+COMMON_MODULES = words(
     """base64 calendar collections contextlib copy csv dataclasses datetime decimal enum fractions functools hashlib
     io itertools json math operator random re statistics string sys textwrap time typing urllib zoneinfo"""
 )
@@ -191,7 +197,7 @@ class Facade:
 def missing(module: str) -> tuple[str, str]:
     """Message and hint for a module that is not available."""
     hint = HINTS.get(module) or HINTS.get(module.partition(".")[0]) or ""
-    offered = f"available: {', '.join(sorted(OFTEN_USED))} and others"
+    offered = f"available: {', '.join(sorted(COMMON_MODULES))} and others"
     return f"module {module!r} is not available here", f"{hint}; {offered}" if hint else offered
 
 
@@ -208,8 +214,8 @@ def names_of(module: str) -> list[str]:
 
 
 def import_for_python(name: str, *rest: Any) -> Any:
-    """Implement `__import__` for built-in functions, such as strptime; programs cannot spell its name."""
-    if name.partition(".")[0] not in ROOTS:
+    """Implement `__import__` for built-in functions, such as strptime; its name is not valid in guarded code."""
+    if name.partition(".")[0] not in IMPORTABLE_PACKAGES:
         raise RefusedImport(*missing(name))
     return builtins.__import__(name, *rest)
 

@@ -38,7 +38,7 @@ INSPECTING = words(
 DELICATE = frozenset({"evaluate", "evaluate_bound", "evaluate_value", "format", "format_map", "mro", "obj"})
 
 # The functions of a property can write to any object they are called on.
-OF_PROPERTIES = frozenset({"fget", "fset", "fdel"})
+PROPERTY_FUNCTIONS = frozenset({"fget", "fset", "fdel"})
 
 # Methods that Python calls implicitly. Classes can define them, and code can call them.
 METHODS = dunders(
@@ -69,9 +69,9 @@ READABLE_BY_TEXT = TEXTS | METHODS - {"__init__", "__new__", "__init_subclass__"
 SETTABLE = DEFINABLE | {"__name__", "__qualname__", "__doc__", "__wrapped__"}
 
 TUPLE_NAMES = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
-OF_ENUMS = frozenset({"_generate_next_value_", "_ignore_", "_missing_", "_name_", "_order_", "_value_"})
+ENUM_NAMES = frozenset({"_generate_next_value_", "_ignore_", "_missing_", "_name_", "_order_", "_value_"})
 # Module metadata; Python ignores these names in a program that is not imported.
-ABOUT_MODULE = dunders("all author copyright credits date email license version")
+MODULE_METADATA = dunders("all author copyright credits date email license version")
 # Names of guards in other engines. Ours cannot be spelled, but programs do not need these either.
 RESERVED = frozenset({"_print", "_tmp"})
 
@@ -104,27 +104,27 @@ def normalise_name(name: str) -> str:
 
 def may_read(name: str) -> bool:
     """Whether an attribute of this name can be read on any object."""
-    return _is_open(name, READABLE)
+    return _is_accessible(name, READABLE)
 
 
 def may_set(name: str) -> bool:
     """Whether an attribute of this name can be set on any object."""
-    return _is_open(name, SETTABLE)
+    return _is_accessible(name, SETTABLE)
 
 
-def _is_open(name: str, special: frozenset[str]) -> bool:
+def _is_accessible(name: str, special: frozenset[str]) -> bool:
     if name in INSPECTING:
         return False
-    return not name.startswith("_") or name in special or name in OF_ENUMS or is_own(name)
+    return not name.startswith("_") or name in special or name in ENUM_NAMES or is_own(name)
 
 
 def may_be_matched(name: str) -> bool:
     """Whether a pattern can read an attribute of this name on every object."""
-    return not name.startswith("_") and name not in INSPECTING | DELICATE | OF_PROPERTIES
+    return not name.startswith("_") and name not in INSPECTING | DELICATE | PROPERTY_FUNCTIONS
 
 
 # Underscore names that are documented or customary for subclasses.
-FOR_SUBCLASSES = TUPLE_NAMES | words("_denominator _from_iterable _get _hash _init _mapping _numerator _put _qsize")
+SUBCLASS_NAMES = TUPLE_NAMES | words("_denominator _from_iterable _get _hash _init _mapping _numerator _put _qsize")
 # Names that Python writes into the classes of a program.
 WRITTEN_BY_PYTHON = words("_abc_impl _is_protocol _is_runtime_protocol")
 
@@ -139,7 +139,7 @@ class Privacy:
     def __init__(self, is_own_class: Callable[[type], bool]) -> None:
         self._is_own_class = is_own_class
         self._of_python: dict[type, frozenset[str]] = {object: frozenset(), type: frozenset()}
-        self.inner: dict[type, frozenset[str]] = {}  # by class of the program, filled on first use
+        self.inherited: dict[type, frozenset[str]] = {}  # by class of the program, filled on first use
 
     def of_python(self, kind: type) -> frozenset[str]:
         """The private underscore names of one of Python's classes."""
@@ -151,11 +151,11 @@ class Privacy:
         """The private names that a program's class inherits from Python's classes; empty for any other class."""
         if not self._is_own_class(kind):
             return frozenset()
-        if kind not in self.inner:
+        if kind not in self.inherited:
             metaclass: type = type(kind)
             bases = [base for base in (*kind.__mro__, *metaclass.__mro__) if not self._is_own_class(base)]
-            self.inner[kind] = frozenset(name for base in bases for name in self.of_python(base))
-        return self.inner[kind]
+            self.inherited[kind] = frozenset(name for base in bases for name in self.of_python(base))
+        return self.inherited[kind]
 
     def check(self, value: Any, name: str) -> None:
         """Refuse a private name on an object or class of the program."""
@@ -169,8 +169,8 @@ class Privacy:
         """Refuse a private name for setting on a value and, if it is a class, on its subclasses, which inherit it."""
         self.check(value, name)
         if issubclass(type(value), type):
-            for heir in type.__subclasses__(value):
-                self.check_setting(heir, name)
+            for subclass in type.__subclasses__(value):
+                self.check_setting(subclass, name)
 
 
 def private_names(kind: type) -> frozenset[str]:
@@ -178,10 +178,10 @@ def private_names(kind: type) -> frozenset[str]:
     found = set(vars(kind))
     for value in vars(kind).values():
         for function in functions_in(value):
-            used = {name for code in codes_in(function.__code__) for name in texts_in(code)}
+            used = {name for code in nested_codes(function.__code__) for name in names_in_code(code)}
             found |= used - function.__globals__.keys()
     return (
-        frozenset(name for name in found if is_own(name) and name.isidentifier() and name.strip("_")) - FOR_SUBCLASSES
+        frozenset(name for name in found if is_own(name) and name.isidentifier() and name.strip("_")) - SUBCLASS_NAMES
     )
 
 
@@ -195,22 +195,22 @@ def functions_in(value: Any) -> Iterator[FunctionType]:
         yield value
 
 
-def codes_in(code: CodeType) -> Iterator[CodeType]:
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
     """The code and the code of its nested functions."""
     yield code
     for constant in code.co_consts:
         if type(constant) is CodeType:
-            yield from codes_in(constant)
+            yield from nested_codes(constant)
 
 
-def texts_in(code: CodeType) -> Iterator[str]:
+def names_in_code(code: CodeType) -> Iterator[str]:
     """The names that code uses or sets, and the strings that can be names."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is str:
             yield constant
         elif type(constant) is CodeType and constant.co_name == "__annotate__":  # lazily evaluated annotations
-            yield from texts_in(constant)
+            yield from names_in_code(constant)
 
 
 def defined_names(kind: type) -> set[str]:

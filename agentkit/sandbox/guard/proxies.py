@@ -65,16 +65,16 @@ def class_of_proxy(kind: ClassProxy) -> type:
 class Attributes(dict[str, Any]):
     """A copy of an object's `__dict__`; changes are applied to the object too, if the name is allowed."""
 
-    __slots__ = ("_inner", "_live")
+    __slots__ = ("_hidden", "_live")
 
-    def __init__(self, live: dict[str, Any], inner: frozenset[str]) -> None:
-        """`inner` are the names that are hidden and cannot be set."""
-        super().__init__((name, value) for name, value in live.items() if name not in inner)
+    def __init__(self, live: dict[str, Any], hidden: frozenset[str]) -> None:
+        """`hidden` are the names that are hidden and cannot be set."""
+        super().__init__((name, value) for name, value in live.items() if name not in hidden)
         self._live = live
-        self._inner = inner
+        self._hidden = hidden
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if type(name) is not str or not may_set(normalise_name(name)) or name in self._inner:
+        if type(name) is not str or not may_set(normalise_name(name)) or name in self._hidden:
             raise RefusedAttribute(f"the attribute {name!r} cannot be set here")
         self._live[name] = value
         super().__setitem__(name, value)
@@ -97,7 +97,7 @@ class Attributes(dict[str, Any]):
     def pop(self, name: str, *default: Any) -> Any:
         """Remove the attribute and return its value."""
         value = super().pop(name, *default)
-        if name not in self._inner:
+        if name not in self._hidden:
             self._live.pop(name, None)
         return value
 

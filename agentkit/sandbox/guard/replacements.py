@@ -24,7 +24,7 @@ from agentkit.sandbox.guard.proxies import ClassProxy, class_of_proxy
 
 Part = Callable[[Any], Any]
 # Objects of these modules are immutable, or shared by Python's own copy as well.
-UNCHANGING = words("builtins datetime decimal enum fractions functools re types typing uuid zoneinfo")
+IMMUTABLE_OBJECT_MODULES = words("builtins datetime decimal enum fractions functools re types typing uuid zoneinfo")
 
 
 def attributes_of(value: object, names: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Copier:
         changing = (list, dict, set, frozenset, tuple, deque, bytearray, SimpleNamespace, BaseException)
         if self._guard.is_own_class(kind) or issubclass(kind, changing):
             return False
-        if kind.__module__ in UNCHANGING or self._guard.is_own_function(value):
+        if kind.__module__ in IMMUTABLE_OBJECT_MODULES or self._guard.is_own_function(value):
             return True
         raise RefusedCall(f"a {kind.__name__!r} cannot be copied here", "make a new one")
 
@@ -253,7 +253,7 @@ def cached_property(guard: Guard) -> type:
     return CachedProperty
 
 
-MIXED_IN = frozenset({None, int, str, float})
+ENUM_MIXINS = frozenset({None, int, str, float})
 
 
 def enumerations(main: str, allow_replacement: Callable[[type, type], object]) -> dict[str, Any]:
@@ -267,7 +267,7 @@ def enumerations(main: str, allow_replacement: Callable[[type, type], object]) -
             if not keywords and (not arguments or cls.__members__):
                 return super().__call__(value, *arguments)
             names = keywords.pop("names", arguments[0] if arguments else None)
-            if len(arguments) > 1 or keywords.get("type") not in MIXED_IN or "module" in keywords:
+            if len(arguments) > 1 or keywords.get("type") not in ENUM_MIXINS or "module" in keywords:
                 raise Refused("an enumeration cannot be made like this", "write a class statement")
             return super().__call__(value, members(names), **keywords, module=main)
 
@@ -367,7 +367,7 @@ def tomllib_names() -> dict[str, Any]:
     return {"loads": loads}
 
 
-HIGHEST_RECURSION = 20_000
+MAX_RECURSION = 20_000
 
 
 def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -569,7 +569,7 @@ def _sys(streams: Streams) -> dict[str, Any]:
 
     def setrecursionlimit(limit: int) -> None:
         """Set the recursion limit, up to what the process can handle."""
-        sys.setrecursionlimit(min(limit, HIGHEST_RECURSION))
+        sys.setrecursionlimit(min(limit, MAX_RECURSION))
 
     return {"argv": [""], "exit": exit_program, "setrecursionlimit": setrecursionlimit, **vars(streams)}
 

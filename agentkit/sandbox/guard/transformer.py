@@ -3,7 +3,7 @@
 The engine refuses every kind of syntax without a `visit_` method, so syntax of new Python versions is refused until it
 has been reviewed.
 
-Guards are global names with a leading dot, which programs cannot spell, read or shadow.
+Guards are global names with a leading dot, which are not valid in programs: they can neither read nor shadow them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agentkit.sandbox.guard.module_facades import TABLE, missing, names_of
 from agentkit.sandbox.guard.name_rules import (
-    ABOUT_MODULE,
     DEFINABLE,
     DELICATE,
+    ENUM_NAMES,
     LITERALS,
-    OF_ENUMS,
+    MODULE_METADATA,
     is_dunder,
     is_own,
     mangled,
@@ -123,9 +123,9 @@ class Expressions(Engine):
         if name is None or not name.startswith("_") or is_own(name):
             return
         scope = self.scopes[-1].kind
-        if scope == "class" and (name in DEFINABLE or name in OF_ENUMS):
+        if scope == "class" and (name in DEFINABLE or name in ENUM_NAMES):
             return
-        if scope == "module" and name in ABOUT_MODULE:
+        if scope == "module" and name in MODULE_METADATA:
             return
         if name == "__class__":
             hint = "write type(self)"

@@ -16,12 +16,12 @@ async function get(path, query) {
 }
 
 const filters = () => Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
-const when = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-const lasting = (seconds) => (seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`);
+const timeOf = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+const durationOf = (seconds) => (seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`);
 const chat = (session) => `/#session=${encodeURIComponent(session)}`;
 const chip = ({ verdict, rule, times }) => make("span", { class: `chip ${verdict}` }, `${times} ${verdict}: ${rule}`);
 
-function fill(name, values) {
+function fillOptions(name, values) {
   const select = form.elements[name];
   const chosen = select.value;
   const wanted = chosen && !values.includes(chosen) ? [...values, chosen] : values;
@@ -41,16 +41,16 @@ function rowOf(run) {
       const { text } = await get("/page/recording", { session: run.session, run: run.run });
       recording.append(make("pre", { tabindex: "0", dir: "auto" }, text));
     } catch (error) {
-      recording.append(make("p", { class: "wrong" }, error.message));
+      recording.append(make("p", { class: "error" }, error.message));
     }
   });
   return make("li", { class: "run-row", "data-run": run.run },
     make("h3", { dir: "auto" }, run.prompt || "(no prompt)"),
     make("p", { class: "figures" }, make("span", { class: `chip ${run.status}` }, run.status),
-      ` ${when(run.began)} · ${lasting(run.seconds)} · ${run.tokens.toLocaleString()} tokens · cost ${run.cost} · ${run.agent} · `,
+      ` ${timeOf(run.began)} · ${durationOf(run.seconds)} · ${run.tokens.toLocaleString()} tokens · cost ${run.cost} · ${run.agent} · `,
       make("a", { href: chat(run.session) }, "Open the conversation")),
     run.decisions.length ? make("p", { class: "chips" }, run.decisions.map(chip)) : null,
-    run.error ? make("p", { class: "wrong", dir: "auto" }, run.error) : null,
+    run.error ? make("p", { class: "error", dir: "auto" }, run.error) : null,
     run.waiting.map((question) => make("pre", { class: "asks", tabindex: "0", dir: "auto" }, question)),
     recording);
 }
@@ -66,8 +66,8 @@ async function refresh() {
     if (state === shown) return;
     shown = state;
     const { totals } = board;
-    fill("tool", board.tools);
-    fill("status", [...new Set([...board.statuses, "waiting"])]);
+    fillOptions("tool", board.tools);
+    fillOptions("status", [...new Set([...board.statuses, "waiting"])]);
     find("totals").replaceChildren(figure("Runs", totals.runs.toLocaleString()), figure("Tokens", totals.tokens.toLocaleString()),
       figure("Cost", totals.cost), figure("Waiting", (totals.waiting + board.waiting.length).toLocaleString()));
     find("waiting").hidden = !board.waiting.length;

@@ -4,28 +4,28 @@ import { button } from "./cards.js";
 import { make } from "./markdown.js";
 
 const MAX_BYTES = 20_000_000;
-const waiting = [];
-let place = null;
+const attachments = [];
+let fileList = null;
 
 // The attached files as the server takes them: name, and content in base64.
 export function attached() {
-  return waiting.map(({ name, data }) => ({ name, data }));
+  return attachments.map(({ name, data }) => ({ name, data }));
 }
 
 export function clearFiles() {
-  waiting.length = 0;
-  draw();
+  attachments.length = 0;
+  render();
 }
 
-export function attach({ button: opener, chooser, list, area, input, tell }) {
-  place = list;
+export function attach({ button: opener, chooser, list, area, input, showError }) {
+  fileList = list;
   const add = async (files) => {
     for (const file of files) {
-      const total = waiting.reduce((sum, each) => sum + each.size, file.size);
-      if (total > MAX_BYTES) tell(`${file.name} is not attached: the files of a question have at most ${MAX_BYTES / 1e6} MB.`);
-      else waiting.push({ name: file.name || "pasted image", size: file.size, data: await base64(file) });
+      const total = attachments.reduce((sum, each) => sum + each.size, file.size);
+      if (total > MAX_BYTES) showError(`${file.name} is not attached: the files of a question have at most ${MAX_BYTES / 1e6} MB.`);
+      else attachments.push({ name: file.name || "pasted image", size: file.size, data: await base64(file) });
     }
-    draw();
+    render();
   };
   opener.addEventListener("click", () => chooser.click());
   chooser.addEventListener("change", () => { add([...chooser.files]); chooser.value = ""; });
@@ -43,15 +43,15 @@ export function attach({ button: opener, chooser, list, area, input, tell }) {
   });
 }
 
-function draw() {
-  place.replaceChildren(...waiting.map((file) => make("li", {}, make("bdi", {}, file.name),
-    button("×", "", () => { waiting.splice(waiting.indexOf(file), 1); draw(); }))));
-  for (const [at, each] of [...place.querySelectorAll("button")].entries()) each.setAttribute("aria-label", `Remove ${waiting[at].name}`);
+function render() {
+  fileList.replaceChildren(...attachments.map((file) => make("li", {}, make("bdi", {}, file.name),
+    button("×", "", () => { attachments.splice(attachments.indexOf(file), 1); render(); }))));
+  for (const [index, each] of [...fileList.querySelectorAll("button")].entries()) each.setAttribute("aria-label", `Remove ${attachments[index].name}`);
 }
 
 async function base64(file) {
   const bytes = new Uint8Array(await file.arrayBuffer());
   let text = "";
-  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  for (let start = 0; start < bytes.length; start += 0x8000) text += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
   return btoa(text);
 }

@@ -156,8 +156,8 @@ function link(address, content) {
   if (!target || !["http:", "https:"].includes(target.protocol)) return make("span", {}, content, address ? ` (${address})` : "");
   const origin = `${target.protocol}//${target.host}`;
   const isAddress = [target.href, target.href.replace(/\/$/, ""), target.host, origin].includes(label);
-  const isTold = !target.username && !target.password && isAddress && /^[!-~]+$/.test(label);
-  const host = isTold ? [] : [make("span", { class: "host", dir: "ltr" }, ` (${target.host})`)];
+  const isShown = !target.username && !target.password && isAddress && /^[!-~]+$/.test(label);
+  const host = isShown ? [] : [make("span", { class: "host", dir: "ltr" }, ` (${target.host})`)];
   return make("a", { href: target.href, target: "_blank", rel: "noopener noreferrer nofollow", title: target.href },
-    make("bdi", { class: "label", dir: isTold ? "ltr" : "auto" }, content), host);
+    make("bdi", { class: "label", dir: isShown ? "ltr" : "auto" }, content), host);
 }

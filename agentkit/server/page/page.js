@@ -8,8 +8,8 @@ import { Run, figures } from "./run.js";
 const KEY = "agentkit-key";
 const find = (id) => document.getElementById(id);
 const [log, prompt, send, stop, names, search, model] = ["log", "prompt", "send", "stop", "names", "search", "model"].map(find);
-const FOLLOW_MILLISECONDS = 3_000;
-const state = { about: null, session: "", serial: 0, running: false, run: null, listening: null };
+const CHECK_MILLISECONDS = 3_000;
+const state = { about: null, session: "", serial: 0, running: false, run: null, stream: null };
 
 // Requests to the server. The cookie authenticates the browser, the key proves that the request is from this page.
 
@@ -23,7 +23,7 @@ class Failure extends Error {
 async function request(path, options = {}) {
   const headers = { "X-Agentkit-Key": localStorage.getItem(KEY) ?? "", ...options.headers };
   const response = await fetch(path, { ...options, headers, credentials: "same-origin", redirect: "error" });
-  if (response.status === 401 && path !== "/sign-in") signInFirst();
+  if (response.status === 401 && path !== "/sign-in") showSignIn();
   if (!response.ok) {
     const body = await response.json().catch(() => null);
     throw new Failure(body?.error?.message ?? `The server answered with status ${response.status}.`, body?.error?.code);
@@ -43,10 +43,10 @@ async function signIn(token) {
   localStorage.setItem(KEY, (await post("/sign-in", { token })).key);
 }
 
-function signInFirst() {
-  find("stranger").hidden = false;
+function showSignIn() {
+  find("sign-in-page").hidden = false;
   find("chat").hidden = true;
-  document.body.classList.add("stranger");
+  document.body.classList.add("signed-out");
   find("token").focus();
 }
 
@@ -55,10 +55,10 @@ find("sign-in").addEventListener("submit", async (event) => {
   try {
     await signIn(find("token").value.trim());
     find("token").value = find("sign-in-error").textContent = "";
-    find("stranger").hidden = true;
+    find("sign-in-page").hidden = true;
     find("chat").hidden = false;
-    document.body.classList.remove("stranger");
-    await begin();
+    document.body.classList.remove("signed-out");
+    await initialise();
   } catch (error) {
     find("sign-in-error").textContent = failure(error);
   }
@@ -70,19 +70,19 @@ function announce(text, place = "status") {
   find(place).textContent = text;
 }
 
-function hear(event) {
-  following(() => {
+function handleEvent(event) {
+  stickToEnd(() => {
     if (event.kind === "begun" || !state.run) {
-      state.run?.over();
+      state.run?.finish();
       state.run = new Run(event.kind === "begun" ? event.prompt : "", actions);
       log.append(state.run.node);
     }
-    state.run.hear(event);
+    state.run.handle(event);
   });
 }
 
 // Scroll to the end while content arrives, unless the reader has scrolled away.
-function following(change) {
+function stickToEnd(change) {
   const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
   change();
   if (isAtEnd) log.scrollTop = log.scrollHeight;
@@ -96,26 +96,26 @@ function reveal(node) {
 
 // The event stream: one JSON line per event. After a lost connection, the stream continues where it ended.
 
-async function listen(session, serial) {
-  state.listening?.abort();
-  const listening = new AbortController();
-  state.listening = listening;
+async function streamEvents(session, serial) {
+  state.stream?.abort();
+  const stream = new AbortController();
+  state.stream = stream;
   setRunning(true);
   let [after, isOver, wait] = [0, false, 500];
-  while (!isOver && !listening.signal.aborted) {
+  while (!isOver && !stream.signal.aborted) {
     try {
       const query = new URLSearchParams({ session, serial, after });
-      const response = await request(`/page/events?${query}`, { signal: listening.signal });
+      const response = await request(`/page/events?${query}`, { signal: stream.signal });
       for await (const line of linesOf(response.body)) {
         after += 1;
         wait = 500;
-        hear(JSON.parse(line));
+        handleEvent(JSON.parse(line));
       }
       isOver = true;
     } catch (error) {
-      if (listening.signal.aborted) return;
+      if (stream.signal.aborted) return;
       if (error instanceof Failure) {
-        tell(error.message);
+        showError(error.message);
         setRunning(false);
         return;
       }
@@ -123,9 +123,9 @@ async function listen(session, serial) {
       wait = Math.min(10_000, wait * 2);
     }
   }
-  if (listening.signal.aborted) return;
-  if (state.run?.isOver) await ended();
-  else await open(session).catch((error) => tell(failure(error))); // the server no longer has this run
+  if (stream.signal.aborted) return;
+  if (state.run?.isFinished) await finishRun();
+  else await openSession(session).catch((error) => showError(failure(error))); // the server no longer has this run
 }
 
 async function* linesOf(body) {
@@ -138,9 +138,9 @@ async function* linesOf(body) {
   }
 }
 
-async function ended() {
+async function finishRun() {
   setRunning(false);
-  const answer = state.run?.said?.text;
+  const answer = state.run?.lastAnswer?.text;
   announce(answer ? `Answer: ${answer}` : "The run has ended.");
   const now = await get(`/page/state?${new URLSearchParams({ name: state.session })}`).catch(() => null);
   if (now) state.serial = now.serial;
@@ -156,15 +156,15 @@ function setRunning(running) {
 
 // Actions: ask, continue, stop, undo.
 
-async function start(document, path = "/page/run") {
+async function startRun(document, path = "/page/run") {
   try {
-    const named = { ...(state.session ? { session: state.session } : {}), ...(model.value.trim() ? { model: model.value.trim() } : {}) };
-    const begun = await post(path, { ...document, ...named });
-    if (!state.session) name(begun.session);
-    listen(begun.session, begun.serial);
+    const options = { ...(state.session ? { session: state.session } : {}), ...(model.value.trim() ? { model: model.value.trim() } : {}) };
+    const begun = await post(path, { ...document, ...options });
+    if (!state.session) setSession(begun.session);
+    streamEvents(begun.session, begun.serial);
     return true;
   } catch (error) {
-    tell(failure(error));
+    showError(failure(error));
     return false;
   }
 }
@@ -175,9 +175,9 @@ async function ask() {
   find("empty")?.remove();
   const files = attached();
   prompt.value = "";
-  grow();
+  resizePrompt();
   log.scrollTop = log.scrollHeight;
-  if (await start({ prompt: text, ...(files.length ? { files } : {}) })) clearFiles();
+  if (await startRun({ prompt: text, ...(files.length ? { files } : {}) })) clearFiles();
   else prompt.value = text;
 }
 
@@ -185,15 +185,15 @@ async function ask() {
 async function regenerate() {
   if (state.running) return;
   const last = state.run;
-  if (await start({}, "/page/retry")) {
+  if (await startRun({}, "/page/retry")) {
     last?.node.remove();
     state.run = null;
   }
 }
 
-async function goOn(document, node) {
+async function continueRun(document, node) {
   for (const each of node.querySelectorAll("button")) each.disabled = true;
-  if (await start(document)) node.remove();
+  if (await startRun(document)) node.remove();
   else for (const each of node.querySelectorAll("button")) each.disabled = false;
 }
 
@@ -205,27 +205,27 @@ async function undo(record) {
   }
 }
 
-async function answer(document) {
+async function sendAnswer(document) {
   try {
     await post("/page/answer", { session: state.session, ...document });
     return null;
   } catch (error) {
     // If the answer could not be sent, the question can be answered again, unless it is no longer open.
-    return { text: failure(error), isOver: error instanceof Failure && error.code === "not_waiting" };
+    return { text: failure(error), isExpired: error instanceof Failure && error.code === "not_waiting" };
   }
 }
 
 // If the card with the focus was removed, move the focus to the prompt.
-function removed(node) {
+function removeCard(node) {
   const hadFocus = node.contains(document.activeElement);
   node.remove();
   if (hadFocus) prompt.focus({ preventScroll: true });
 }
 
-const actions = { announce, answer, following, goOn, regenerate, removed, reveal, showCost, undo };
+const actions = { announce, stickToEnd, continueRun, regenerate, removeCard, reveal, sendAnswer, showCost, undo };
 
-function tell(text) {
-  following(() => log.append(make("p", { class: "note bad" }, text)));
+function showError(text) {
+  stickToEnd(() => log.append(make("p", { class: "note bad" }, text)));
   announce(text, "alert");
 }
 
@@ -233,18 +233,18 @@ function tell(text) {
 
 async function listSessions() {
   const { sessions } = await get(`/page/sessions?${new URLSearchParams({ query: search.value.trim() })}`);
-  names.replaceChildren(...sessions.map(listed));
+  names.replaceChildren(...sessions.map(sessionItem));
   if (!sessions.length && search.value.trim()) names.append(make("li", { class: "none" }, "Nothing found."));
 }
 
-function listed({ name: each, title, changed, snippet }) {
+function sessionItem({ name: each, title, changed, snippet }) {
   const pick = make("button", { type: "button", class: "pick" },
     make("span", { class: "title", dir: "auto" }, title), make("span", { class: "date" }, dateOf(changed)),
     snippet ? make("span", { class: "snippet", dir: "auto" }, snippet) : null);
   pick.addEventListener("click", () => { location.hash = hashOf(each); });
   if (each === state.session) pick.setAttribute("aria-current", "true");
-  const rename = button("Rename", "", () => renamed(each, title));
-  const drop = button("Delete", "deny", () => deleted(each, title));
+  const rename = button("Rename", "", () => renameSession(each, title));
+  const drop = button("Delete", "deny", () => deleteSession(each, title));
   const more = make("details", { class: "more" },
     make("summary", { "aria-label": `More for ${title}`, title: "Rename, delete" }, "⋯"), make("div", { class: "buttons" }, rename, drop));
   return make("li", {}, pick, more);
@@ -256,66 +256,66 @@ function dateOf(seconds) {
   return isToday ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" });
 }
 
-async function renamed(session, title) {
+async function renameSession(session, title) {
   const chosen = window.prompt("The new name of the conversation", title);
   if (!chosen?.trim()) return;
-  await change("/page/rename", { session, name: chosen.trim() }, (done) => { if (session === state.session) name(done.name); });
+  await changeSession("/page/rename", { session, name: chosen.trim() }, (done) => { if (session === state.session) setSession(done.name); });
 }
 
-async function deleted(session, title) {
+async function deleteSession(session, title) {
   if (!window.confirm(`Delete "${title}" for good?`)) return;
-  await change("/page/delete", { session }, () => { if (session === state.session) location.hash = hashOf(""); });
+  await changeSession("/page/delete", { session }, () => { if (session === state.session) location.hash = hashOf(""); });
 }
 
-async function change(path, document, then) {
+async function changeSession(path, document, then) {
   try {
     then(await post(path, document));
     await listSessions();
   } catch (error) {
-    tell(failure(error));
+    showError(failure(error));
   }
 }
 
 const hashOf = (session) => (session ? `#session=${encodeURIComponent(session)}` : "#new");
 
-function name(session) {
+function setSession(session) {
   state.session = session;
   history.replaceState(null, "", hashOf(session));
   document.title = session ? `${session} - ${state.about.agent}` : state.about.agent;
 }
 
-async function open(session, { focus = true } = {}) {
-  state.listening?.abort();
+async function openSession(session, { focus = true } = {}) {
+  state.stream?.abort();
   state.run = null;
   setRunning(false);
-  name(session);
-  fold();
-  const kept = session ? await get(`/page/session?${new URLSearchParams({ name: session })}`) : { events: [] };
+  setSession(session);
+  closeMenu();
+  const stored = session ? await get(`/page/session?${new URLSearchParams({ name: session })}`) : { events: [] };
   log.replaceChildren();
-  for (const event of kept.events) hear(event);
-  if (!kept.running) state.run?.over();
-  if (!kept.events.length && !kept.running) log.append(welcome());
-  if (kept.unfinished && state.run && !log.querySelector(".question")) state.run.leave(kept.unfinished);
-  if (kept.title) document.title = `${kept.title} - ${state.about.agent}`;
-  if (kept.model) model.value = kept.model;
-  state.serial = kept.serial ?? 0;
+  for (const event of stored.events) handleEvent(event);
+  if (!stored.running) state.run?.finish();
+  if (!stored.events.length && !stored.running) log.append(welcome());
+  if (stored.unfinished && state.run && !log.querySelector(".question")) state.run.showUnfinished(stored.unfinished);
+  if (stored.title) document.title = `${stored.title} - ${state.about.agent}`;
+  if (stored.model) model.value = stored.model;
+  state.serial = stored.serial ?? 0;
   log.scrollTop = log.scrollHeight;
-  showCost(kept);
-  if (kept.running) listen(session, kept.serial);
+  showCost(stored);
+  if (stored.running) streamEvents(session, stored.serial);
   await listSessions();
   if (focus) prompt.focus({ preventScroll: true });
 }
 
 // Follow other tabs in this conversation: a run started there is shown here, without moving the focus.
-async function follow() {
+async function checkOtherTabs() {
   if (!state.session || state.running || document.hidden) return;
   try {
     const now = await get(`/page/state?${new URLSearchParams({ name: state.session })}`);
-    if (now.name === state.session && !state.running && now.serial !== state.serial) await open(state.session, { focus: false });
-  } catch { /* the server does not answer now; the next look tries again */ }
+    if (now.name === state.session && !state.running && now.serial !== state.serial) await openSession(state.session, { focus: false });
+  } catch { /* the server does not answer now; the next check tries again */ }
 }
 
-setInterval(follow, FOLLOW_MILLISECONDS);
+setInterval(checkOtherTabs, CHECK_MILLISECONDS);
 
 function showCost(spent) {
   find("cost").textContent = spent?.tokens ? figures(spent) : "";
@@ -339,7 +339,7 @@ function welcome() {
   const { agent, tools, safety, folder } = state.about;
   const offered = new Set(tools.map((tool) => tool.name));
   const prompts = EXAMPLES.filter(([needed]) => !needed || offered.has(needed)).slice(0, 3).map(([, text]) => text);
-  const examples = prompts.map((text) => make("li", {}, button(text, "example", () => { prompt.value = text; grow(); prompt.focus(); })));
+  const examples = prompts.map((text) => make("li", {}, button(text, "example", () => { prompt.value = text; resizePrompt(); prompt.focus(); })));
   const list = tools.map((tool) => make("li", {}, make("code", {}, tool.name), " ", make("span", { class: "level" }, tool.level)));
   return make("div", { class: "empty", id: "empty" },
     make("h2", {}, `What shall ${agent} do?`), make("ul", { class: "examples" }, examples),
@@ -347,20 +347,20 @@ function welcome() {
       make("p", {}, `Calls above the level ${safety} need your approval.`), make("ul", { class: "tools" }, list)));
 }
 
-function fold() {
-  document.body.classList.remove("unfolded");
+function closeMenu() {
+  document.body.classList.remove("menu-open");
   find("menu").setAttribute("aria-expanded", "false");
 }
 
 // Keys and buttons.
 
-function grow() {
+function resizePrompt() {
   prompt.rows = Math.min(10, Math.max(1, prompt.value.split("\n").length, Math.ceil(prompt.value.length / 80)));
 }
 
-const halt = () => post("/page/stop", { session: state.session }).catch((error) => tell(failure(error)));
+const stopRun = () => post("/page/stop", { session: state.session }).catch((error) => showError(failure(error)));
 
-prompt.addEventListener("input", grow);
+prompt.addEventListener("input", resizePrompt);
 prompt.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
@@ -369,46 +369,46 @@ prompt.addEventListener("keydown", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
-  if (document.body.classList.contains("unfolded")) fold();
-  else if (state.running) halt();
+  if (document.body.classList.contains("menu-open")) closeMenu();
+  else if (state.running) stopRun();
 });
 find("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
-stop.addEventListener("click", halt);
+stop.addEventListener("click", stopRun);
 find("skip").addEventListener("click", (event) => { event.preventDefault(); prompt.focus(); });
 find("new").addEventListener("click", () => { location.hash = hashOf(""); });
 find("menu").addEventListener("click", () => {
-  const unfolded = document.body.classList.toggle("unfolded");
-  find("menu").setAttribute("aria-expanded", String(unfolded));
+  const isOpen = document.body.classList.toggle("menu-open");
+  find("menu").setAttribute("aria-expanded", String(isOpen));
 });
-window.addEventListener("hashchange", () => begin());
+window.addEventListener("hashchange", () => initialise());
 let searching = null;
 search.addEventListener("input", () => {
   clearTimeout(searching);
-  searching = setTimeout(() => listSessions().catch((error) => tell(failure(error))), 250);
+  searching = setTimeout(() => listSessions().catch((error) => showError(failure(error))), 250);
 });
 model.addEventListener("focus", async () => {
   if (find("models").hasChildNodes()) return;
   const { models } = await get("/page/models").catch(() => ({ models: [] }));
   find("models").replaceChildren(...models.map((each) => make("option", { value: each })));
 });
-attach({ button: find("attach"), chooser: find("chooser"), list: find("files"), area: find("chat"), input: prompt, tell });
+attach({ button: find("attach"), chooser: find("chooser"), list: find("files"), area: find("chat"), input: prompt, showError });
 
 // Start: a token in the address is sent to the server once, and is removed from the address first.
 
-async function begin() {
+async function initialise() {
   try {
-    const asked = new URLSearchParams(location.hash.slice(1));
-    if (asked.has("token")) {
+    const parameters = new URLSearchParams(location.hash.slice(1));
+    if (parameters.has("token")) {
       history.replaceState(null, "", location.pathname);
-      await signIn(asked.get("token"));
+      await signIn(parameters.get("token"));
     }
     state.about ??= await get("/page/about");
     find("agent").textContent = state.about.agent;
     model.value = state.about.model;
-    await open(asked.get("session") ?? (asked.has("new") ? "" : state.about.session));
+    await openSession(parameters.get("session") ?? (parameters.has("new") ? "" : state.about.session));
   } catch (error) {
-    if (find("stranger").hidden) tell(failure(error));
+    if (find("sign-in-page").hidden) showError(failure(error));
   }
 }
 
-begin();
+initialise();

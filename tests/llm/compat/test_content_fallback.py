@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.content import File
 from agentkit.errors import Rejected
-from agentkit.llm.compat.content_fallback import DocumentsRead, advise
+from agentkit.llm.compat.content_fallback import DocumentReplacer, add_file_advice
 from agentkit.llm.compat.request_adjustments import adjustment_for
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
@@ -22,23 +22,23 @@ def body_of(*parts, role="user"):
 
 def test_pdf_text_is_cached(pdf):
     """The text of a PDF is cached for later requests, and evicted when many others are cached."""
-    pages = DocumentsRead("no PDFs")
+    pages = DocumentReplacer("no PDFs")
     urls = [File.read(pdf(f"Page of {number}.")).url for number in range(2)]
     told = [pages.apply(body_of(file_of(url)))["messages"][0]["content"][1]["text"] for url in (*urls, *urls)]
     assert told[:2] == told[2:]
     assert "Page of 1." in told[1]
-    pages._known.update({bytes([number]): "" for number in range(50)})
+    pages._texts.update({bytes([number]): "" for number in range(50)})
     pages.apply(body_of(file_of(File.read(pdf("Another page.")).url)))
-    assert len(pages._known) == 1
+    assert len(pages._texts) == 1
 
 
 def test_cached_pdf_text_is_not_read_again(pdf):
     """A PDF whose text is cached is not read in another process."""
     url = File.read(pdf("A page.")).url
-    pages = DocumentsRead("no PDFs")
+    pages = DocumentReplacer("no PDFs")
     told = pages.apply(body_of(file_of(url)))
-    broken = DocumentsRead("no PDFs", read_seconds=0.001)
-    broken._known.update(pages._known)
+    broken = DocumentReplacer("no PDFs", read_seconds=0.001)
+    broken._texts.update(pages._texts)
     assert broken.apply(body_of(file_of(url))) == told
 
 
@@ -53,7 +53,7 @@ def test_cached_pdf_text_is_not_read_again(pdf):
 def test_unreadable_pdf_raises_rejected(url, why):
     """An unreadable PDF raises an error with the reason and the server's message about PDFs."""
     with pytest.raises(Rejected, match=rf"no PDFs\. The file's own text cannot be sent either: .*({why})"):
-        DocumentsRead("no PDFs.").apply(body_of(file_of(url)))
+        DocumentReplacer("no PDFs.").apply(body_of(file_of(url)))
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,5 @@ PDF = file_of("https://example.com/a.pdf")
 def test_advice_on_files_is_only_given_for_refused_files(text, parts, advised):
     """Advice is added to an error only if the request has a file and the error is, or could be, about it."""
     error = Rejected(text, status=400)
-    advise(error, body_of(*parts))
+    add_file_advice(error, body_of(*parts))
     assert ("The file was refused." in str(error)) is advised

@@ -227,9 +227,9 @@ def test_unrelated_rejections_adjust_nothing(body, text):
 def test_effort_becomes_a_budget_for_older_models(model, changed):
     """For models that need a thinking budget, an effort is converted to one before the first request."""
     body = {"max_tokens": 32_000, "thinking": ADAPTIVE, "output_config": {"effort": "medium"}}
-    assert request_adjustments.with_known_adjustments(body, model, "messages") == {"max_tokens": 32_000} | changed
+    assert request_adjustments.apply_known_adjustments(body, model, "messages") == {"max_tokens": 32_000} | changed
     chosen = {"max_tokens": 32_000, "thinking": manual(1_500), "output_config": {"effort": "medium"}}
-    assert request_adjustments.with_known_adjustments(chosen, model, "messages") == chosen
+    assert request_adjustments.apply_known_adjustments(chosen, model, "messages") == chosen
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_idle_connections_are_closed():
     """Connections that stay idle after concurrent requests are closed."""
 
     async def left():
-        counted = Counted(kept_seconds=0.0)
+        counted = Counted(keepalive_seconds=0.0)
         async with aclosing(httpx2.AsyncClient(transport=counted.lanes)) as client:
             await send(client, server, 4)
             return len(counted.made), counted.open
@@ -94,7 +94,7 @@ def test_number_of_open_connections_is_limited():
     """Requests beyond the connection limit wait, and a cancelled request releases its connection."""
 
     async def made():
-        counted = Counted(most=2)
+        counted = Counted(max_connections=2)
         async with aclosing(httpx2.AsyncClient(transport=counted.lanes)) as client:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):

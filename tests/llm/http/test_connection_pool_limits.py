@@ -11,7 +11,7 @@ import pytest
 
 from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.client import LLM
-from agentkit.llm.http.connection_pool import MAX_PACKED_BYTES, BoundedBody
+from agentkit.llm.http.connection_pool import MAX_COMPRESSED_BYTES, BoundedBody
 from agentkit.testing import FakeServer, raw
 
 LONG_SECONDS = 1_000.0
@@ -100,7 +100,7 @@ def test_concatenated_gzip_members_are_decompressed(size, behind):
 
 def test_compressed_body_has_a_lower_limit(ask):
     """A compressed body has a lower size limit, because it grows when it is decompressed."""
-    packed = gzip.compress(b"{" + random.Random(0).randbytes(MAX_PACKED_BYTES + 100_000), 1)
+    packed = gzip.compress(b"{" + random.Random(0).randbytes(MAX_COMPRESSED_BYTES + 100_000), 1)
     line = raw(packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
     with FakeServer(line) as server, pytest.raises(BadResponse, match=r"sent more than 4,000,000 bytes"):
         ask(LLM(base_url=server.base_url, model="m", max_retries=0))

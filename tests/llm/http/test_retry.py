@@ -23,13 +23,13 @@ def refused(status, headers=None, text=""):
 def test_temporary_errors_are_retried(status):
     """A request to a busy or failing server is retried up to the limit."""
     pauses = Retries(2)
-    assert [pauses.after_refusal(*refused(status)) is None for _ in range(3)] == [False, False, True]
+    assert [pauses.after_error_response(*refused(status)) is None for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.for_each("status", [300, 307, 400, 401, 403, 404, 413, 422])
 def test_permanent_status_is_not_retried(status):
     """A refusal caused by the request or the account is not retried."""
-    assert Retries(2).after_refusal(*refused(status)) is None
+    assert Retries(2).after_error_response(*refused(status)) is None
 
 
 @pytest.mark.for_each(
@@ -73,19 +73,19 @@ def test_pauses_double_up_to_eight_seconds():
 )
 def test_retry_headers_are_respected(headers, seconds):
     """A server's retry headers are respected, and delays above two minutes are not waited for."""
-    assert Retries(1).after_refusal(*refused(503, headers)) == seconds
+    assert Retries(1).after_error_response(*refused(503, headers)) == seconds
 
 
 @pytest.mark.parametrize("wish", ["0", "-3", "soon", "nan"])
 def test_invalid_retry_after_uses_default_delay(wish):
     """An invalid Retry-After header falls back to the default delay."""
-    assert 0.3 < Retries(1).after_refusal(*refused(429, {"Retry-After": wish})) <= 0.5
+    assert 0.3 < Retries(1).after_error_response(*refused(429, {"Retry-After": wish})) <= 0.5
 
 
 @pytest.mark.parametrize(("wish", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
 def test_retry_after_is_limited_with_a_fallback(wish, seconds):
     """A Retry-After above eight seconds is not waited for if another model is available."""
-    assert Retries(1, is_hasty=True).after_refusal(*refused(429, {"Retry-After": wish})) == seconds
+    assert Retries(1, is_hasty=True).after_error_response(*refused(429, {"Retry-After": wish})) == seconds
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_fallback_reduces_retries(error, is_tried_again):
 
 def test_server_can_request_a_retry():
     """A response is retried if a header of the server requests it, except for an exhausted quota."""
-    assert Retries(1).after_refusal(*refused(400, {"x-should-retry": "true"})) is not None
+    assert Retries(1).after_error_response(*refused(400, {"x-should-retry": "true"})) is not None
     spent = refused(429, {"x-should-retry": "true"}, '{"error": {"code": "insufficient_quota"}}')
-    assert Retries(1).after_refusal(*spent) is None
+    assert Retries(1).after_error_response(*spent) is None
 
 
 def test_long_retry_after_is_raised(ask):

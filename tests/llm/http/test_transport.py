@@ -700,7 +700,7 @@ def test_unused_connections_are_closed():
         assert pool.connections._is_closed
         return pools.take(endpoint, asyncio.get_running_loop()) is not pool
 
-    pools = PoolRegistry(kept_seconds=0.01)
+    pools = PoolRegistry(keepalive_seconds=0.01)
     assert asyncio.run(use_and_release(pools, Endpoint(provider="p", model="m", base_url="http://a/v1")))
     taken = [pools.take(Endpoint(provider="p", model="m", base_url=f"http://{n}/v1")) for n in range(10)]
     for pool in taken:

@@ -9,7 +9,14 @@ from types import CodeType
 import pytest
 
 from agentkit.sandbox.guard.errors import RefusedAttribute
-from agentkit.sandbox.guard.name_rules import Privacy, codes_in, defined_names, functions_in, private_names, texts_in
+from agentkit.sandbox.guard.name_rules import (
+    Privacy,
+    defined_names,
+    functions_in,
+    names_in_code,
+    nested_codes,
+    private_names,
+)
 
 
 class Stack(contextlib.ExitStack):
@@ -73,9 +80,9 @@ def test_names_in_nested_functions_are_found():
     """Names in nested functions and in lazily evaluated annotations are found."""
     outer = compile("def f():\n    def __annotate__():\n        return x._late, '_text', 1\n", "f", "exec")
     (function,) = [constant for constant in outer.co_consts if type(constant) is CodeType]
-    assert len(list(codes_in(outer))) == 3
-    assert "_late" in set(texts_in(function))
-    assert "_late" not in set(texts_in(outer))
+    assert len(list(nested_codes(outer))) == 3
+    assert "_late" in set(names_in_code(function))
+    assert "_late" not in set(names_in_code(outer))
 
 
 def test_wrapped_functions_are_found():
