@@ -20,9 +20,9 @@ from agentkit.messages import Content, Message
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, ApproverReply
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
-from agentkit.sessions.export import unexecuted_approvals
 from agentkit.sessions.session import is_record_of
 from agentkit.sessions.state import RunState, Step, fault_in
+from agentkit.sessions.transfer import unexecuted_approvals
 from agentkit.suggestions import closest
 from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.undo import Undone
@@ -409,7 +409,7 @@ def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) ->
         return "it has no run id."
     if any(step.answer is not None and step.result is None for step in progress.steps.values()):
         return "it marks waiting calls as approved."
-    ids = [step.asked.id for step in progress.waiting]
+    ids = [step.pending_call.id for step in progress.waiting]
     if len(set(ids)) < len(ids):
         return "two of its waiting calls have the same id."
     if progress.record and not is_record_of(run_id, progress.record):
@@ -418,7 +418,7 @@ def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) ->
 
 
 def _pending(step: Step) -> Pending:
-    call, within = step.asked, step.call.name if step.inner is not None else ""
+    call, within = step.pending_call, step.call.name if step.inner is not None else ""
     return Pending(call.id, call.name, call.arguments, step.question, step.needs_words, within)
 
 

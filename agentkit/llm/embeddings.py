@@ -27,17 +27,10 @@ if TYPE_CHECKING:
 
 Vector = list[float]
 
-_PATHS = {"gemini": "/openai/embeddings"}
-
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
 _MAX_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
 _MAX_DIGITS = 9
 _TRY = "Try again, or use another model."
-
-
-def embeddings_path(protocol: str) -> str:
-    """The path of a request for embeddings. Google's servers take it in OpenAI's form, too."""
-    return _PATHS.get(protocol, "/embeddings")
 
 
 class Embeddings(list[Vector]):

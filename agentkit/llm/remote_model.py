@@ -16,9 +16,19 @@ from agentkit.llm.compat.content_fallback import add_file_advice
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
 from agentkit.llm.compat.request_adjustments import adjustment_for, apply_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
-from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
+from agentkit.llm.embeddings import BatchLimits, embedding_steps, read_vectors
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import LEFT_USAGE, IOCall, Stage, StageSteps, arun, map_events, partial_answer, pause, run
+from agentkit.llm.pipeline import (
+    ABANDONED_USAGE,
+    IOCall,
+    Stage,
+    StageSteps,
+    arun,
+    map_events,
+    partial_answer,
+    pause,
+    run,
+)
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
@@ -147,11 +157,11 @@ class RemoteModel(Stage):
         if "_transport" in vars(self):
             await self._transport.aclose()
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
         """The steps that answer a request."""
         if self._wire.can_pause:
-            return self._continued(request, streaming=streaming, is_hasty=is_hasty)
-        return self._part(request, streaming=streaming, is_hasty=is_hasty)
+            return self._continued(request, streaming=streaming, has_fallback=has_fallback)
+        return self._part(request, streaming=streaming, has_fallback=has_fallback)
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Embed texts, one vector each, blocking."""
@@ -161,11 +171,11 @@ class RemoteModel(Stage):
         """Async version of `embed`."""
         return await arun(embedding_steps(texts, settings, self._tariff, self._batches, self._vectors))
 
-    def _continued(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
+    def _continued(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         """Answer a request in consecutive parts: one part, unless the server pauses the turn."""
         parts = _Parts(request)
         while parts.next_request:
-            steps = self._part(parts.next_request, streaming=streaming, is_hasty=is_hasty)
+            steps = self._part(parts.next_request, streaming=streaming, has_fallback=has_fallback)
             try:
                 parts.take((yield from map_events(steps, parts.joined) if parts.paragraphs else steps))
             except ModelError as error:
@@ -173,9 +183,12 @@ class RemoteModel(Stage):
                 raise
         return parts.answer
 
-    def _part(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
+    def _part(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         """Send one request, adjusted to what the server refuses, and return its response."""
-        retries, learnt = self._transport.retries(is_hasty=is_hasty), dict(self._learnt)
+        # Each round encodes the request with all known adjustments and sends it. A refusal adds an adjustment for the
+        # next round, which is stored for later requests once it has changed the body. The loop ends with a response,
+        # with a refusal that no adjustment fits, or when an adjustment leaves the body as it was.
+        retries, learnt = self._transport.retries(has_fallback=has_fallback), dict(self._learnt)
         body: dict[str, Any] = {}
         adjustment: Adjustment | None = None
         with self._scrubbed(retries):
@@ -215,7 +228,7 @@ class RemoteModel(Stage):
                     yield from self._transport.stream(path, content, reading, retries)
                     response = yield from reading.finish()
             except GeneratorExit:
-                count = LEFT_USAGE.get()
+                count = ABANDONED_USAGE.get()
                 if count is not None:
                     known = NO_USAGE if reading is None else reading.usage
                     count(replace(known + unreported(retries.unanswered), unreported=1).with_tariff(self._tariff))
@@ -283,9 +296,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (
-                yield from self._transport.request(embeddings_path(self._wire.name), serialise_body(body), retries)
-            ).text
+            text = (yield from self._transport.request(self._wire.embeddings_path, serialise_body(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered

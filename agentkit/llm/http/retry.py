@@ -63,23 +63,25 @@ _POSSIBLY_PROCESSED = (
 class Retries:
     """The retries of one request, at most `max_retries`, and the count of attempts without a complete answer.
 
-    `is_hasty`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
+    `has_fallback`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
     `has_begun` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
     """
 
-    def __init__(self, max_retries: int, *, is_hasty: bool = False) -> None:
-        self.is_hasty, self.has_begun, self.unanswered = is_hasty, False, 0
+    def __init__(self, max_retries: int, *, has_fallback: bool = False) -> None:
+        self.has_fallback, self.has_begun, self.unanswered = has_fallback, False, 0
         self._left, self._seconds = max_retries, _INITIAL_BACKOFF_SECONDS
 
     def after_error(self, error: Exception) -> float | None:
         """Seconds to wait after a connection error; None if the request is not retried."""
         self.unanswered += isinstance(error, _POSSIBLY_PROCESSED)
-        return self._next_pause() if isinstance(error, _HASTY_ERRORS if self.is_hasty else _RETRYABLE_ERRORS) else None
+        return (
+            self._next_pause() if isinstance(error, _HASTY_ERRORS if self.has_fallback else _RETRYABLE_ERRORS) else None
+        )
 
     def after_error_response(self, response: httpx2.Response, error: AgentKitError) -> float | None:
         """Seconds to wait after an error response, whose headers can set the pause; None if it is not retried."""
         retry_after = retry_after_seconds(response.headers) or 0.0
-        max_seconds = _HASTY_RETRY_AFTER_SECONDS if self.is_hasty else _MAX_RETRY_AFTER_SECONDS
+        max_seconds = _HASTY_RETRY_AFTER_SECONDS if self.has_fallback else _MAX_RETRY_AFTER_SECONDS
         if retry_after > max_seconds or not _is_retryable(response, error):
             return None
         seconds = self._next_pause()
@@ -191,7 +193,7 @@ def translate_error(error: Exception, connection: ConnectionInfo, retries: Retri
     translate = next(translate for types, translate in _TRANSLATIONS if isinstance(error, types))
     if translate is _read_timeout and retries.has_begun:
         translate = _stalled
-    elif translate is _read_timeout and retries.is_hasty:
+    elif translate is _read_timeout and retries.has_fallback:
         translate = _read_timeout_unretried
     return translate(error, connection)
 

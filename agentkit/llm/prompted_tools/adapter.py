@@ -256,17 +256,17 @@ class PromptedToolsProvider(Stage):
         """Async version of `embed`."""
         return await embedder(self.provider).aembed(texts, settings)
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
         """The steps that answer a request: those of the wrapped provider, if nothing has to be translated."""
         if not (request.tools or request.output_schema or self._unsupported):
-            return steps_of(self.provider, request, streaming=streaming, is_hasty=is_hasty)
-        return self._translated_steps(request, streaming=streaming, is_hasty=is_hasty)
+            return steps_of(self.provider, request, streaming=streaming, has_fallback=has_fallback)
+        return self._translated_steps(request, streaming=streaming, has_fallback=has_fallback)
 
-    def _translated_steps(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
+    def _translated_steps(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         is_retry = False
         while True:
             form = self._sent_form(request, streaming=streaming)
-            steps = steps_of(self.provider, form.request, streaming=streaming, is_hasty=is_hasty)
+            steps = steps_of(self.provider, form.request, streaming=streaming, has_fallback=has_fallback)
             try:
                 response = yield from map_events(steps, form.events) if streaming and form.translation else steps
             except ModelError as error:

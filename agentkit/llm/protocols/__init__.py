@@ -68,13 +68,15 @@ class WireProtocol(Protocol):
     """A wire protocol. Its members with a body are the defaults of the classes that derive from it.
 
     `streaming` contains the additional body fields of a streaming request, and `headers` are sent with every request.
-    With `can_pause`, the server can pause a response, which is continued once it is sent back.
+    With `can_pause`, the server can pause a response, which is continued once it is sent back. `embeddings_path` is the
+    path of requests for embeddings, in OpenAI's format.
     """
 
     name: str
     headers: Mapping[str, str]
     streaming: Mapping[str, Any]
     can_pause: bool = False
+    embeddings_path: str = "/embeddings"
 
     def url(self, model: str, /, *, streaming: bool) -> str:
         """The path of a request, relative to the base URL; it can have a query."""

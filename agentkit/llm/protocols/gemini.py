@@ -92,6 +92,7 @@ class GeminiContents(WireProtocol):
     """Gemini's protocol, in which a conversation consists of contents with parts."""
 
     name = "gemini"
+    embeddings_path = "/openai/embeddings"
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {}
     error = staticmethod(error_from_body)

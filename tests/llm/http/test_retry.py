@@ -85,7 +85,7 @@ def test_invalid_retry_after_uses_default_delay(wish):
 @pytest.mark.parametrize(("wish", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
 def test_retry_after_is_limited_with_a_fallback(wish, seconds):
     """A Retry-After above eight seconds is not waited for if another model is available."""
-    assert Retries(1, is_hasty=True).after_error_response(*refused(429, {"Retry-After": wish})) == seconds
+    assert Retries(1, has_fallback=True).after_error_response(*refused(429, {"Retry-After": wish})) == seconds
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_retry_after_is_limited_with_a_fallback(wish, seconds):
 )
 def test_fallback_reduces_retries(error, is_tried_again):
     """With a fallback, a lost connection is retried, and a timeout is not."""
-    assert (Retries(1, is_hasty=True).after_error(error("gone")) is not None) is is_tried_again
+    assert (Retries(1, has_fallback=True).after_error(error("gone")) is not None) is is_tried_again
 
 
 def test_server_can_request_a_retry():
