@@ -14,20 +14,13 @@ from typing import TYPE_CHECKING, Any
 from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.protocols import WireProtocol, parsing
+from agentkit.llm.protocols import WireProtocol, error_mapping, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, PartEncoders, base64_source
-from agentkit.llm.protocols.error_mapping import (
-    cut_short_error,
-    error_from_body,
-    missing_field_error,
-    raise_error_in,
-    refusal_error,
-)
 from agentkit.llm.protocols.hosted_tools import declaration_of, uses_in_blocks
 from agentkit.llm.protocols.reasoning import (
     ParagraphJoiner,
     ReasoningSplitter,
-    equals_without_reasoning,
+    has_same_text,
     move_reasoning,
 )
 from agentkit.messages import (
@@ -307,7 +300,7 @@ def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
     blocks = message.extra.get(BLOCKS, ())
     if (
         blocks
-        and equals_without_reasoning(message.text, text_of_blocks(blocks))
+        and has_same_text(message.text, text_of_blocks(blocks))
         and sum(map(is_call, blocks)) == len(message.tool_calls)
     ):
         calls = iter(message.tool_calls)
@@ -488,7 +481,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     _raise_error_in(data)
     content = data.get("content")
     if not isinstance(content, list | str):
-        raise missing_field_error("content", data)
+        raise error_mapping.missing_field_error("content", data)
     return _response(data, blocks_in(content))
 
 
@@ -503,14 +496,14 @@ def _raise_error_in(data: Mapping[str, Any]) -> None:
     """Raise the error that a body or event contains."""
     error = parsing.dictionary(data.get("error"))
     if data.get("type") == "error" and error:
-        raise error_from_body(data, status=_STATUSES.get(parsing.word(error.get("type"))))
-    raise_error_in(data)
+        raise error_mapping.error_from_body(data, status=_STATUSES.get(parsing.word(error.get("type"))))
+    error_mapping.raise_error_in(data)
 
 
 def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response:
     reason = parsing.word(data.get("stop_reason"))
     if reason == "refusal":
-        raise refusal_error(_refusal_reason(data))
+        raise error_mapping.refusal_error(_refusal_reason(data))
     calls = [_read_call(block) for block in blocks if is_call(block)]
     message = parsing.assistant_message(text_of_blocks(blocks), calls, _reasoning(blocks), {})
     sendable = blocks if calls or is_paused(data) else without_pending_calls(blocks)
@@ -776,7 +769,7 @@ class AnthropicReader:
         """The complete response. Raises BadResponse if the stream was cut short, Rejected on a refusal."""
         blocks = [block.whole() for block in _by_block_index(self._blocks)] or self._content
         if not (self.is_answered or (closed and blocks)):
-            raise cut_short_error(len(text_of_blocks(blocks)))
+            raise error_mapping.cut_short_error(len(text_of_blocks(blocks)))
         if not (self._has_begun or blocks):
             raise BadResponse("The stream ended without an answer. Try again.")
         return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
@@ -827,7 +820,7 @@ class AnthropicMessages(WireProtocol):
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     streaming: Mapping[str, Any] = {"stream": True}
     can_pause = True
-    error = staticmethod(error_from_body)
+    error = staticmethod(error_mapping.error_from_body)
 
     def url(self, _model: str, /, **_streaming: bool) -> str:
         """The path of a request, relative to the base URL."""

@@ -193,7 +193,7 @@ def move_reasoning(message: AssistantMessage) -> AssistantMessage:
     return replace(message, text=text, reasoning=message.reasoning + thought) if text != message.text else message
 
 
-def equals_without_reasoning(text: str, original: str) -> bool:
+def has_same_text(text: str, original: str) -> bool:
     """Whether `text` equals `original`, with or without the reasoning that `original` starts with."""
     return text == original or text == ReasoningSplitter().split(original, is_last=True)[1]
 
