@@ -32,9 +32,9 @@ from agentkit.llm.pipeline import (
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
-from agentkit.llm.protocols.encoding import EncodingCache, written
-from agentkit.llm.protocols.error_mapping import ended, json_object
-from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
+from agentkit.llm.protocols.encoding import EncodingCache, serialise_body
+from agentkit.llm.protocols.error_mapping import as_sentence, json_object
+from agentkit.llm.protocols.reasoning import UnopenedReasoningHolder, split_unopened_reasoning
 from agentkit.llm.protocols.sse import EventStream
 from agentkit.messages import AssistantMessage, EmbeddingAnswer, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported
@@ -72,13 +72,13 @@ class _Parts:
             return
         from agentkit.llm.protocols import anthropic
 
-        self.answer = anthropic.joined(self.answer, part) if self._pauses else part
+        self.answer = anthropic.join_answers(self.answer, part) if self._pauses else part
         self._pauses += 1
         if is_over or self._pauses > anthropic.MAX_PAUSES:
-            self.next_request, self.answer = None, anthropic.ended(self.answer)
+            self.next_request, self.answer = None, anthropic.without_pause(self.answer)
             return
         self.next_request = replace(self._request, messages=[*self._request.messages, self.answer.message])
-        self.paragraphs = anthropic.paragraphs_behind(self.answer)
+        self.paragraphs = anthropic.paragraphs_after(self.answer)
 
     def joined(self, event: Event) -> Iterable[Event]:
         """The event of a further part; a paragraph that was interrupted is joined to its beginning."""
@@ -217,7 +217,7 @@ class RemoteModel(Stage):
 
     def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> StageSteps[Response]:
         """Send one body and return the response; a temporary error inside a response with status 200 is retried."""
-        path, content = self._wire.url(self._endpoint.model, streaming=streaming), written(body)
+        path, content = self._wire.url(self._endpoint.model, streaming=streaming), serialise_body(body)
         while True:
             reading = self._reading() if streaming else None
             try:
@@ -243,7 +243,7 @@ class RemoteModel(Stage):
             yield pause(seconds)
 
     def _reading(self) -> _StreamedAnswer:
-        holder = ThoughtsHolder() if self._closes_thoughts else None
+        holder = UnopenedReasoningHolder() if self._closes_thoughts else None
         framing = self._wire.framing(self._transport.scrub)
         return _StreamedAnswer(framing, self._wire.reader(), self._decode, self._attribute, holder)
 
@@ -260,7 +260,7 @@ class RemoteModel(Stage):
             converter = Converter(receiver, self._origin, is_strict=self._endpoint.strict)
             found = self._converters.setdefault(receiver, (converter, EncodingCache(converter.message)))
         sent, names = found[0].request(request)
-        body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, before=found[1])
+        body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, cache=found[1])
         if streaming:
             body = {**self._wire.streaming, **body}
         model, wire = self._endpoint.model, self._wire.name
@@ -285,7 +285,7 @@ class RemoteModel(Stage):
         """The response with the origin of its message and the tariff of its usage set."""
         tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
         message = replace(response.message, origin=self._origin)
-        if (parts := closed_thoughts(message.text)) is not None:
+        if (parts := split_unopened_reasoning(message.text)) is not None:
             self._closes_thoughts = True
             message = replace(
                 message, reasoning="\n\n".join(filter(None, (message.reasoning, parts[0]))), text=parts[1]
@@ -296,7 +296,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (yield from self._transport.request(self._wire.embeddings_path, written(body), retries)).text
+            text = (yield from self._transport.request(self._wire.embeddings_path, serialise_body(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered
@@ -309,7 +309,7 @@ class RemoteModel(Stage):
         except ModelError as error:
             retries.record(error)
             if self._endpoint.provider == "azure" and _NEEDS_VERSION.search(str(error)):
-                error.args = (f"{ended(str(error))} {_VERSION_ADVICE}",)
+                error.args = (f"{as_sentence(str(error))} {_VERSION_ADVICE}",)
             error.args = tuple(_cut_middle(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
@@ -335,7 +335,7 @@ class _StreamedAnswer:
         reader: StreamReader,
         decode: Callable[[str], Response],
         attribute: Callable[[Response], Response],
-        holder: ThoughtsHolder | None,
+        holder: UnopenedReasoningHolder | None,
     ) -> None:
         self.emitted: list[Event] = []
         self._framing, self._reader = framing, reader

@@ -18,7 +18,7 @@ from agentkit.errors import AgentKitError, BadResponse, ConfigError, ModelError,
 from agentkit.llm.endpoint import display_url
 from agentkit.llm.http.connection_pool import RETRY_ADVICE
 from agentkit.llm.pipeline import is_cancelled, too_late
-from agentkit.llm.protocols.error_mapping import CUT_SHORT, GENERATION_FAILED, ended, is_spent
+from agentkit.llm.protocols.error_mapping import CUT_SHORT, GENERATION_FAILED, as_sentence, is_quota_exhausted
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.messages import Response
 from agentkit.usage import unreported
@@ -90,7 +90,11 @@ class Retries:
     def after_response_error(self, error: ModelError) -> float | None:
         """Seconds to wait after an error inside a response with status 200; None if it is not retried."""
         is_temporary = isinstance(error, RateLimited | Unreachable) or error.code in _RETRYABLE_CODES
-        if not (self.has_begun and is_temporary) or error.partial is not None or is_spent(f"{error.code} {error}"):
+        if (
+            not (self.has_begun and is_temporary)
+            or error.partial is not None
+            or is_quota_exhausted(f"{error.code} {error}")
+        ):
             return None
         seconds = None if error.code == STALLED else self._next_pause()
         self.unanswered += seconds is not None
@@ -116,7 +120,7 @@ class Retries:
 
 
 def _is_retryable(response: httpx2.Response, error: AgentKitError) -> bool:
-    if isinstance(error, RateLimited) and is_spent(response.text):
+    if isinstance(error, RateLimited) and is_quota_exhausted(response.text):
         return False  # no credit left
     should_retry = response.headers.get("x-should-retry")
     if should_retry in ("true", "false"):
@@ -232,8 +236,8 @@ def _stalled(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
 def _proxy_error(reason: str, connection: ConnectionInfo) -> ModelError:
     proxy = f"The proxy {connection.proxy}" if connection.proxy else "A proxy"
     return Unreachable(
-        f"{proxy} refused the connection to {connection.where}: {ended(reason)} Check its address and password in "
-        "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or add the host to NO_PROXY."
+        f"{proxy} refused the connection to {connection.where}: {as_sentence(reason)} Check its address and password "
+        "in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or add the host to NO_PROXY."
     )
 
 
@@ -242,19 +246,19 @@ def _proxy_refused(error: BaseException, connection: ConnectionInfo) -> AgentKit
 
 
 def _connect_error(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
-    return Unreachable(f"Cannot reach {connection.where}: {ended(str(error))} {_hint(error)}")
+    return Unreachable(f"Cannot reach {connection.where}: {as_sentence(str(error))} {_hint(error)}")
 
 
 def _connection_lost(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
     reason = str(error) or _LOST_REASONS.get(type(error).__name__, type(error).__name__)
     is_http = not reason.startswith(_NOT_HTTP_REASONS)
     advice = "Try again." if is_http else "Is it an HTTP server, and is http:// or https:// right in the base URL?"
-    return Unreachable(f"The connection to {connection.where} broke: {ended(reason)} {advice}")
+    return Unreachable(f"The connection to {connection.where} broke: {as_sentence(reason)} {advice}")
 
 
 def _decoding_error(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
     return BadResponse(
-        f"The response of {connection.where} is not compressed as its header declares: {ended(str(error))} "
+        f"The response of {connection.where} is not compressed as its header declares: {as_sentence(str(error))} "
         "Try again, or check for a proxy that modifies responses."
     )
 

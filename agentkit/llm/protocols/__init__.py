@@ -87,9 +87,9 @@ class WireProtocol(Protocol):
         ...
 
     def encode(
-        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+        self, request: Request, model: str, *, strict: bool, cache: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """Encode a request as a JSON body. `strict`: the server enforces schemas; `before` caches encoded messages."""
+        """Encode a request as a JSON body. `strict`: the server enforces schemas; `cache` caches encoded messages."""
         ...
 
     def decode(self, data: Mapping[str, Any]) -> Response:

@@ -8,7 +8,7 @@ import pytest
 from agentkit.errors import RateLimited, Unreachable
 from agentkit.llm.client import LLM
 from agentkit.llm.http.retry import Retries
-from agentkit.llm.protocols.error_mapping import failure
+from agentkit.llm.protocols.error_mapping import error_from_body
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.testing import FakeServer, fail
 
@@ -16,7 +16,7 @@ from agentkit.testing import FakeServer, fail
 def refused(status, headers=None, text=""):
     """Return a response with an error status, and the error that it is mapped to."""
     response = httpx2.Response(status, headers=headers, text=text)
-    return response, failure(json_or_text(text), status=status)
+    return response, error_from_body(json_or_text(text), status=status)
 
 
 @pytest.mark.for_each("status", [408, 409, 429, 500, 502, 503, 504, 529])
