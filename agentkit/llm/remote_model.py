@@ -296,9 +296,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (
-                yield from self._transport.request(self._wire.embeddings_path, serialise_body(body), retries)
-            ).text
+            text = (yield from self._transport.request(self._wire.embeddings_path, serialise_body(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered
