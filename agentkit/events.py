@@ -358,7 +358,7 @@ class ToolCallPostponed(StoredEvent):
     bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
-    def asked(self) -> ToolCall:
+    def pending_call(self) -> ToolCall:
         """The call that the person must decide about."""
         return self.call if self.inner is None else self.inner
 

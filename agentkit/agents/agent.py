@@ -285,7 +285,7 @@ class ConversationMixin(Runner):
         """Forget the conversation and start a new one; a stored conversation is not deleted."""
         self.session = self.session.start_over()
         self._context_of = None
-        self._room.estimates.forget()
+        self._context_budget.estimates.forget()
 
     def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
         """Call `listener` with every event of this type in all future runs. Raises ConfigError."""
@@ -373,11 +373,12 @@ def _resumption(call_progress: CallProgress) -> Resumption:
     (postponed,) = (each for each in call_progress.waiting if isinstance(each, ToolCallPostponed))
     (approved,) = (each for each in call_progress.waiting if isinstance(each, Approved))
     saved = RunResult.from_json(json.dumps(postponed.inner_run))
-    waits, asked = next(iter(saved.pending), None), postponed.call
-    shown = asked.name, asked.arguments, postponed.question
-    if waits is None or (waits.tool, waits.arguments, waits.question) != shown:
+    pending, call = next(iter(saved.pending), None), postponed.call
+    shown = call.name, call.arguments, postponed.question
+    if pending is None or (pending.tool, pending.arguments, pending.question) != shown:
         raise ToolError("The saved run was changed: the person was asked about another call than the one that waits.")
-    return Resumption(saved, {waits.id: _text_answer(approved) if waits.needs_answer else _approval_answer(approved)})
+    answer = _text_answer(approved) if pending.needs_answer else _approval_answer(approved)
+    return Resumption(saved, {pending.id: answer})
 
 
 def _text_answer(approved: Approved) -> str | Approval:
@@ -391,10 +392,10 @@ def _approval_answer(approved: Approved) -> Any:
 
 def _pause(result: RunResult[Any]) -> Pause:
     """The pause of the agent's run, at its first waiting call, with an id that is unique in the parent run."""
-    waits = RunState.of(result.events).waiting[0]
-    asked = replace(waits.asked, id=f"{(CONTEXT.get() or NO_RUN).call}.{waits.asked.id}")
-    decision, folder = (None, "") if waits.postponed is None else (waits.postponed.decision, waits.postponed.folder)
-    return Pause(asked, waits.question, decision, folder, inner_run=json.loads(result.to_json()))
+    step = RunState.of(result.events).waiting[0]
+    call = replace(step.pending_call, id=f"{(CONTEXT.get() or NO_RUN).call}.{step.pending_call.id}")
+    decision, folder = (None, "") if step.postponed is None else (step.postponed.decision, step.postponed.folder)
+    return Pause(call, step.question, decision, folder, inner_run=json.loads(result.to_json()))
 
 
 S = TypeVar("S")
@@ -528,7 +529,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
             agent_options.refuse_unknown(unknown, _ARGUMENTS)
             own = vars(self)  # bypass __setattr__, as each value is validated already
             own.update(agent_options.attributes_from(given))
-            own["_room"] = ContextBudget(own.pop("_window"))
+            own["_context_budget"] = ContextBudget(own.pop("_window"))
             own.update(_own_llm=None, _context_of=None, _grants=Grants(), _usage=NO_USAGE, _lock=threading.Lock())
 
     @classmethod

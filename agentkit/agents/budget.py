@@ -33,7 +33,7 @@ from agentkit.sessions.token_estimates import Calibration, Estimates
 from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, highest_price
 
 MIN_TOKENS = 16
-"""With room for fewer tokens, no answer is requested."""
+"""With fewer tokens available, no answer is requested."""
 
 _MAX_RESERVED_TOKENS, _MAX_TOKENS = 16_384, 10_000_000
 _PLACES = 12
@@ -152,8 +152,8 @@ class Budget:
     ) -> Reservation | LimitReached:
         """Reserve the worst case of a request; returns the limit that it would exceed.
 
-        `max_tokens` returns the user's maximum answer length, if set. A request with room for fewer than `min_tokens`
-        answer tokens is refused, unless the user wants no more.
+        `max_tokens` returns the user's maximum answer length, if set. A request that leaves fewer than
+        `min_tokens` answer tokens is refused, unless the user wants no more.
         """
         late = self.out_of_time()
         if late is not None:
@@ -161,21 +161,21 @@ class Budget:
         chain = list(self.chain())
         if not any(getattr(each.limits, name) is not None for each in chain for name in RESERVED_LIMITS):
             return Reservation(input_tokens)
-        room, narrowed, is_limited = max_tokens() or _MAX_RESERVED_TOKENS, None, False
-        min_tokens = min(min_tokens, room)
+        answer_tokens, narrowed, is_limited = max_tokens() or _MAX_RESERVED_TOKENS, None, False
+        min_tokens = min(min_tokens, answer_tokens)
         with self.lock:
             prices = [_effective_price(budget.limits, price) for budget in chain]
             for budget, known in zip(chain, prices, strict=True):
-                left = budget.answer_room(input_tokens, known, min_tokens)
-                if isinstance(left, LimitReached):
-                    return left
-                tokens, limit = left
+                available = budget.max_answer(input_tokens, known, min_tokens)
+                if isinstance(available, LimitReached):
+                    return available
+                tokens, limit = available
                 is_limited = is_limited or tokens < _MAX_TOKENS
-                if tokens < room:
-                    room, narrowed = tokens, budget.narrow(limit)
-            dollars = tuple(known.worst_case(input_tokens, room) if known else 0.0 for known in prices)
-            _charge_all(chain, input_tokens, room if is_limited else 0, dollars)
-        return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
+                if tokens < answer_tokens:
+                    answer_tokens, narrowed = tokens, budget.narrow(limit)
+            dollars = tuple(known.worst_case(input_tokens, answer_tokens) if known else 0.0 for known in prices)
+            _charge_all(chain, input_tokens, answer_tokens if is_limited else 0, dollars)
+        return Reservation(input_tokens, answer_tokens if is_limited else None, dollars, narrowed)
 
     def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Known]) -> None:
         """Replace a reservation by the actual usage.
@@ -257,7 +257,7 @@ class Budget:
             yield budget
             budget = budget.parent
 
-    def answer_room(self, input_tokens: int, price: Price | None, min_tokens: int) -> tuple[int, str] | LimitReached:
+    def max_answer(self, input_tokens: int, price: Price | None, min_tokens: int) -> tuple[int, str] | LimitReached:
         """The answer tokens available in this budget alone and the limit that sets them, or the limit that leaves none.
 
         Called under the lock for each budget of the chain, with the price under that budget's limits.
@@ -405,8 +405,8 @@ class ContextBudget:
             known = context_window(llm().provider, llm().model)
         ordered = self.estimates.total((), request.instruction, request.tools, request.output_schema)
         taken = self.calibration.to_server(ordered)
-        room = self.window.room(known, taken)
-        return None if room is None else self.calibration.to_estimate(room)
+        available = self.window.available_tokens(known, taken)
+        return None if available is None else self.calibration.to_estimate(available)
 
     def recall(self, summary: Summary | None, history: Sequence[Message]) -> None:
         """Adopt another agent's or process's summary of the conversation if it covers more than the current one."""
@@ -415,21 +415,21 @@ class ContextBudget:
         if summary is not None and summary.covers(messages) and summary.count > own:
             self.summary = summary
 
-    def to_summarise(self, messages: Sequence[Message], room: int, newest: int) -> Sequence[Message]:
+    def to_summarise(self, messages: Sequence[Message], max_tokens: int, newest: int) -> Sequence[Message]:
         """The oldest messages, which a summary should replace; empty if the conversation fits."""
         if not self.window.summarise:
             return ()
         shown = self.shown_messages(messages)
-        gone = set(map(id, to_summarise(shown, room, self.estimates)))
+        gone = set(map(id, to_summarise(shown, max_tokens, self.estimates)))
         shift = len(messages) - len(shown)
         last = max(
             (place for place, message in enumerate(shown[: newest - shift]) if id(message) in gone), default=None
         )
         return () if last is None else messages[: last + 1 + shift]
 
-    def summary_request(self, old: Sequence[Message], room: int) -> Request:
+    def summary_request(self, old: Sequence[Message], max_tokens: int) -> Request:
         """The request for a summary."""
-        prompt = summary_prompt(self.window.apply_edit(self.shown_messages(old)), max(room // 2, 1_000))
+        prompt = summary_prompt(self.window.apply_edit(self.shown_messages(old)), max(max_tokens // 2, 1_000))
         return Request([UserMessage(prompt)], SUMMARY_INSTRUCTION)
 
     def shown_messages(self, messages: Sequence[Message]) -> Sequence[Message]:
@@ -445,15 +445,15 @@ class ContextBudget:
         shown[place] = self.estimates.cached_value(rest[place], summary.text, partial(shown.__getitem__, place))
         return shown
 
-    def fit_messages(self, messages: Sequence[Message], room: int, newest: int, *, with_handles: bool) -> Fitted:
+    def fit_messages(self, messages: Sequence[Message], max_tokens: int, newest: int, *, with_handles: bool) -> Fitted:
         """The part of the conversation that fits; `newest` is the index at which the newest exchange begins."""
         shown = self.shown_messages(messages)
         begins = max(newest - (len(messages) - len(shown)), 0)
 
-        def fit_shown(shown: Sequence[Message], room: int) -> Fitted:
-            return fit(shown, room, self.window, self.estimates, begins, with_handles=with_handles)
+        def fit_shown(shown: Sequence[Message], max_tokens: int) -> Fitted:
+            return fit(shown, max_tokens, self.window, self.estimates, begins, with_handles=with_handles)
 
-        return fit_with_plan(shown, messages, fit_shown, room)
+        return fit_with_plan(shown, messages, fit_shown, max_tokens)
 
     def _estimate(self, request: Request) -> int:
         return self.estimates.total(request.messages, request.instruction, request.tools, request.output_schema)

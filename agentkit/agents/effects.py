@@ -156,7 +156,7 @@ class AskPerson:
         return Approved(self.request.call_id, NOBODY.approval, NOBODY.text)
 
     @property
-    def asked(self) -> PersonAsked:
+    def recorded(self) -> PersonAsked:
         """The question as stored in a recording."""
         request = self.request
         return PersonAsked(
@@ -251,7 +251,7 @@ def _perform(effect: Effect, *, streaming: bool) -> Iterator[Event]:
         case AskModel():
             yield from _request_whole(effect, streaming=streaming)
         case AskPerson() if effect.approve is not None or TAPE.get() is not None:
-            effect.answer = record_or_replay(effect.asked, partial(_ask_approver, effect, effect.approve))
+            effect.answer = record_or_replay(effect.recorded, partial(_ask_approver, effect, effect.approve))
         case CallFunction(function, given, seconds_left):
             with effect.store_errors():
                 effect.answer = _call_user(partial(function, *given), seconds_left)
@@ -264,12 +264,12 @@ async def _aperform(effect: Effect, *, streaming: bool) -> AsyncGenerator[Event,
     match effect:
         case AskModel():
             is_streamed = streaming and not effect.layers
-            asked = _arequest_pieces(effect) if is_streamed else _arequest_whole(effect, streaming=streaming)
-            async with aclosing(asked) as events:
+            requested = _arequest_pieces(effect) if is_streamed else _arequest_whole(effect, streaming=streaming)
+            async with aclosing(requested) as events:
                 async for event in events:
                     yield event
         case AskPerson() if effect.approve is not None or TAPE.get() is not None:
-            effect.answer = await arecord_or_replay(effect.asked, partial(_aask_approver, effect, effect.approve))
+            effect.answer = await arecord_or_replay(effect.recorded, partial(_aask_approver, effect, effect.approve))
         case CallFunction(function, given, seconds_left):
             with effect.store_errors():
                 effect.answer = await _acall_user(partial(function, *given), seconds_left)
@@ -385,7 +385,7 @@ def _use(judged: JudgedCall, effect: UseTools) -> ToolCallFinished:
     EXPECTED.set(judged.expected)
     with effect.around(judged):
         run = partial(_run, judged, effect.timeout_seconds, budget)
-        result = run() if TAPE.get() is None else record_or_replay(judged.asked, run, _holds_an_agent, budget)
+        result = run() if TAPE.get() is None else record_or_replay(judged.recorded, run, _holds_an_agent, budget)
         effect.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
@@ -502,7 +502,7 @@ async def _ause(judged: JudgedCall, effect: UseTools, slots: asyncio.Semaphore) 
         with effect.around(judged):
             run = partial(_arun, judged, effect.timeout_seconds, budget)
             result = await (
-                run() if TAPE.get() is None else arecord_or_replay(judged.asked, run, _holds_an_agent, budget)
+                run() if TAPE.get() is None else arecord_or_replay(judged.recorded, run, _holds_an_agent, budget)
             )
             effect.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)

@@ -114,8 +114,8 @@ class HumanApproval:
         """A person's answer to a question, given now or earlier; None without an answer."""
         answer = step.answer
         if answer is None:
-            asked = Decision(Verdict.ASK, WORDS, step.question)
-            request = ApprovalRequest(self.config.agent, step.call.name, {}, asked, "", step.call.id, self.within)
+            decision = Decision(Verdict.ASK, WORDS, step.question)
+            request = ApprovalRequest(self.config.agent, step.call.name, {}, decision, "", step.call.id, self.within)
             answer = yield from self._ask_person(request, self.config.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return None
@@ -216,8 +216,8 @@ def is_approver(value: object) -> bool:
 
 def approver_in(context: RunContext[Any], approve: GivenApprover | None, above: ParentRun) -> Approver | None:
     """The approver of a run: its agent's own, or that of the parent run. Not every call can wait."""
-    asked = above.approve if approve is None else approver_within(approve, context)
-    return without_waiting(asked) if above.depth and above.call_progress is None else asked
+    approver = above.approve if approve is None else approver_within(approve, context)
+    return without_waiting(approver) if above.depth and above.call_progress is None else approver
 
 
 def approver_within(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:
@@ -271,7 +271,7 @@ def with_answers(config: RunConfig, answers: Answers | None, waiting: Sequence[S
         return replace(config, prepared_answer=_LaterAnswers(answers, waiting))
     if isinstance(answers, bool | str) and _is_clear(answers, waiting):
         of_all = {
-            step.asked.id: answers
+            step.pending_call.id: answers
             for step in waiting
             if (not (step.needs_words and isinstance(answers, bool | Approval)))
         }
@@ -283,14 +283,14 @@ def with_answers(config: RunConfig, answers: Answers | None, waiting: Sequence[S
 
 def _check_answers(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Toolset) -> None:
     """Raise ConfigError for an answer to an unknown call, and for one that does not fit its call."""
-    ids = [step.asked.id for step in waiting]
+    ids = [step.pending_call.id for step in waiting]
     unknown = [str(each) for each in answers if each not in ids]
     if unknown:
         which = ", ".join(ids) or "none"
         other = f" To give it other arguments, write {{{ids[0]!r}: {{...}}}}." if len(ids) == 1 else ""
         raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.{other}")
     for step in waiting:
-        call_id = step.asked.id
+        call_id = step.pending_call.id
         answer = answers.get(call_id)
         if call_id in answers and not _is_valid_answer(answer, step):
             raise _no_answer(f" the call {call_id!r}", answer)
@@ -304,12 +304,12 @@ def _check_arguments(arguments: Mapping[str, Any], step: Step, tools: Toolset) -
         return
     tools = tools if step.inner is None else _tools_of(step.call.name, tools)
     try:
-        tools.find(step.asked.name).check(arguments)
+        tools.find(step.pending_call.name).check(arguments)
     except UnknownTool:
         return  # `check_waiting` reports it
     except BadArguments as error:
         raise ConfigError(
-            f"The call {step.asked.id!r} cannot have these arguments: {error} Nothing was answered."
+            f"The call {step.pending_call.id!r} cannot have these arguments: {error} Nothing was answered."
         ) from error
 
 
@@ -326,7 +326,7 @@ def check_waiting(steps: Iterable[Step], policy_context: ToolPolicyContext) -> N
             tools = _tools_of(step.call.name, tools)
         if postponed.decision is None:
             continue
-        tool, here = _require_tool(postponed.asked.name, tools), policy_context.workspace.folder
+        tool, here = _require_tool(postponed.pending_call.name, tools), policy_context.workspace.folder
         if tool.is_in_workspace and postponed.folder not in ("", here):
             raise ConfigError(
                 f"The call of {tool.name!r} waits for approval in {postponed.folder!r}, but the workspace is {here!r}. "
@@ -381,13 +381,13 @@ class _LaterAnswers:
     """Answers to waiting calls; each applies once, to the call with the same id, tool and arguments."""
 
     def __init__(self, answers: Mapping[str, Any], waiting: Sequence[Step]) -> None:
-        asked = (step.asked for step in waiting)
-        self._answers = {call.id: (call, answers[call.id]) for call in asked if call.id in answers}
+        calls = (step.pending_call for step in waiting)
+        self._answers = {call.id: (call, answers[call.id]) for call in calls if call.id in answers}
 
     def __call__(self, call: ToolCall) -> Approver | None:
         """An approver for this call only; None if it was not answered."""
-        asked, answer = self._answers.get(call.id, (None, None))
-        if asked != call:
+        answered_call, answer = self._answers.get(call.id, (None, None))
+        if answered_call != call:
             return None
         del self._answers[call.id]
         return partial(_prepared_answer, answer)

@@ -19,7 +19,7 @@ from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.decisions import Decision, Label, Verdict, strictest
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
-from agentkit.llm.fallback import format_failed_model, requests_lost
+from agentkit.llm.fallback import count_lost_requests, format_failed_model
 from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
 from agentkit.messages import (
@@ -362,8 +362,8 @@ class ModelRequester:
         """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""
         answer = effect.answer
         try:
-            for (guardrail, text), asked in zip(self.guards, effect.guards, strict=True):
-                guardrail.outcome(text, asked.answer, self.budget.out_of_time())
+            for (guardrail, text), guard in zip(self.guards, effect.guards, strict=True):
+                guardrail.outcome(text, guard.answer, self.budget.out_of_time())
         except (ValueError, RunError) as error:
             refusal = error if isinstance(error, RunError) else guardrail.refused_prompt_error(error)
             outcome = Unreachable(str(refusal), code=ABANDONED) if answer is None else answer
@@ -379,7 +379,7 @@ class ModelRequester:
         """The usage that servers can charge although no answer arrived."""
         if error.missed:
             return usage_of(error.missed)
-        count = max(requests_lost(error), int(error.code == ABANDONED))
+        count = max(count_lost_requests(error), int(error.code == ABANDONED))
         return unreported(count, self.config.llm().tariff)
 
     def _summarise(self, old: Sequence[Message], tokens_left: int) -> Steps:

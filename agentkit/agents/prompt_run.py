@@ -77,13 +77,13 @@ class SharedBudget(Budget):
         share.started, share.lock = shared.started, shared.lock
         return share
 
-    def answer_room(self, input_tokens: int, price: Price | None, min_tokens: int) -> tuple[int, str] | LimitReached:
-        """Like `Budget.answer_room`; while other runs are active, an earlier refusal is repeated."""
+    def max_answer(self, input_tokens: int, price: Price | None, min_tokens: int) -> tuple[int, str] | LimitReached:
+        """Like `Budget.max_answer`; while other runs are active, an earlier refusal is repeated."""
         self.is_narrowed = False
         refused = self.refusal if self.has_others else None
-        left = refused or Budget.answer_room(self, input_tokens, price, min_tokens)
-        self.refusal = left if isinstance(left, LimitReached) else self.refusal
-        return left
+        available = refused or Budget.max_answer(self, input_tokens, price, min_tokens)
+        self.refusal = available if isinstance(available, LimitReached) else self.refusal
+        return available
 
     def narrow(self, limit: str) -> LimitReached:
         """Like `Budget.narrow`, and recorded in `is_narrowed`."""
@@ -212,8 +212,8 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
         return None
     run = entries[0].run
     progress = RunState.of(entry.event for entry in entries if entry.run == run)
-    asked = next((each.prompt for each in progress.events if isinstance(each, RunStarted)), None)
-    if asked is None or (asked != content_from(prompt) and not agent.answer_validator.of("prompt")):
+    stored = next((each.prompt for each in progress.events if isinstance(each, RunStarted)), None)
+    if stored is None or (stored != content_from(prompt) and not agent.answer_validator.of("prompt")):
         raise SessionError(
             f"The session {session.name!r} belongs to another prompt. Map these prompts with another session= of the "
             f"agent, or delete that one with Session.open(place, {session.name!r}).delete()."

@@ -409,7 +409,7 @@ def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) ->
         return "it has no run id."
     if any(step.answer is not None and step.result is None for step in progress.steps.values()):
         return "it marks waiting calls as approved."
-    ids = [step.asked.id for step in progress.waiting]
+    ids = [step.pending_call.id for step in progress.waiting]
     if len(set(ids)) < len(ids):
         return "two of its waiting calls have the same id."
     if progress.record and not is_record_of(run_id, progress.record):
@@ -418,7 +418,7 @@ def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) ->
 
 
 def _pending(step: Step) -> Pending:
-    call, within = step.asked, step.call.name if step.inner is not None else ""
+    call, within = step.pending_call, step.call.name if step.inner is not None else ""
     return Pending(call.id, call.name, call.arguments, step.question, step.needs_words, within)
 
 

@@ -195,13 +195,13 @@ class ActiveRun:
             yield step
 
     @contextmanager
-    def _around_request(self, listeners: Sequence[ContextListener], asked: AskModel) -> Iterator[None]:
-        llm = asked.llm()
-        where, request = llm.describe(), llm.request_of(asked.request)
-        work = ModelRequest(self.origin(), request, where.provider, where.model, where.endpoint, asked.is_streamed)
+    def _around_request(self, listeners: Sequence[ContextListener], effect: AskModel) -> Iterator[None]:
+        llm = effect.llm()
+        where, request = llm.describe(), llm.request_of(effect.request)
+        work = ModelRequest(self.origin(), request, where.provider, where.model, where.endpoint, effect.is_streamed)
         with contexts_around(listeners, work):
             yield
-            work.response = asked.answer if isinstance(asked.answer, Response) else None
+            work.response = effect.answer if isinstance(effect.answer, Response) else None
 
     @contextmanager
     def _around_call(
@@ -302,7 +302,7 @@ class Runner(HandoffTarget):
     listeners: list[Listener]
     _answers: AnswerValidator
     _middleware: tuple[Middleware, ...]
-    _room: ContextBudget
+    _context_budget: ContextBudget
     _grants: Grants
     _usage: Usage
     _lock: threading.Lock
@@ -461,7 +461,7 @@ class Runner(HandoffTarget):
             policy_context,
             llm,
             self._answers.within(context),
-            self._room,
+            self._context_budget,
             approver_in(context, self.approve, above),
             record=record,
             conditions=conditions_of(tools),
@@ -636,7 +636,7 @@ class Runner(HandoffTarget):
             )
         run = task.session.begin() if resumption is None else _reopen_run(task.session, resumption)
         try:
-            config = self._config_of(task, run, lineage)
+            config = self._config_for_task(task, run, lineage)
             if resumption is not None:
                 known = [*options.validate_agents("agents", resumption.agents), *resumption.returned_agents]
                 config = _active_config(self, run.progress, replace(config, known=tuple(known)), known)
@@ -656,7 +656,7 @@ class Runner(HandoffTarget):
             run.leave()  # another process can resume it
             raise
 
-    def _config_of(self, task: _Task, run: SessionRun, lineage: ParentRun) -> RunConfig:
+    def _config_for_task(self, task: _Task, run: SessionRun, lineage: ParentRun) -> RunConfig:
         """The configuration of a run, with the output type that was requested for it."""
         stops, stopped_above = self._stops, lineage.context.stopping
         session = stored_name(task.session)

@@ -102,15 +102,15 @@ class Repeats:
     def __init__(self, calls: Sequence[ToolCallFinished]) -> None:
         self._calls, self._read, self._start = calls, 0, len(calls)
         self._counts: dict[_Key, Counter[str]] = {}
-        self._asked: dict[str, tuple[ToolCall, _Key]] = {}
-        self._since: Counter[tuple[_Key, str]] = Counter()
+        self._judged: dict[str, tuple[ToolCall, _Key]] = {}
+        self._new_counts: Counter[tuple[_Key, str]] = Counter()
         self._highest: tuple[int, str] = (0, "")
 
     def of(self, call: ToolCall) -> Mapping[str, int]:
         """How often this call returned each result."""
         self._count_new()
         key = _key(call)
-        self._asked[call.id] = call, key
+        self._judged[call.id] = call, key
         return self._counts.get(key, {})
 
     def exceeded(self, repeated_calls: int | None) -> tuple[int, str] | None:
@@ -125,12 +125,12 @@ class Repeats:
             used = self._calls[place]
             if used.result.status == "interrupted":
                 continue
-            asked, key = self._asked.pop(used.call.id, (None, ("", "")))
-            key, content = key if asked is used.call else _key(used.call), _content_without_notes(used.result)
+            judged, key = self._judged.pop(used.call.id, (None, ("", "")))
+            key, content = key if judged is used.call else _key(used.call), _content_without_notes(used.result)
             self._counts.setdefault(key, Counter())[content] += 1
             if place >= self._start:
-                self._since[key, content] += 1
-                self._highest = max(self._highest, (self._since[key, content], used.call.name))
+                self._new_counts[key, content] += 1
+                self._highest = max(self._highest, (self._new_counts[key, content], used.call.name))
         self._read = len(self._calls)
 
 
@@ -157,7 +157,7 @@ def _key(call: ToolCall) -> _Key:
         return call.name, call.arguments
 
 
-_MAX_WORDS_CHARS = 50_000
+_MAX_ANSWER_CHARS = 50_000
 """Maximum length of a guardrail's replacement for a person's answer."""
 
 _UNANSWERED = "The person did not answer. Continue without an answer, or say what you cannot do."
@@ -255,7 +255,7 @@ class ToolCallBatch:
         """The checks of a call's result, applied before it is emitted; None without checks."""
         rules = self.config.answers
         guardrails = rules.of("result") if rules.guardrails else ()
-        max_chars = _MAX_WORDS_CHARS if tool is None else tool.max_chars
+        max_chars = _MAX_ANSWER_CHARS if tool is None else tool.max_chars
         return ResultGuardrails(guardrails, max_chars, notes.with_labels) if guardrails else None
 
     def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
@@ -347,7 +347,7 @@ class ToolCallBatch:
         if event.inner is None:
             return event
         steps = [step for step in self.run.progress.steps.values() if step.call.id != event.call.id]
-        taken = {call.id for call in calls_in(read)} | {step.asked.id for step in steps}
+        taken = {call.id for call in calls_in(read)} | {step.pending_call.id for step in steps}
         distinct = with_distinct_ids(AssistantMessage("", (event.inner,)), taken)
         return replace(event, inner=distinct.tool_calls[0])
 

@@ -315,7 +315,7 @@ class JudgedCall:
         return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
 
     @property
-    def asked(self) -> ToolCall:
+    def recorded(self) -> ToolCall:
         """The call as stored in a recording, with the arguments that were judged."""
         return ToolCall(self.call.id, self.call.name, encode_arguments(self.arguments), self.call.extra)
 

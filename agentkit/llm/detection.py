@@ -38,7 +38,7 @@ PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
     **{name: partial(service_endpoint, name) for name in SERVICES},
 }
 """Providers by name, which is also the prefix in `model="name:…"`, with the functions that create their endpoints."""
-_MEANT = {"claude": "anthropic", "chatgpt": "openai", "gpt": "openai", "google": "gemini", "llama": "ollama"}
+_PROVIDER_ALIASES = {"claude": "anthropic", "chatgpt": "openai", "gpt": "openai", "google": "gemini", "llama": "ollama"}
 """Providers by common names for their models or companies."""
 
 
@@ -71,7 +71,7 @@ def _prefix_of(name: str, *places: str) -> Callable[[Values], str | None]:
 
 _PREFIX_OF_MODEL = _prefix_of("model=", "base_url=", "client=")
 
-_ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
+_DETECTION_ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
     # the arguments (with =) or variables that must all be set, and the provider that they select
     (("client=",), lambda values: provider_of(values["client="])),
     (("provider=",), _provider_named("provider=")),
@@ -97,10 +97,10 @@ _VARIABLES = (
 )
 """Variables that select the model or its provider."""
 
-_SAYS_PROVIDER = ("provider=", "AGENTKIT_PROVIDER")
+_EXPLICIT_PROVIDER = ("provider=", "AGENTKIT_PROVIDER")
 """If `openai` is set here, it is explicit, even if the model's name looks like one with a provider prefix."""
 
-_Voice = tuple[tuple[str, ...], str]
+_Selection = tuple[tuple[str, ...], str]
 """The names of settings, and the provider that they select."""
 
 
@@ -111,21 +111,21 @@ def detect(arguments: LLMArguments, env: Mapping[str, str]) -> tuple[Endpoint, s
     setting is invalid.
     """
     values = _values(arguments) | dict(env)
-    voices = [
+    selections = [
         (needed, provider)
-        for needed, named in _ORDER
+        for needed, named in _DETECTION_ORDER
         if all(name in values for name in needed) and (provider := named(values))
     ]
-    if not voices:
+    if not selections:
         raise NoProvider(_no_provider(values))
-    deciding, provider = voices[0]
+    deciding, provider = selections[0]
     if provider not in PROVIDERS:
         raise NoProvider(_unknown_provider(provider, deciding[0]))
     sources = Sources(_with_model_of(provider, deciding[0], values))
     endpoint = client_endpoint(sources) if arguments.client is not None else PROVIDERS[provider](sources)
-    if deciding[0] not in _SAYS_PROVIDER:
+    if deciding[0] not in _EXPLICIT_PROVIDER:
         _check_prefix(endpoint)
-    return endpoint, " and ".join(deciding), tuple(_ignored_settings(voices, sources, values))
+    return endpoint, " and ".join(deciding), tuple(_ignored_settings(selections, sources, values))
 
 
 def _check_prefix(endpoint: Endpoint) -> None:
@@ -138,10 +138,10 @@ def _check_prefix(endpoint: Endpoint) -> None:
         raise NoProvider(slashed)
     if endpoint.is_openai and _SERVICE.match(model):
         raise NoProvider(_no_service(model))
-    if slip := _slip(model):
+    if spelling := _misspelled_provider(model):
         prefix, _, name = model.partition(":")
         raise NoProvider(
-            f"Unknown provider {prefix!r} in the model name {model!r}. Did you mean '{slip}:{name}'? If the "
+            f"Unknown provider {prefix!r} in the model name {model!r}. Did you mean '{spelling}:{name}'? If the "
             f"server's model has this name, pass provider={endpoint.provider!r}."
         )
 
@@ -157,7 +157,7 @@ def _slash_error(model: str) -> str:
     )
 
 
-def _slip(model: str) -> str:
+def _misspelled_provider(model: str) -> str:
     """The provider that a prefix misspells by one letter; empty if it is spelt correctly, or is not close to any.
 
     Some providers share their name with models, as in `mixtral:8x7b`, so that only names of servers count.
@@ -165,13 +165,13 @@ def _slip(model: str) -> str:
     prefix, colon, _ = model.lower().partition(":")
     if not colon or prefix in PROVIDERS:
         return ""
-    return next((name for name in _SERVERS if name[0] == prefix[:1] and _is_one_slip(prefix, name)), "")
+    return next((name for name in _SERVERS if name[0] == prefix[:1] and _is_one_typo(prefix, name)), "")
 
 
 _SERVERS = ("ollama", "openai", "azure", "anthropic", "openrouter", "lmstudio", "offline")
 
 
-def _is_one_slip(word: str, name: str) -> bool:
+def _is_one_typo(word: str, name: str) -> bool:
     """Whether one letter is missing, added, wrong, or exchanged with the next."""
     if abs(len(word) - len(name)) > 1 or word == name:
         return False
@@ -218,12 +218,14 @@ def _values(arguments: LLMArguments) -> dict[str, Any]:
     return {f"{name}=": value for name, value in arguments.given().items()}
 
 
-def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:
+def _with_model_of(provider: str, deciding_name: str, values: Values) -> dict[str, Any]:
     """The values with the provider's prefix removed from the model, and without a model of another provider."""
     own = dict(values)
     for name in ("model=", "AGENTKIT_MODEL"):
         prefix = _prefix(values.get(name, ""))
-        is_foreign = name == "AGENTKIT_MODEL" and decider.endswith("=") and values.get("AGENTKIT_PROVIDER") != provider
+        is_foreign = (
+            name == "AGENTKIT_MODEL" and deciding_name.endswith("=") and values.get("AGENTKIT_PROVIDER") != provider
+        )
         if prefix == provider:
             own[name] = values[name].partition(":")[2].strip()
         if prefix and (not own[name] or (prefix != provider and is_foreign)):
@@ -231,37 +233,37 @@ def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any
     return own
 
 
-def _ignored_settings(voices: list[_Voice], sources: Sources, values: Values) -> Iterator[str]:
+def _ignored_settings(selections: list[_Selection], sources: Sources, values: Values) -> Iterator[str]:
     """The settings that were ignored, with the reasons."""
-    deciding, provider = voices[0]
-    told = {*deciding, *sources.read}
-    agreeing = {name for names, named in voices[1:] if named == provider for name in names}
-    for names, named in voices[1:]:
+    deciding, provider = selections[0]
+    reported = {*deciding, *sources.read}
+    agreeing = {name for names, named in selections[1:] if named == provider for name in names}
+    for names, named in selections[1:]:
         if named != provider and not sources.read.issuperset(names):
             yield f"{' and '.join(names)} (names {named}; {' and '.join(deciding)} decides first)"
-            told.update(names)
-    half = _half_azure(values)
-    if half and told.isdisjoint(half[0]) and sources.passed_over.keys().isdisjoint(half[0]):
-        yield half[1]
-        told.update(half[0])
+            reported.update(names)
+    incomplete = _incomplete_azure(values)
+    if incomplete and reported.isdisjoint(incomplete[0]) and sources.passed_over.keys().isdisjoint(incomplete[0]):
+        yield incomplete[1]
+        reported.update(incomplete[0])
     for name, first in sources.passed_over.items():
-        if name not in told:
+        if name not in reported:
             yield f"{name} ({first} comes first)"
     for name in values:
-        if (name.endswith("=") or name in _VARIABLES) and name not in told | agreeing | sources.passed_over.keys():
+        if (name.endswith("=") or name in _VARIABLES) and name not in reported | agreeing | sources.passed_over.keys():
             yield f"{name} ({provider} does not use it)"
 
 
-def _unknown_provider(provider: str, decider: str) -> str:
+def _unknown_provider(provider: str, deciding_name: str) -> str:
     hint = _suggest_provider(provider) or " The name of a model goes into model=."
     hint = f" Write model='{_prefix(provider)}:MODEL'." if _prefix(provider) else hint
-    return f"Unknown provider {_truncate(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
+    return f"Unknown provider {_truncate(provider)!r} (from {deciding_name}).{hint} Known: {', '.join(PROVIDERS)}."
 
 
 def _suggest_provider(name: str) -> str:
     from agentkit.event_rendering import suggestion
 
-    return suggestion(_MEANT.get(name, name), PROVIDERS, 0.6)
+    return suggestion(_PROVIDER_ALIASES.get(name, name), PROVIDERS, 0.6)
 
 
 def _truncate(word: str) -> str:
@@ -269,7 +271,7 @@ def _truncate(word: str) -> str:
     return word if len(word) <= 16 else f"{word[:6]}…"
 
 
-def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
+def _incomplete_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
     """The names and a description if only one of Azure's two settings is present."""
     credentials = tuple(name for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN") if name in values)
     if bool(credentials) == ("AZURE_OPENAI_ENDPOINT" in values):
@@ -281,7 +283,7 @@ def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
 
 
 def _no_provider(values: Values) -> str:
-    half = _half_azure(values)
+    incomplete = _incomplete_azure(values)
     model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
     if model.strip().lower() in PROVIDERS:
         name = model.strip().lower()
@@ -293,10 +295,11 @@ def _no_provider(values: Values) -> str:
     if slashed := _slash_error(model):
         return slashed
     *keys, last = ("OPENAI_API_KEY", *(service.key_variable for service in SERVICES.values() if service.model))
+    ignored = f"Ignored: {incomplete[1]}. " if incomplete else ""
     return (
-        f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set {', '.join(keys)} or {last}; "
+        f"No API key found. {ignored}Set {', '.join(keys)} or {last}; "
         "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server without keys. "
-        f"{_offline_way()}"
+        f"{_offline_advice()}"
     )
 
 
@@ -313,7 +316,7 @@ _SERVICE = re.compile(r"(?!ft:)[a-z][a-z_-]+:")
 """Matches a provider prefix of a model; `qwen3:8b` and the fine-tuned `ft:gpt-4o` have none."""
 
 
-def _offline_way() -> str:
+def _offline_advice() -> str:
     """Advice on the offline model, which answers simple requests on this machine without a provider."""
     from agentkit.llm.providers.offline.model import installed
 

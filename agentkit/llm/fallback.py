@@ -37,7 +37,7 @@ _NO_MODEL = frozenset(
 _MAX_CHARS = 600
 
 
-def goes_on(error: ModelError) -> bool:
+def should_try_next(error: ModelError) -> bool:
     """Whether to try the next model: the service failed, rather than the request being invalid.
 
     A request that a server understood and rejected (invalid, too long, or for its content) goes to no other model.
@@ -51,17 +51,17 @@ def goes_on(error: ModelError) -> bool:
     return error.status in _NOT_SERVED or is_unsupported or is_unknown or is_quota_exhausted(f"{error.code} {error}")
 
 
-def is_lasting(error: ModelError) -> bool:
+def is_permanent(error: ModelError) -> bool:
     """Whether the error persists until someone acts: a wrong key, no credit, an unknown model."""
     return isinstance(error, Unauthorized | Rejected) or is_quota_exhausted(f"{error.code} {error}")
 
 
 def failed_model(name: str, error: ModelError, tariff: Tariff | None) -> FailedModel:
     """Record a failed call to a model, including the requests that its server could charge for."""
-    return FailedModel(name, type(error).__name__, str(error), unreported(requests_lost(error), tariff))
+    return FailedModel(name, type(error).__name__, str(error), unreported(count_lost_requests(error), tariff))
 
 
-def requests_lost(error: ModelError) -> int:
+def count_lost_requests(error: ModelError) -> int:
     """Number of requests that a server started but did not answer completely; their cost is unknown."""
     has_begun = error.status is None and isinstance(error, BadResponse)
     return max(error.unanswered, int(has_begun))
@@ -72,7 +72,7 @@ def all_failed_error(last: ModelError, all_missed: Sequence[FailedModel]) -> Mod
     # The caller can raise `last` again, so it is not modified; copy() would share attributes with Dask's tblib patch.
     error = type(last).__new__(type(last))
     vars(error).update(vars(last))
-    is_refused = not goes_on(last)
+    is_refused = not should_try_next(last)
     start = "The request was refused" if is_refused else f"None of the {len(all_missed)} models answered"
     error.args = (f"{start}. {' '.join(format_failed_model(each) for each in all_missed)}",)
     error.missed = tuple(all_missed)
@@ -120,13 +120,13 @@ class CircuitBreaker:
                 return None
             return missed
 
-    def has_answered(self) -> None:
+    def record_success(self) -> None:
         """Record a success: close the circuit."""
         if self._missed is not None:
             with self._lock:
                 self._missed, self._pause_seconds = None, 0.0
 
-    def has_failed(self, error: ModelError, missed: FailedModel, asked_at: float) -> None:
+    def record_failure(self, error: ModelError, missed: FailedModel, asked_at: float) -> None:
         """Record a failure of a call that began at `asked_at`."""
         with self._lock:
             now = self._now()
@@ -134,7 +134,7 @@ class CircuitBreaker:
             is_same = self._missed is not None and asked_at < self._failed_at
             pause = self._pause_seconds if is_same else max(FIRST_SECONDS, 2 * self._pause_seconds)
             wish = error.retry_after_seconds if isinstance(error, RateLimited) else None
-            pause = max(pause, now - asked_at, wish or 0.0, MAX_SECONDS if is_lasting(error) else 0.0)
+            pause = max(pause, now - asked_at, wish or 0.0, MAX_SECONDS if is_permanent(error) else 0.0)
             self._pause_seconds = min(pause, MAX_SECONDS)
             self._until, self._failed_at = now + self._pause_seconds, now
             self._missed = replace(missed, usage=NO_USAGE, was_asked=False)
@@ -149,7 +149,7 @@ class FallbackMember:
     provider: Provider
     tariff: Tariff
     settings: Mapping[str, Any]
-    absence: CircuitBreaker = field(default_factory=CircuitBreaker)
+    circuit_breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
 
     def sent(self, request: Request) -> Request:
         """The request with the model's own settings merged in; settings of the request take precedence."""
@@ -185,7 +185,7 @@ class FallbackProvider(Stage):
     @property
     def away(self) -> tuple[str, ...]:
         """The models that are currently skipped, with the reason."""
-        known = (member.absence.missed for member in self.members)
+        known = (member.circuit_breaker.missed for member in self.members)
         return tuple(f"{each.model}: {each.error}" for each in known if each is not None)
 
     def with_settings(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> FallbackProvider:
@@ -221,17 +221,17 @@ class FallbackProvider(Stage):
             except ModelError as error:
                 failed = error
             else:
-                member.absence.has_answered()
+                member.circuit_breaker.record_success()
                 return _with_failed(response, missed_before)
             all_missed.append(failed_model(member.name, failed, member.tariff))
-            is_away = goes_on(failed)
-            if is_away:
-                member.absence.has_failed(failed, all_missed[-1], began)
+            is_unavailable = should_try_next(failed)
+            if is_unavailable:
+                member.circuit_breaker.record_failure(failed, all_missed[-1], began)
             else:
-                member.absence.has_answered()
+                member.circuit_breaker.record_success()
             failed.__cause__ = failed.__cause__ or before
             before = failed
-            if failed.partial is not None or not is_away or is_cancelled():
+            if failed.partial is not None or not is_unavailable or is_cancelled():
                 break
         if len(all_missed) == 1:
             raise failed
@@ -241,9 +241,9 @@ class FallbackProvider(Stage):
         """The models in order, each with `has_fallback`. Those with an open circuit come last, if all others failed."""
         away: list[tuple[FallbackMember, FailedModel]] = []
         for place, member in enumerate(self.members):
-            known = member.absence.claim()
+            known = member.circuit_breaker.claim()
             if known is None:
-                yield member, any(later.absence.missed is None for later in self.members[place + 1 :])
+                yield member, any(later.circuit_breaker.missed is None for later in self.members[place + 1 :])
             else:
                 away.append((member, known))
                 all_missed.append(known)

@@ -418,7 +418,7 @@ class A2AAgent:
         """
         approve, answers = LINEAGE.get().approve, dict[str, Any]()
         for step in RunState.of(result.events).waiting:
-            call, words = step.asked, Decision(Verdict.ASK, WORDS, step.question)
+            call, words = step.pending_call, Decision(Verdict.ASK, WORDS, step.question)
             arguments = {} if step.needs_words else arguments_of(call)
             decision = words if step.postponed is None or step.postponed.decision is None else step.postponed.decision
             given = arguments if isinstance(arguments, dict) else {"arguments": arguments}

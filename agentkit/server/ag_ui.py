@@ -247,7 +247,7 @@ class AGUITranslation:
             case ToolCallStarted(call):
                 yield from self._started(call)
             case ToolCallPostponed(call):
-                self._postponed[event.asked.id] = event
+                self._postponed[event.pending_call.id] = event
                 yield from self._started(call)
             case ToolCallFinished():
                 yield from self._result(event)

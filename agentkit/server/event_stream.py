@@ -84,7 +84,7 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
     match event:
         case Approved(call_id, answer, text, arguments):
             return {"kind": "answered", "id": call_id, "answer": answer, "text": text, "edited": arguments is not None}
-        case ToolCallPostponed(question=question, asked=call):
+        case ToolCallPostponed(question=question, pending_call=call):
             return {
                 "kind": "waits",
                 "id": call.id,

@@ -35,8 +35,8 @@ _MIN_RESULT_CHARS = 200
 _LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _MIN_RESULT_CHARS)
 _NO_ATTACHMENTS = "\n[its images and files are left out here]"
 _SLICES = 4
-"""The cut is rounded up to a quarter of the room, so that the prefix stays the same for many requests: providers charge
-a tenth of the price for a cached prefix.
+"""The cut is rounded up to a quarter of the available tokens, so that the prefix stays the same for many requests:
+providers charge a tenth of the price for a cached prefix.
 """
 
 Edit = Callable[[list[Message]], Sequence[Message]]
@@ -73,7 +73,7 @@ class Window:
                 f"edit= of a Window takes a synchronous function of a list of messages. Got {self.edit!r:.200}."
             )
 
-    def room(self, known_tokens: int | None = None, taken_tokens: int = 0) -> int | None:
+    def available_tokens(self, known_tokens: int | None = None, taken_tokens: int = 0) -> int | None:
         """Tokens available to the messages, apart from the instruction and tools; None if the limit is unknown.
 
         `known_tokens` is the model's context window.
@@ -168,17 +168,17 @@ def fit_with_plan(
     shown: Sequence[Message],
     messages: Sequence[Message],
     fit_shown: Callable[[Sequence[Message], int], Fitted],
-    room: int,
+    max_tokens: int,
 ) -> Fitted:
     """Fit a conversation or its summary; if the plan of `messages` is left out, add it to the newest prompt."""
-    result = fit_shown(shown, room)
+    result = fit_shown(shown, max_tokens)
     calls = (call for message in reversed(messages) for call in reversed(_calls(message)))
     call, plan = next(((call, text) for call in calls if (text := plan_text(call))), (None, ""))
     if not plan or any(call in _calls(message) for message in result.messages):
         return result
     note = _PLAN.format(plan)
     tokens = math.ceil(tokens_in(note))
-    result = fit_shown(shown, max(room - tokens, 1))
+    result = fit_shown(shown, max(max_tokens - tokens, 1))
     fitted_messages = list(result.messages)
     place = max(
         (place for place, message in enumerate(fitted_messages) if isinstance(message, UserMessage)), default=None
@@ -306,9 +306,9 @@ def _shorten_result(message: ToolMessage, chars: int, *, with_handles: bool) -> 
         return message
     read_call = f"; {read_more_call(message.call_id)} reads the whole" if with_handles else ""
     note = f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{read_call} …]\n"
-    room = max(chars - len(note), 0)
-    tail = room // 5
-    return replace(message, content=f"{content[: room - tail]}{note}{content[len(content) - tail :]}")
+    available = max(chars - len(note), 0)
+    tail = available // 5
+    return replace(message, content=f"{content[: available - tail]}{note}{content[len(content) - tail :]}")
 
 
 SUMMARY_INSTRUCTION = (
@@ -326,7 +326,7 @@ _MAX_TEXT_CHARS, _MAX_RESULT_CHARS = 4_000, 1_000
 
 
 def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estimates) -> list[Message]:
-    """Select the old messages to summarise, so that the rest takes at most half of the room if possible.
+    """Select the old messages to summarise, so that the rest takes at most half of the available tokens if possible.
 
     Empty if everything fits. The cuts are those of `fit`, so that both parts are valid conversations.
     """

@@ -92,7 +92,7 @@ class Step:
         return None if self.postponed is None else self.postponed.inner
 
     @property
-    def asked(self) -> ToolCall:
+    def pending_call(self) -> ToolCall:
         """The call that a person decides about: this one, or one nested in it."""
         return self.inner or self.call
 
@@ -102,7 +102,7 @@ class Step:
         if self.postponed is None or self.postponed.inner is None:
             return self
         postponed = replace(self.postponed, call=self.postponed.inner, inner=None, made=())
-        return Step(self.asked, answer=self.answer, postponed=postponed, consent=self.answer)
+        return Step(self.pending_call, answer=self.answer, postponed=postponed, consent=self.answer)
 
     @property
     def question(self) -> str:
@@ -275,8 +275,8 @@ class RunState:
 
     def _advance(self, event: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
         if isinstance(event, Approved):
-            asked = (step for step in self.steps.values() if step.asked.id == event.call_id)
-            step = next(asked, None)
+            answered = (step for step in self.steps.values() if step.pending_call.id == event.call_id)
+            step = next(answered, None)
         else:
             step = self.steps.get(event.call.id)
         if step is None:

@@ -171,7 +171,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
 def unexecuted_approvals(events: Sequence[StoredEvent], progress: RunState) -> Iterator[Approved]:
     """Yield the approvals since the newest response of calls without a result, or of calls nested in these."""
     unexecuted = [step for step in progress.steps.values() if step.result is None]
-    waiting = {call.id for step in unexecuted for call in (step.call, step.asked)}
+    waiting = {call.id for step in unexecuted for call in (step.call, step.pending_call)}
     for event in reversed(events):
         if isinstance(event, ResponseReceived):
             return

@@ -278,7 +278,7 @@ class ScriptedLLM(LLM):
 
     def _connect(self) -> None:
         self._endpoint = Endpoint(provider="scripted", model=self._arguments.model or "")
-        self._decided_by, self._ignored, self._behind = "the script", (), ()
+        self._decided_by, self._ignored, self._environment_names = "the script", (), ()
         self._provider = self._scripted
 
     def with_text_tools(self) -> Self:

@@ -60,15 +60,15 @@ def render(
     )
     if not whole.was_cut and len(text) <= max_chars:
         return text, False, tuple(whole.attached)
-    room = max_chars - _MARK_CHARS
+    budget = max_chars - _MARK_CHARS
     while True:
         fair = _Renderer(clean, max_values, fair=True)
-        tree = fair.tree(value, room)
+        tree = fair.tree(value, budget)
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = well_formed(_json(marked))
         if len(text) <= max_chars:
             return text, True, tuple(fair.attached)
-        room = room * max_chars // (len(text) + _MARK_CHARS)
+        budget = budget * max_chars // (len(text) + _MARK_CHARS)
 
 
 def is_long(value: object) -> bool:
@@ -93,12 +93,12 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
     if whole <= max_chars:
         return text
     note = _note(whole - max_chars, whole, handle, max_chars)
-    room = max_chars - len(note)
-    if room < len(note):
+    budget = max_chars - len(note)
+    if budget < len(note):
         return text[: max(max_chars - 1, 0)] + _CUT
-    tail = room // 5
-    note = _note(whole - max_chars, whole, handle, room - tail)
-    return f"{text[: room - tail]}{note}{text[len(text) - tail :]}"
+    tail = budget // 5
+    note = _note(whole - max_chars, whole, handle, budget - tail)
+    return f"{text[: budget - tail]}{note}{text[len(text) - tail :]}"
 
 
 def with_read_more(text: str, handle: str) -> str:
@@ -135,18 +135,18 @@ def text_of(value: object) -> str:
         return f"({type(value).__name__}: its text representation failed with {type(error).__name__})"
 
 
-def _redact_and_cut(text: str, room: int, clean: Callable[[str], str]) -> tuple[str, bool]:
+def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tuple[str, bool]:
     """Redact and cut a text, in this order: a cut could disguise a secret. Return whether it was cut."""
-    reach = room + _SPARE_CHARS
+    reach = budget + _SPARE_CHARS
     ends = text if len(text) <= 2 * reach else text[:reach] + text[-reach:]
     cleaned, missing = clean(ends), len(text) - len(ends)
-    return cut_text(cleaned, room, missing), len(cleaned) + missing > room
+    return cut_text(cleaned, budget, missing), len(cleaned) + missing > budget
 
 
 class _Renderer:
-    """Converts a value to a tree of JSON types, with work proportional to the room for characters.
+    """Converts a value to a tree of JSON types, with work proportional to the budget of characters.
 
-    With `fair`, scarce room is shared: entries of a record share it, long lists keep head and tail. Without it the room
+    With `fair`, entries of a record share a scarce budget, and long lists keep head and tail. Without it the budget
     is spent in order, which shows whether everything fits.
     """
 
@@ -158,47 +158,47 @@ class _Renderer:
         self._fair = fair
         self._open: set[int] = set()
 
-    def tree(self, value: Any, room: int) -> Any:
+    def tree(self, value: Any, budget: int) -> Any:
         """Convert the value to None, bool, int, float, str, list and dict."""
-        return self._tree(value, room)[0]
+        return self._tree(value, budget)[0]
 
-    def _tree(self, value: Any, room: int) -> tuple[Any, int]:
-        """Return the tree and its approximate length, or the whole room once `max_values` is exceeded."""
+    def _tree(self, value: Any, budget: int) -> tuple[Any, int]:
+        """Return the tree and its approximate length, or the whole budget once `max_values` is exceeded."""
         self._values_left -= 1
         if self._values_left < 0:
             self.was_cut = True
-            return _CUT, max(room, 3)
+            return _CUT, max(budget, 3)
         if isinstance(value, bytes | bytearray | memoryview):
-            return self._bytes(value, room)
+            return self._bytes(value, budget)
         value = _from_library(value) if hasattr(type(value), "__array_interface__") else value
         simple = _simplify(value)
         if isinstance(simple, str):
-            return self._text(simple, max(room, 0))
+            return self._text(simple, max(budget, 0))
         if _is_scalar(simple):
             return simple, len(str(simple))
-        return self._container(value, simple, room)
+        return self._container(value, simple, budget)
 
-    def _container(self, value: Any, simple: Any, room: int) -> tuple[Any, int]:
+    def _container(self, value: Any, simple: Any, budget: int) -> tuple[Any, int]:
         """Convert a container, given as itself and simplified to a mapping or sequence."""
         if id(value) in self._open:
             return "(this value contains itself)", 30
-        if room <= 2 or len(self._open) >= _MAX_DEPTH:
+        if budget <= 2 or len(self._open) >= _MAX_DEPTH:
             self.was_cut = True
             return _CUT, 3
         if isinstance(value, Image | File):
-            return self._placeholder(value, room)
+            return self._placeholder(value, budget)
         self._open.add(id(value))
         try:
-            return self._dict(simple, room) if isinstance(simple, Mapping) else self._list(simple, room)
+            return self._dict(simple, budget) if isinstance(simple, Mapping) else self._list(simple, budget)
         finally:
             self._open.remove(id(value))
 
-    def _placeholder(self, part: Image | File, room: int) -> tuple[str, int]:
+    def _placeholder(self, part: Image | File, budget: int) -> tuple[str, int]:
         """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
         kind, label = type(part).__name__.lower(), str(part)[1:-1]
         number = 1 + sum(type(each) is type(part) for each in self.attached)
         words = f"[{kind} {number}: {label}]"
-        if len(words) > room:
+        if len(words) > budget:
             self.was_cut = True
             return _CUT, 3
         is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
@@ -208,58 +208,58 @@ class _Renderer:
             self.attached += [] if fault else [part.validated()]
         except ValueError as error:
             fault = str(error)
-        return self._text(f"[{label}: not shown, {fault}]" if fault else words, room)
+        return self._text(f"[{label}: not shown, {fault}]" if fault else words, budget)
 
-    def _text(self, text: str, room: int) -> tuple[str, int]:
-        text, was_cut = _redact_and_cut(text, room, self._clean)
+    def _text(self, text: str, budget: int) -> tuple[str, int]:
+        text, was_cut = _redact_and_cut(text, budget, self._clean)
         self.was_cut |= was_cut
         return text, len(text) + 2
 
-    def _bytes(self, value: bytes | bytearray | memoryview, room: int) -> tuple[str, int]:
-        if len(value) <= room:
-            return self._text(_bytes_as_text(bytes(value)), room)
+    def _bytes(self, value: bytes | bytearray | memoryview, budget: int) -> tuple[str, int]:
+        if len(value) <= budget:
+            return self._text(_bytes_as_text(bytes(value)), budget)
         self.was_cut = True
-        kept = max(room - _NOTE_CHARS, 0)
+        kept = max(budget - _NOTE_CHARS, 0)
         text = self._clean(_bytes_as_text(bytes(value[: kept + _SPARE_CHARS])))[:kept]
         text = f"{text}… {len(value) - kept:,} of {len(value):,} bytes left out"
         return text, len(text) + 2
 
-    def _list(self, items: Sequence[Any], room: int) -> tuple[list[Any], int]:
-        head, tail, used = self._ends(items, reversed(items), len(items), room, self._tree)
+    def _list(self, items: Sequence[Any], budget: int) -> tuple[list[Any], int]:
+        head, tail, used = self._ends(items, reversed(items), len(items), budget, self._tree)
         left_out = len(items) - len(head) - len(tail)
         return [*head, *([f"… {left_out:,} of {len(items):,} items left out …"] if left_out else []), *tail], used
 
-    def _dict(self, mapping: Mapping[Any, Any], room: int) -> tuple[dict[str, Any], int]:
+    def _dict(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
         if self._fair and len(mapping) <= _RECORD_KEYS:
-            return self._record(mapping, room)
+            return self._record(mapping, budget)
         backwards = reversed(mapping.items()) if isinstance(mapping, dict) else ()
-        head, tail, used = self._ends(mapping.items(), backwards, len(mapping), room, self._entry)
+        head, tail, used = self._ends(mapping.items(), backwards, len(mapping), budget, self._entry)
         left_out = len(mapping) - len(head) - len(tail)
         note = {_CUT: f"{left_out:,} of {len(mapping):,} entries left out"} if left_out else {}
         return {**dict(head), **note, **dict(tail)}, used
 
-    def _entry(self, entry: tuple[Any, Any], room: int) -> tuple[tuple[str, Any], int]:
-        key, _ = self._tree(_key(entry[0]), room)
-        value, used = self._tree(entry[1], room - len(key) - 4)
+    def _entry(self, entry: tuple[Any, Any], budget: int) -> tuple[tuple[str, Any], int]:
+        key, _ = self._tree(_key(entry[0]), budget)
+        value, used = self._tree(entry[1], budget - len(key) - 4)
         return (key, value), used + len(key) + 4
 
-    def _record(self, mapping: Mapping[Any, Any], room: int) -> tuple[dict[str, Any], int]:
-        """Render a small mapping: small entries get the room they need, large ones share the rest."""
+    def _record(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
+        """Render a small mapping: small entries get what they need, large ones share the rest of the budget."""
         entries = list(mapping.items())
         by_size = sorted(range(len(entries)), key=lambda place: _rough_size(entries[place][1]))
         done: dict[int, tuple[str, Any]] = {}
-        left = room
+        left = budget
         for place in by_size:
             done[place], used = self._entry(entries[place], left // (len(entries) - len(done)))
             left -= used
-        return dict(done[place] for place in range(len(entries))), room - left
+        return dict(done[place] for place in range(len(entries))), budget - left
 
     def _ends(
-        self, entries: Iterable[Any], backwards: Iterable[Any], count: int, room: int, render: _Render
+        self, entries: Iterable[Any], backwards: Iterable[Any], count: int, budget: int, render: _Render
     ) -> tuple[list[Any], list[Any], int]:
-        """Render entries from the head into 80 % of the room, then from the tail; return both and the length used."""
-        head, used = _fill(entries, count, 0, room * 4 // 5 if self._fair else room, room, render)
-        tail, used = _fill(backwards, count - len(head), used, room, room, render)
+        """Render entries from the head into 80 % of the budget, then from the tail; return both and the length used."""
+        head, used = _fill(entries, count, 0, budget * 4 // 5 if self._fair else budget, budget, render)
+        tail, used = _fill(backwards, count - len(head), used, budget, budget, render)
         self.was_cut |= len(head) + len(tail) < count
         return head, tail[::-1], used
 
@@ -268,13 +268,13 @@ _Render = Callable[[Any, int], tuple[Any, int]]
 
 
 def _fill(
-    entries: Iterable[Any], limit: int, used: int, target: int, room: int, render: _Render
+    entries: Iterable[Any], limit: int, used: int, target: int, budget: int, render: _Render
 ) -> tuple[list[Any], int]:
     kept: list[Any] = []
     for entry in islice(entries, limit):
         if used >= target:
             break
-        rendered_entry, cost = render(entry, room - used)
+        rendered_entry, cost = render(entry, budget - used)
         kept.append(rendered_entry)
         used += cost + 2
     return kept, used

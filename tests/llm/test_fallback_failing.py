@@ -3,7 +3,13 @@
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
-from agentkit.llm.fallback import all_failed_error, failed_model, format_failed_model, goes_on, is_lasting
+from agentkit.llm.fallback import (
+    all_failed_error,
+    failed_model,
+    format_failed_model,
+    is_permanent,
+    should_try_next,
+)
 from agentkit.llm.protocols.error_mapping import error_from_body
 from agentkit.messages import FailedModel
 from agentkit.usage import Tariff, Usage
@@ -46,8 +52,8 @@ def refusal(status, message, code=None):
 )
 def test_failures_passed_to_the_fallback(error, passes, lasts):
     """A service failure is passed to the fallback, a refused request is not, and some errors are lasting."""
-    assert goes_on(error) is passes
-    assert not passes or is_lasting(error) is lasts
+    assert should_try_next(error) is passes
+    assert not passes or is_permanent(error) is lasts
 
 
 def test_failed_requests_that_may_be_charged():

@@ -278,7 +278,7 @@ def test_fitting_is_idempotent(messages: list[Message], room_tokens: int, *, wit
 )
 def test_space_for_messages(window: Window, known: int | None, taken: int, room: int | None) -> None:
     """The space for messages is the window without the tokens of answer, instruction and tools."""
-    assert window.room(known, taken) == room
+    assert window.available_tokens(known, taken) == room
 
 
 @pytest.mark.parametrize(

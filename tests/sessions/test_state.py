@@ -161,7 +161,7 @@ def test_outer_call_waits_for_its_inner_call():
     waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, (MADE,), SPENT)
     progress = RunState.of([BEGUN, reply("", ONE), Approved("call_1", "once"), ToolCallStarted(ONE, ALLOWED), waits])
     (step,) = progress.waiting
-    assert (step.asked, step.inner, step.made, step.decision) == (INNER, INNER, (MADE,), None)
+    assert (step.pending_call, step.inner, step.made, step.decision) == (INNER, INNER, (MADE,), None)
     assert (step.within.call, step.within.question, step.within.inner) == (INNER, "May it send?", None)
     assert progress.usage == SPENT + SPENT
     progress.apply(Approved("call_1.2", "no"))

@@ -26,46 +26,46 @@ def clock():
     return Clock()
 
 
-def fail(absence, clock, error=GONE, *, took=0.0):
+def fail(circuit_breaker, clock, error=GONE, *, took=0.0):
     """Call the model, which fails after the given seconds."""
     began = clock.seconds
     clock.seconds += took
-    absence.has_failed(error, FailedModel("m", type(error).__name__, str(error)), began)
+    circuit_breaker.record_failure(error, FailedModel("m", type(error).__name__, str(error)), began)
 
 
-def is_asked_after(absence, clock, seconds):
+def is_asked_after(circuit_breaker, clock, seconds):
     """Return whether a request calls the model after the given seconds, and no request a moment before."""
     clock.seconds += seconds - 0.5
-    is_early = absence.claim() is None
+    is_early = circuit_breaker.claim() is None
     clock.seconds += 0.5
-    return not is_early and absence.claim() is None
+    return not is_early and circuit_breaker.claim() is None
 
 
 def test_model_is_available_until_it_fails(clock):
     """A model that never failed is available, and an answer does not change that."""
-    absence = CircuitBreaker(clock)
-    absence.has_answered()
-    assert (absence.claim(), absence.missed) == (None, None)
+    circuit_breaker = CircuitBreaker(clock)
+    circuit_breaker.record_success()
+    assert (circuit_breaker.claim(), circuit_breaker.missed) == (None, None)
 
 
 def test_delay_doubles_after_each_failure(clock):
     """A failed model is skipped for 30 seconds, and twice as long after each failure up to ten minutes."""
-    absence = CircuitBreaker(clock)
+    circuit_breaker = CircuitBreaker(clock)
     for seconds in (30, 60, 120, 240, 480, 600, 600):
-        fail(absence, clock)
-        assert is_asked_after(absence, clock, seconds)
+        fail(circuit_breaker, clock)
+        assert is_asked_after(circuit_breaker, clock, seconds)
 
 
 def test_answer_resets_the_delay(clock):
     """An answer makes the model available to all requests, and resets the delay."""
-    absence = CircuitBreaker(clock)
-    fail(absence, clock)
+    circuit_breaker = CircuitBreaker(clock)
+    fail(circuit_breaker, clock)
     clock.seconds += 30
-    fail(absence, clock)
-    absence.has_answered()
-    assert (absence.claim(), absence.claim(), absence.missed) == (None, None, None)
-    fail(absence, clock)
-    assert is_asked_after(absence, clock, 30)
+    fail(circuit_breaker, clock)
+    circuit_breaker.record_success()
+    assert (circuit_breaker.claim(), circuit_breaker.claim(), circuit_breaker.missed) == (None, None, None)
+    fail(circuit_breaker, clock)
+    assert is_asked_after(circuit_breaker, clock, 30)
 
 
 @pytest.mark.parametrize(
@@ -83,39 +83,39 @@ def test_answer_resets_the_delay(clock):
 )
 def test_minimum_delay(clock, error, took, seconds):
     """The delay is at least the duration of the failure or the requested delay, and longest for lasting errors."""
-    absence = CircuitBreaker(clock)
-    fail(absence, clock, error, took=took)
-    assert is_asked_after(absence, clock, seconds)
+    circuit_breaker = CircuitBreaker(clock)
+    fail(circuit_breaker, clock, error, took=took)
+    assert is_asked_after(circuit_breaker, clock, seconds)
 
 
 def test_one_request_tries_the_model_again(clock):
     """After the delay one request tries the model, and the others use the fallback until it has ended."""
-    absence = CircuitBreaker(clock)
-    fail(absence, clock)
+    circuit_breaker = CircuitBreaker(clock)
+    fail(circuit_breaker, clock)
     clock.seconds += 30
-    assert absence.missed is None
-    assert absence.claim() is None
-    assert absence.claim().error == "gone"
-    assert not absence.missed.was_asked
+    assert circuit_breaker.missed is None
+    assert circuit_breaker.claim() is None
+    assert circuit_breaker.claim().error == "gone"
+    assert not circuit_breaker.missed.was_asked
     clock.seconds += 30  # the request that tried the model never ended
-    assert absence.claim() is None
+    assert circuit_breaker.claim() is None
 
 
 def test_concurrent_failures_count_once(clock):
     """Requests that fail concurrently count as one failure."""
-    absence = CircuitBreaker(clock)
+    circuit_breaker = CircuitBreaker(clock)
     began = clock.seconds
     clock.seconds += 1
     for _ in range(10):
-        absence.has_failed(GONE, FailedModel("m", "Unreachable", "gone"), began)
-    assert is_asked_after(absence, clock, 30)
+        circuit_breaker.record_failure(GONE, FailedModel("m", "Unreachable", "gone"), began)
+    assert is_asked_after(circuit_breaker, clock, 30)
 
 
 def test_model_is_available_after_an_answer(clock):
     """A model that answered after its delay can be called again."""
-    absence = CircuitBreaker(clock)
-    fail(absence, clock)
+    circuit_breaker = CircuitBreaker(clock)
+    fail(circuit_breaker, clock)
     clock.seconds += 30
-    assert absence.claim() is None
-    absence.has_answered()
-    assert absence.claim() is None
+    assert circuit_breaker.claim() is None
+    circuit_breaker.record_success()
+    assert circuit_breaker.claim() is None
