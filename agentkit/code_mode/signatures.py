@@ -17,7 +17,7 @@ from agentkit.content import File, Image
 from agentkit.errors import ConfigError
 from agentkit.sandbox.rpc_guest import python_name
 from agentkit.tooling.docstrings import returns_section
-from agentkit.tooling.signature import UNRESOLVABLE, innermost, names_around
+from agentkit.tooling.signature import UNRESOLVABLE, innermost, names_in_scope
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
@@ -50,7 +50,7 @@ def _hints(annotations: Mapping[str, Any], function: Callable[..., Any]) -> dict
     """The resolved annotations; empty if a name cannot be resolved."""
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
     try:
-        return get_type_hints(holder, names_around(inspect.unwrap(function)))
+        return get_type_hints(holder, names_in_scope(inspect.unwrap(function)))
     except UNRESOLVABLE:
         return {}
 

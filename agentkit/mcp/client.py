@@ -30,7 +30,7 @@ from agentkit.mcp.sdk.session import Caller
 from agentkit.messages import READ_MORE
 from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.results import BAD_ARGUMENTS, denial_text
-from agentkit.tooling.schema import GivenParameters
+from agentkit.tooling.schema import SchemaParameters
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.catalog import all_tools
@@ -176,7 +176,7 @@ class RemoteTool(Tool[..., Any]):
     ) -> None:
         schema = _ANYTHING if accepted is None else _clean_schema(accepted.schema, name)
         description = _NEW_TOOL.format(server=server.name) if accepted is None else accepted.description
-        self.__dict__.update(server=server, remote_name=remote_name, _parameters=GivenParameters(schema, name))
+        self.__dict__.update(server=server, remote_name=remote_name, _parameters=SchemaParameters(schema, name))
         super().__init__(
             self._acall,
             name,

@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import BadArguments
 from agentkit.event_rendering import truncate
 from agentkit.tooling import coercion
-from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, join_reasons, read_json, regroup
+from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, join_reasons, nest_or_unwrap, read_json
 from agentkit.tooling.strict_schema import Schema, admits_null, tidy
 
 _MAX_TEXT = 1_000
@@ -72,9 +72,9 @@ def _sentences(faults: Iterable[Fault], schema: Schema, tool_name: str) -> Itera
     grouped: dict[Place, list[Fault]] = {}
     for fault in faults:
         grouped.setdefault(fault[0], []).append(fault)
-    readable = tidy(schema)
+    pydantic_annotation = tidy(schema)
     for path, same_place in grouped.items():
-        yield _sentence(path, same_place, readable, tool_name)
+        yield _sentence(path, same_place, pydantic_annotation, tool_name)
 
 
 def _sentence(path: Place, faults: Sequence[Fault], schema: Schema, tool_name: str) -> str:
@@ -177,7 +177,7 @@ def repair(
         if path:
             reasons.setdefault(path, []).append(what)
     is_misnamed = any(len(path) == 1 and problems in ([MISSING], [UNKNOWN]) for path, problems in reasons.items())
-    whole = regroup(arguments, schema) if is_misnamed and schema else None
+    whole = nest_or_unwrap(arguments, schema) if is_misnamed and schema else None
     if whole is not None:
         return whole
     names = functools.cache(lambda parent: _Names.at(arguments, parent, schema or {}))
@@ -203,7 +203,7 @@ def _repairs(
         return {}
     may_drop = last in optional or (bool(parent) and _is_optional(path, schema))
     new = _replacement(value, problems, path, schema, may_drop=may_drop)
-    return {} if new is coercion.UNCLEAR else {path: new}
+    return {} if new is coercion.AMBIGUOUS else {path: new}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,8 @@ class _Names:
         container = functools.reduce(_inside, parent, cast("Any", arguments))
         present: Mapping[str, Any] = container if isinstance(container, Mapping) else {}
         known = dict.fromkeys(coercion.names_in(coercion.nodes_at(schema, parent)))
-        unknown = coercion.by_letters(name for name in present if name not in known)
-        return cls(container, unknown, coercion.by_letters(name for name in known if name not in present))
+        unknown = coercion.group_by_letters(name for name in present if name not in known)
+        return cls(container, unknown, coercion.group_by_letters(name for name in known if name not in present))
 
     def rename(self, path: Place) -> dict[Place, Any]:
         """Rename an unknown argument to the missing one if they match by letters; drop a null."""
@@ -234,7 +234,7 @@ class _Names:
             return {}
         if self.container.get(last, _ABSENT) is None:
             return {path: _DROPPED}
-        letters = coercion.letters(last)
+        letters = coercion.normalise_letters(last)
         unknown = self.unknown.get(letters, ())
         candidates = [last] if last not in self.container else self.unused.get(letters, ())
         if len(unknown) != 1 or len(candidates) != 1:

@@ -33,12 +33,12 @@ _DATES = tuple(
     )
 )
 _YEAR_LAST = re.compile(r"(?P<one>\d{1,2})(?P<mark>[-/.])(?P<other>\d{1,2})(?P=mark)(?P<year>\d{4})(?!\d)")
-_LENGTH = lazy_pattern(
+_DURATION_PART = lazy_pattern(
     r"((?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*"
     r"(weeks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|(?-i:m)|seconds?|secs?|s)(?![a-z])",
     re.IGNORECASE,
 )
-_LENGTHS = lazy_pattern(rf"{_LENGTH.pattern}(?:\s*,?\s*(?:\band\s+)?{_LENGTH.pattern})*", re.IGNORECASE)
+_DURATION = lazy_pattern(rf"{_DURATION_PART.pattern}(?:\s*,?\s*(?:\band\s+)?{_DURATION_PART.pattern})*", re.IGNORECASE)
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _TIME = lazy_pattern(
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?P<fraction>\.\d{1,6})?)?)?\s*(?P<half>[ap]\.?m\.?)?"
@@ -47,7 +47,7 @@ _TIME = lazy_pattern(
 )
 
 
-def moment(text: str, form: str) -> str | None:
+def parse_moment(text: str, form: str) -> str | None:
     """Parse a `date`, `time` or `date-time` into ISO 8601; None if the text is not one or is ambiguous.
 
     A date is accepted if the year comes first, the month is a word, or only one order of day and month is possible:
@@ -57,19 +57,19 @@ def moment(text: str, form: str) -> str | None:
     if len(text) > _MAX_DATE_CHARS:
         return None
     if form == "time":
-        return _time(text) if ":" in text or text[-2:-1].isalpha() else None
-    found = next((match for pattern in (*_DATES, _YEAR_LAST) if (match := pattern.match(text))), None)
-    day = found and (_only_date(found) if found.re is _YEAR_LAST else _date(found))
-    if found is None or day is None:
+        return _iso_time(text) if ":" in text or text[-2:-1].isalpha() else None
+    match = next((match for pattern in (*_DATES, _YEAR_LAST) if (match := pattern.match(text))), None)
+    day = match and (_unambiguous_date(match) if match.re is _YEAR_LAST else _date(match))
+    if match is None or day is None:
         return None
-    rest = text[found.end() :].lstrip("Tt, ").removeprefix("at ")
-    if form == "date" or not rest:
-        return None if rest else day
-    clock = _time(rest)
+    remainder = text[match.end() :].lstrip("Tt, ").removeprefix("at ")
+    if form == "date" or not remainder:
+        return None if remainder else day
+    clock = _iso_time(remainder)
     return clock and f"{day}T{clock}"
 
 
-def seconds(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """Parse a duration such as `90`, `1h 30m` or `5 minutes` into seconds; None if invalid or ambiguous.
 
     Units must be in descending order, so that the `m` of `1m 2d` is not read as minutes; a capital `M` could mean
@@ -78,47 +78,49 @@ def seconds(text: str) -> float | None:
     if re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*", text):
         return float(text)
     text = text.strip()
-    if len(text) > _MAX_DATE_CHARS or not _LENGTHS.fullmatch(text):
+    if len(text) > _MAX_DATE_CHARS or not _DURATION.fullmatch(text):
         return None
-    parts = [(float(amount.replace(",", "")), _SECONDS[unit[0].lower()]) for amount, unit in _LENGTH.findall(text)]
+    parts = [
+        (float(amount.replace(",", "")), _SECONDS[unit[0].lower()]) for amount, unit in _DURATION_PART.findall(text)
+    ]
     units = [unit for _, unit in parts]
     return sum(amount * unit for amount, unit in parts) if units == sorted({*units}, reverse=True) else None
 
 
-def _date(found: re.Match[str]) -> str | None:
-    month = found["month"].lower()
-    number = int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1
-    return _day(int(found["year"]), number, int(found["day"]))
+def _date(match: re.Match[str]) -> str | None:
+    month = match["month"].lower()
+    month_number = int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1
+    return _iso_date(int(match["year"]), month_number, int(match["day"]))
 
 
-def _only_date(found: re.Match[str]) -> str | None:
+def _unambiguous_date(match: re.Match[str]) -> str | None:
     """Return the date if only one order of day and month is valid, or both give the same date."""
-    year, one, other = int(found["year"]), int(found["one"]), int(found["other"])
-    days = {day for day in (_day(year, one, other), _day(year, other, one)) if day is not None}
+    year, one, other = int(match["year"]), int(match["one"]), int(match["other"])
+    days = {day for day in (_iso_date(year, one, other), _iso_date(year, other, one)) if day is not None}
     return days.pop() if len(days) == 1 else None
 
 
-def _day(year: int, month: int, day: int) -> str | None:
+def _iso_date(year: int, month: int, day: int) -> str | None:
     try:
         return date(year, month, day).isoformat()
     except ValueError:
         return None
 
 
-def _time(text: str) -> str | None:
-    found = _TIME.fullmatch(text)
-    if found is None or (found["half"] and not 1 <= int(found["hour"]) <= 12):
+def _iso_time(text: str) -> str | None:
+    match = _TIME.fullmatch(text)
+    if match is None or (match["half"] and not 1 <= int(match["hour"]) <= 12):
         return None
-    hour = int(found["hour"])
-    if found["half"]:
-        hour = hour % 12 + (12 if found["half"].lower().startswith("p") else 0)
-    zone = (found["zone"] or "").upper()
+    hour = int(match["hour"])
+    if match["half"]:
+        hour = hour % 12 + (12 if match["half"].lower().startswith("p") else 0)
+    zone = (match["zone"] or "").upper()
     try:
-        clock = time(hour, int(found["minute"] or 0), int(found["second"] or 0)).isoformat()
+        clock = time(hour, int(match["minute"] or 0), int(match["second"] or 0)).isoformat()
     except ValueError:
         return None
     zone = "Z" if zone in ("UTC", "GMT") else f"{zone}:00" if len(zone) == len("+02") else zone
-    return f"{clock}{found['fraction'] or ''}{zone}"
+    return f"{clock}{match['fraction'] or ''}{zone}"
 
 
 _FENCE = lazy_pattern(r"```\w*[ \t\r]*\n")
@@ -150,17 +152,17 @@ def read_json(text: str) -> Any:
         fence = _FENCE.match(inner)
         if fence and inner.endswith("```"):
             inner = inner[fence.end() : -3].strip()
-        translated = _NOT_JSON.sub(_to_json_token, inner) if inner.startswith(("{", "[", "(")) else None
-        if translated is None:
+        json_text = _NOT_JSON.sub(_to_json_token, inner) if inner.startswith(("{", "[", "(")) else None
+        if json_text is None:
             raise
         try:
-            return _decode(translated)
+            return _decode(json_text)
         except ValueError:
-            translated = None
+            json_text = None
         raise
 
 
-def as_json(arguments: dict[str, Any]) -> str | None:
+def to_json(arguments: dict[str, Any]) -> str | None:
     """Serialise arguments that consist of plain JSON types; None for any others."""
     try:
         return json.dumps(arguments) if _is_json(arguments) else None
@@ -174,19 +176,19 @@ def _is_json(value: Any) -> bool:
     return all(map(_is_json, value)) if type(value) is list else type(value) in _JSON_SCALARS
 
 
-def _to_json_token(found: re.Match[str]) -> str:
-    if found["single"] is not None:
-        return f'"{_ESCAPED.sub(_reescape, found["single"])}"'
-    if found["name"] is not None:
-        return f'"{found["name"]}"'
-    return found["double"] or ("" if found["comma"] or found["remark"] else _PYTHON_LITERALS[found[0]])
+def _to_json_token(match: re.Match[str]) -> str:
+    if match["single"] is not None:
+        return f'"{_ESCAPED.sub(_reescape, match["single"])}"'
+    if match["name"] is not None:
+        return f'"{match["name"]}"'
+    return match["double"] or ("" if match["comma"] or match["remark"] else _PYTHON_LITERALS[match[0]])
 
 
-def _reescape(found: re.Match[str]) -> str:
+def _reescape(match: re.Match[str]) -> str:
     """Re-escape a quote of a single-quoted string for a double-quoted one."""
-    if found[2]:
+    if match[2]:
         return '\\"'
-    return "'" if found[1] == "'" else found[0]
+    return "'" if match[1] == "'" else match[0]
 
 
 MISSING, UNKNOWN = "is missing", "is not a known name"
@@ -230,19 +232,19 @@ def reason(kind: str, message: str) -> str:
     return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
 
 
-def discriminator_fault(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | None:
+def discriminator_fault(context: Mapping[str, Any], value: Any) -> tuple[str, str, Any] | None:
     """Return the name of the discriminator field at fault, the reason, and its value, if any.
 
     None if the error is not about a discriminator field.
     """
     name = str(context.get("discriminator", ""))
     if "agentkit_union" in context:
-        tag = given.get(name.strip("'"))
+        tag = value.get(name.strip("'"))
         return name.strip("'"), MISSING if tag is None else f"should be {context['agentkit_union']}", tag
     if not name.startswith("'"):
         return None
     if "expected_tags" not in context:
-        return name.strip("'"), MISSING, given
+        return name.strip("'"), MISSING, value
     return name.strip("'"), f"should be one of {context['expected_tags']}", context["tag"]
 
 
@@ -263,13 +265,13 @@ def first_sentence(error: Exception) -> str:
 _GROUPED = lazy_pattern(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
 _NUMBER = lazy_pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?")
 _LIST_NUMBER = lazy_pattern(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?")
-_HEAD = lazy_pattern(r"[+-]?\d{1,3}")
-_GROUP = lazy_pattern(r"\d{3}(?:\.\d+)?")
+_FIRST_GROUP = lazy_pattern(r"[+-]?\d{1,3}")
+_NEXT_GROUP = lazy_pattern(r"\d{3}(?:\.\d+)?")
 _MAX_CHARS = 400
 _MAX_EXPONENT = 30
 
 
-def number(text: str, *, is_whole: bool = False) -> str | None:
+def normalise_number(text: str, *, is_whole: bool = False) -> str | None:
     """Normalise a number such as `1,234.50`, `+5` or `1e3`; None for other texts.
 
     Removes digit grouping and a plus sign. `1,234` is accepted only where an integer is expected; elsewhere the comma
@@ -282,28 +284,28 @@ def number(text: str, *, is_whole: bool = False) -> str | None:
     return None if may_be_fraction else text.replace(",", "").removeprefix("+")
 
 
-def whole(written: str) -> int | None:
-    """Convert the output of `number` to an integer; None if it is not integral or its exponent exceeds 30."""
-    found = _NUMBER.fullmatch(written)
-    if found is None or abs(int(found["exponent"] or 0)) > _MAX_EXPONENT:
+def to_integer(text: str) -> int | None:
+    """Convert the output of `normalise_number` to an integer; None if it is not integral or its exponent exceeds 30."""
+    match = _NUMBER.fullmatch(text)
+    if match is None or abs(int(match["exponent"] or 0)) > _MAX_EXPONENT:
         return None
-    exact = Decimal(written)
+    exact = Decimal(text)
     return int(exact) if exact == exact.to_integral_value() else None
 
 
-def numbers(text: str, *, is_whole: bool = False) -> list[str] | None:
+def split_numbers(text: str, *, is_whole: bool = False) -> list[str] | None:
     """Split a text such as `1, 2.5, 3` into numbers; None if it contains anything else or is ambiguous.
 
     Commas without a following space could group digits or separate decimals. Where integers are expected, a point is
     ambiguous, too.
     """
-    parts = entries(text)
+    parts = split_entries(text)
     if not all(map(_LIST_NUMBER.fullmatch, parts)) or (is_whole and any("." in part for part in parts)):
         return None
-    return None if _is_unclear(_strip_list(text), parts, is_whole=is_whole) else parts
+    return None if _is_ambiguous(_strip_list(text), parts, is_whole=is_whole) else parts
 
 
-def _is_unclear(text: str, parts: list[str], *, is_whole: bool) -> bool:
+def _is_ambiguous(text: str, parts: list[str], *, is_whole: bool) -> bool:
     """Whether a comma without a following space could be something other than a separator of these numbers."""
     after_commas = {*re.findall(r",(\s?)", text)}
     if "" not in after_commas:
@@ -314,10 +316,10 @@ def _is_unclear(text: str, parts: list[str], *, is_whole: bool) -> bool:
 
 
 def _is_grouped(pair: tuple[str, str]) -> bool:
-    return bool(_HEAD.fullmatch(pair[0]) and _GROUP.fullmatch(pair[1]))
+    return bool(_FIRST_GROUP.fullmatch(pair[0]) and _NEXT_GROUP.fullmatch(pair[1]))
 
 
-def entries(text: str) -> list[str]:
+def split_entries(text: str) -> list[str]:
     """Split a text at commas, semicolons and line breaks."""
     return [part.strip() for part in re.split(r"[,;\n]", _strip_list(text))]
 
@@ -327,23 +329,23 @@ def _strip_list(text: str) -> str:
     return text.strip().rstrip(",;")
 
 
-UNCLEAR = object()
+AMBIGUOUS = object()
 """Sentinel: the value has no unambiguous meaning."""
 
 _MAX_NODES = 100
 _MAX_CACHED_CHARS = 100
-_SIGNS = lazy_pattern(r"[\s_'\"-]+")
+_SEPARATORS = lazy_pattern(r"[\s_'\"-]+")
 _NULLS = frozenset({"null", "none", "nil", "undefined", "n/a", ""})
 _COMPOUND = frozenset({"anyOf", "oneOf", "$ref"})
-_QUALIFIED = lazy_pattern(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
+_QUALIFIED_NAME = lazy_pattern(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
 
 
 def subschemas_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
     """Return the subschemas at a path, through every branch that leads there."""
     nodes = [schema]
     for step in path:
-        found = (inner for node in expand(nodes, schema) for inner in _inner(node, step))
-        nodes = [inner for inner in found if isinstance(inner, dict)]
+        candidates = (inner for node in expand(nodes, schema) for inner in _subschemas_of_step(node, step))
+        nodes = [inner for inner in candidates if isinstance(inner, dict)]
     return nodes
 
 
@@ -354,22 +356,22 @@ def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
 
 def expand(nodes: Iterable[Any], root: Schema) -> list[Schema]:
     """Expand references and unions: the schemas together with all they refer to."""
-    pending, found = list(nodes), list[Schema]()
-    while pending and len(found) < _MAX_NODES:
+    pending, expanded = list(nodes), list[Schema]()
+    while pending and len(expanded) < _MAX_NODES:
         node = pending.pop(0)
         if isinstance(node, dict):
-            found.append(node)
+            expanded.append(node)
             pending += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
             pending.append(resolve_reference(str(node.get("$ref", "")), root))
-    return found
+    return expanded
 
 
 def matching_key(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:
     """Return the allowed key that matches one rejected by `propertyNames`."""
     names = expand([node["propertyNames"] for node in nodes if "propertyNames" in node], root)
-    found = _choice(key, names)
-    written = [str(each) for node in names for each, _, python in _choices(node) if python is found]
-    return written[0] if found is not UNCLEAR and written else None
+    choice = _match_choice(key, names)
+    keys = [str(each) for node in names for each, _, python in _choices_of(node) if python is choice]
+    return keys[0] if choice is not AMBIGUOUS and keys else None
 
 
 def coerce(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
@@ -378,11 +380,20 @@ def coerce(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     Parses lists and objects encoded as text, matches choices by name or ignoring case and separators, reads other date
     notations, and wraps a single value where only a list is valid.
     """
-    for reader in (_structure, _choice, _flags, _digits, _number, _boolean, _moment, _text):
-        found = reader(value, nodes)
-        if found is not UNCLEAR:
-            return found
-    return _entry(value, nodes, root)
+    for reader in (
+        _parse_structure,
+        _match_choice,
+        _coerce_flags,
+        _convert_number,
+        _parse_number,
+        _parse_boolean,
+        _coerce_moment,
+        _to_json_text,
+    ):
+        coerced = reader(value, nodes)
+        if coerced is not AMBIGUOUS:
+            return coerced
+    return _wrap_or_split(value, nodes, root)
 
 
 def is_null(value: Any) -> bool:
@@ -390,12 +401,12 @@ def is_null(value: Any) -> bool:
     return value is None or (isinstance(value, str) and value.strip().lower() in _NULLS)
 
 
-def by_letters(names: Iterable[str]) -> dict[str, list[str]]:
+def group_by_letters(names: Iterable[str]) -> dict[str, list[str]]:
     """Group names by their letters, so that `startDate`, `start-date` and `START_DATE` are equal."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(letters(name), []).append(name)
-    return found
+        groups.setdefault(normalise_letters(name), []).append(name)
+    return groups
 
 
 def names_in(nodes: Iterable[Schema]) -> list[str]:
@@ -409,7 +420,7 @@ def is_optional(name: str, nodes: Iterable[Schema]) -> bool:
     return bool(owners) and not any(name in node.get("required", ()) for node in owners)
 
 
-def _inner(node: Schema, step: str | int) -> Iterator[Any]:
+def _subschemas_of_step(node: Schema, step: str | int) -> Iterator[Any]:
     if isinstance(step, str):
         properties = node.get("properties", {})
         yield properties[step] if step in properties else node.get("additionalProperties")
@@ -418,79 +429,89 @@ def _inner(node: Schema, step: str | int) -> Iterator[Any]:
     yield places[step] if step < len(places) else node.get("items")
 
 
-def _structure(value: Any, _: Sequence[Schema]) -> Any:
+def _parse_structure(value: Any, _: Sequence[Schema]) -> Any:
     read = _read_value(value)
-    return read if isinstance(read, dict | list) else UNCLEAR
+    return read if isinstance(read, dict | list) else AMBIGUOUS
 
 
-def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
-    choices = [choice for node in nodes for choice in _choices(node)]
+def _match_choice(value: Any, nodes: Sequence[Schema]) -> Any:
+    choices = [choice for node in nodes for choice in _choices_of(node)]
     for candidate in (value, _read_value(value)):
-        exact = [python for written, _, python in choices if type(written) is type(candidate) and written == candidate]
+        exact = [
+            python
+            for json_value, _, python in choices
+            if type(json_value) is type(candidate) and json_value == candidate
+        ]
         if exact and (type(exact[0]), exact[0]) != (type(value), value):
             return exact[0]
     if not isinstance(value, str | bool):
-        return UNCLEAR
+        return AMBIGUOUS
     value = str(value)  # models write true for the choice "True"
-    spellings = {letters(value), letters(_unqualify(value))}
-    named = [python for written, name, python in choices if name and letters(name) in spellings]
-    spelled = [python for written, _, python in choices if isinstance(written, str) and letters(written) in spellings]
-    found = spelled or named
-    is_one = bool(found) and all(each is found[0] for each in found)
-    return found[0] if is_one and found[0] is not value else UNCLEAR
+    spellings = {normalise_letters(value), normalise_letters(_unqualify(value))}
+    named = [python for json_value, name, python in choices if name and normalise_letters(name) in spellings]
+    spelled = [
+        python
+        for json_value, _, python in choices
+        if isinstance(json_value, str) and normalise_letters(json_value) in spellings
+    ]
+    matching = spelled or named
+    is_unique = bool(matching) and all(each is matching[0] for each in matching)
+    return matching[0] if is_unique and matching[0] is not value else AMBIGUOUS
 
 
-def _choices(node: Schema) -> list[tuple[Any, str, Any]]:
+def _choices_of(node: Schema) -> list[tuple[Any, str, Any]]:
     """Return each choice of a node: its JSON value, its name, and its value for the validator."""
-    written = node["enum"] if "enum" in node else [node["const"]] if "const" in node else []
-    python = node.get(PYTHON, [("", each) for each in written]) if SUMMED not in node else []
-    return [(each, name, value) for each, (name, value) in zip(written, python, strict=True)]
+    json_values = node["enum"] if "enum" in node else [node["const"]] if "const" in node else []
+    python = node.get(PYTHON, [("", each) for each in json_values]) if SUMMED not in node else []
+    return [(each, name, value) for each, (name, value) in zip(json_values, python, strict=True)]
 
 
 def _unqualify(text: str) -> str:
     """Extract the name from `Color.RED` or `<Color.RED: 1>`."""
-    found = _QUALIFIED.fullmatch(text)
-    return found["name"] if found else text
+    match = _QUALIFIED_NAME.fullmatch(text)
+    return match["name"] if match else text
 
 
-def _flags(value: Any, nodes: Sequence[Schema]) -> Any:
+def _coerce_flags(value: Any, nodes: Sequence[Schema]) -> Any:
     """Coerce flags given by name: `R|W`, `R, W` or a list."""
-    flags = {letters(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
+    flags = {normalise_letters(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
     parts = re.split(r"[|,;+]", value) if isinstance(value, str) else value
     if not flags or not isinstance(parts, list) or not parts:
-        return UNCLEAR
-    found = [flags.get(letters(_unqualify(str(part)))) for part in parts]
-    return UNCLEAR if None in found else functools.reduce(operator.or_, found)
+        return AMBIGUOUS
+    values = [flags.get(normalise_letters(_unqualify(str(part)))) for part in parts]
+    return AMBIGUOUS if None in values else functools.reduce(operator.or_, values)
 
 
-def _digits(value: Any, nodes: Sequence[Schema]) -> Any:
+def _convert_number(value: Any, nodes: Sequence[Schema]) -> Any:
     """Convert a number to text where only strings are valid, and an integral float to an integer."""
     expected = _kinds(nodes) - {"null", None}
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return UNCLEAR
+        return AMBIGUOUS
     if expected == {"string"} and not any("format" in node for node in nodes):
         return str(value)
-    return int(value) if expected == {"integer"} and isinstance(value, float) and value.is_integer() else UNCLEAR
+    return int(value) if expected == {"integer"} and isinstance(value, float) and value.is_integer() else AMBIGUOUS
 
 
-def _number(value: Any, nodes: Sequence[Schema]) -> Any:
+def _parse_number(value: Any, nodes: Sequence[Schema]) -> Any:
     """Parse a number with digit grouping or an exponent; it stays text, hence exact, where strings are valid too."""
     kinds = _kinds(nodes)
     expected = kinds & {"integer", "number"}
-    written = number(value, is_whole=expected == {"integer"}) if isinstance(value, str) and expected else None
-    if written is None or (written == value and "string" in kinds):
-        return UNCLEAR
+    normalised = (
+        normalise_number(value, is_whole=expected == {"integer"}) if isinstance(value, str) and expected else None
+    )
+    if normalised is None or (normalised == value and "string" in kinds):
+        return AMBIGUOUS
     if "string" in kinds:
-        return written
-    found = whole(written) if "integer" in kinds else None
-    if found is None:
-        return float(written) if "number" in kinds else UNCLEAR
-    return found
+        return normalised
+    integer = to_integer(normalised) if "integer" in kinds else None
+    if integer is None:
+        return float(normalised) if "number" in kinds else AMBIGUOUS
+    return integer
 
 
-def _boolean(value: Any, nodes: Sequence[Schema]) -> Any:
+def _parse_boolean(value: Any, nodes: Sequence[Schema]) -> Any:
     word = value.strip().lower() if isinstance(value, str) and "boolean" in _kinds(nodes) else ""
-    return _BOOLEAN_WORDS.get(word, UNCLEAR)
+    return _BOOLEAN_WORDS.get(word, AMBIGUOUS)
 
 
 def _kinds(nodes: Iterable[Schema]) -> set[Any]:
@@ -499,72 +520,72 @@ def _kinds(nodes: Iterable[Schema]) -> set[Any]:
     return {each for kind in kinds for each in (kind if isinstance(kind, list) else [kind])}
 
 
-def _moment(value: Any, nodes: Sequence[Schema]) -> Any:
+def _coerce_moment(value: Any, nodes: Sequence[Schema]) -> Any:
     if not isinstance(value, str):
-        return UNCLEAR
+        return AMBIGUOUS
     for form in (node.get("format") for node in nodes):
         if form in ("date", "date-time", "time"):
-            found = moment(value, form)
-            if found is not None and found != value:
-                return found
-        if form == "duration" and (length := seconds(value)) is not None:
+            parsed = parse_moment(value, form)
+            if parsed is not None and parsed != value:
+                return parsed
+        if form == "duration" and (length := parse_duration(value)) is not None:
             return length
-    return UNCLEAR
+    return AMBIGUOUS
 
 
-def _text(value: Any, nodes: Sequence[Schema]) -> Any:
+def _to_json_text(value: Any, nodes: Sequence[Schema]) -> Any:
     """Serialise a list or object where JSON text is expected."""
     is_json_text = any(node.get("contentMediaType") == "application/json" for node in nodes)
-    return json.dumps(value) if is_json_text and isinstance(value, dict | list) else UNCLEAR
+    return json.dumps(value) if is_json_text and isinstance(value, dict | list) else AMBIGUOUS
 
 
-def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
+def _wrap_or_split(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     """Wrap a single value in a list, or split a text at separators where the items are not strings."""
     lists = [node for node in nodes if "array" in _kinds([node])]
     others = _kinds(nodes) - {"array", "null", None}
     if not lists or others or isinstance(value, list | tuple) or is_null(value):
-        return UNCLEAR
+        return AMBIGUOUS
     if any("prefixItems" in node for node in lists):
         # Split a text such as `40.7, -74` into the numbers or choices of a fixed-length tuple
-        places = lists[0].get("prefixItems", ())
-        parts = entries(value) if isinstance(value, str) and len(lists) == 1 else []
-        if len(parts) != len(places) or len(parts) != lists[0].get("maxItems"):
-            return UNCLEAR
-        fits = (_fits_place(part, expand([place], root)) for part, place in zip(parts, places, strict=True))
-        return parts if all(fits) else UNCLEAR
+        items = lists[0].get("prefixItems", ())
+        parts = split_entries(value) if isinstance(value, str) and len(lists) == 1 else []
+        if len(parts) != len(items) or len(parts) != lists[0].get("maxItems"):
+            return AMBIGUOUS
+        fits = (_fits_item(part, expand([item], root)) for part, item in zip(parts, items, strict=True))
+        return parts if all(fits) else AMBIGUOUS
     inner = [node for node in expand([node.get("items", {}) for node in lists], root) if not _COMPOUND & node.keys()]
     kinds = {kind or "any" for kind in _kinds(inner)}
     if isinstance(value, dict):
-        return [value] if "object" in kinds else UNCLEAR
+        return [value] if "object" in kinds else AMBIGUOUS
     if isinstance(value, str) and re.search(r"[,;\n]|^\s*[\[{(]", value):
         return _split_list(value, inner, kinds)
-    return [value] if kinds != {"object"} else UNCLEAR
+    return [value] if kinds != {"object"} else AMBIGUOUS
 
 
-def _fits_place(part: str, nodes: Sequence[Schema]) -> bool:
-    choices = [choice for node in nodes for choice in _choices(node)]
+def _fits_item(part: str, nodes: Sequence[Schema]) -> bool:
+    choices = [choice for node in nodes for choice in _choices_of(node)]
     if choices:
-        return _choice(part, nodes) is not UNCLEAR or any(part == written for written, _, _ in choices)
-    return _kinds(nodes) <= {"integer", "number"} and number(part) is not None
+        return _match_choice(part, nodes) is not AMBIGUOUS or any(part == written for written, _, _ in choices)
+    return _kinds(nodes) <= {"integer", "number"} and normalise_number(part) is not None
 
 
 def _split_list(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
     """Split a text into the numbers or choices that it lists."""
     if kinds <= {"integer", "number"}:
-        return numbers(text, is_whole="number" not in kinds) or UNCLEAR
-    written = [each for node in nodes for each, _, _ in _choices(node)]
-    parts = entries(text)
-    is_clear = written and all(part in written or _choice(part, nodes) is not UNCLEAR for part in parts)
-    return parts if is_clear else UNCLEAR
+        return split_numbers(text, is_whole="number" not in kinds) or AMBIGUOUS
+    choices = [each for node in nodes for each, _, _ in _choices_of(node)]
+    parts = split_entries(text)
+    is_clear = choices and all(part in choices or _match_choice(part, nodes) is not AMBIGUOUS for part in parts)
+    return parts if is_clear else AMBIGUOUS
 
 
 def _read_value(value: Any) -> Any:
     if not isinstance(value, str):
-        return UNCLEAR
+        return AMBIGUOUS
     try:
         return read_json(value)
     except (ValueError, RecursionError):
-        return {"true": True, "false": False}.get(value.strip().lower(), UNCLEAR)
+        return {"true": True, "false": False}.get(value.strip().lower(), AMBIGUOUS)
 
 
 _BOOLEAN_WORDS: Mapping[str, bool] = {
@@ -573,16 +594,16 @@ _BOOLEAN_WORDS: Mapping[str, bool] = {
 }
 
 
-def letters(text: str) -> str:
+def normalise_letters(text: str) -> str:
     """Normalise a name or choice: drop case and separators."""
-    return _cached_letters(text) if len(text) <= _MAX_CACHED_CHARS else _letters(text)
+    return _cached_letters(text) if len(text) <= _MAX_CACHED_CHARS else _drop_separators(text)
 
 
-def _letters(text: str) -> str:
-    return _SIGNS.sub("", text).casefold()
+def _drop_separators(text: str) -> str:
+    return _SEPARATORS.sub("", text).casefold()
 
 
-_cached_letters = functools.lru_cache(4_096)(_letters)
+_cached_letters = functools.lru_cache(4_096)(_drop_separators)
 """Cached, because the choices of a schema are compared with every value that fits none of them."""
 
 
@@ -590,7 +611,7 @@ _WRAPPER_KEYS = frozenset({"arguments", "args", "input", "kwargs", "parameters",
 """Keys that models wrap around the arguments."""
 
 
-def regroup(arguments: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
+def nest_or_unwrap(arguments: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
     """Unwrap arguments nested in a wrapper object, or nest them under the only parameter; None otherwise.
 
     Models write `{"arguments": {"city": "Rome"}}`, and omit the name of an only parameter.
@@ -604,8 +625,8 @@ def regroup(arguments: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
         return dict(inner)
     if len(properties) != 1:
         return None
-    (only,) = properties
-    return {only: arguments} if arguments.keys() <= {*names_in(nodes_at(schema, [only]))} else None
+    (name,) = properties
+    return {name: arguments} if arguments.keys() <= {*names_in(nodes_at(schema, [name]))} else None
 
 
 def unwrap(arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:

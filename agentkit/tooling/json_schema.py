@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.arguments import MAX_FAULTS, ArgumentErrors, Fault, Place
-from agentkit.tooling.coercion import MISSING, UNKNOWN, number, whole
+from agentkit.tooling.coercion import MISSING, UNKNOWN, normalise_number, to_integer
 from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, resolve_reference
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 FaultFinder = Callable[[Any, Any], list["Fault"]]
 
-CONDITIONS = frozenset({"not", "if", "dependentSchemas", "pattern"})
-"""Keywords of `conditional`."""
+CONDITION_KEYWORDS = frozenset({"not", "if", "dependentSchemas", "pattern"})
+"""Keywords of `conditional_faults`."""
 
-OF_LISTS = frozenset({"uniqueItems", "contains"})
-"""Keywords of `of_list`."""
+LIST_KEYWORDS = frozenset({"uniqueItems", "contains"})
+"""Keywords of `list_faults`."""
 
-OF_OBJECTS = frozenset({"patternProperties", "propertyNames", "dependentRequired"})
-"""Keywords of `of_object`."""
+OBJECT_KEYWORDS = frozenset({"patternProperties", "propertyNames", "dependentRequired"})
+"""Keywords of `object_faults`."""
 
 _MAX_SHOWN_CHARS = 200
 
 
-def conditional(value: Any, schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
+def conditional_faults(value: Any, schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
     """Yield the faults under `not`, `if`, `dependentSchemas` and `pattern`."""
     if "not" in schema and not faults(value, schema["not"]):
         yield (), f"should not fit {_format_schema(schema['not'])}", value
@@ -48,29 +48,31 @@ def conditional(value: Any, schema: Mapping[str, Any], faults: FaultFinder) -> I
         yield (), f"should match the pattern {pattern}", value
 
 
-def of_list(value: Sequence[Any], schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
+def list_faults(value: Sequence[Any], schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
     """Yield the faults under `uniqueItems` and `contains`."""
     if schema.get("uniqueItems") is True and len(set(map(_canonical, value))) < len(value):
         yield (), "should be a list without duplicates", value
     if "contains" not in schema:
         return
     count = sum(not faults(entry, schema["contains"]) for entry in value)
-    least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
-    if not least <= count <= most:
-        limits = f"at least {least}" if count < least else f"at most {most}"
+    minimum, maximum = schema.get("minContains", 1), schema.get("maxContains", len(value))
+    if not minimum <= count <= maximum:
+        limits = f"at least {minimum}" if count < minimum else f"at most {maximum}"
         yield (), f"should contain {limits} that fit {_format_schema(schema['contains'])}", value
 
 
-def of_object(value: Mapping[str, Any], schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
+def object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
     """Yield the faults under `patternProperties`, `propertyNames` and `dependentRequired`."""
     for name, inner in value.items():
-        for pattern, asked in _mapping(schema, "patternProperties").items():
+        for pattern, inner_schema in _mapping(schema, "patternProperties").items():
             if matches(pattern, name):
-                yield from (((name, *path), what, given) for path, what, given in faults(inner, asked))
+                yield from (
+                    ((name, *path), what, fault_value) for path, what, fault_value in faults(inner, inner_schema)
+                )
         if faults(name, schema.get("propertyNames", True)):
             yield (name,), f"should have a name that fits {_format_schema(schema['propertyNames'])}", inner
-    for name, needed in _mapping(schema, "dependentRequired").items():
-        for other in needed if name in value and isinstance(needed, list) else ():
+    for name, required in _mapping(schema, "dependentRequired").items():
+        for other in required if name in value and isinstance(required, list) else ():
             if other not in value:
                 yield (other,), f"is required with {name}", value
 
@@ -154,12 +156,12 @@ _WITH_SCHEMAS = {*NAMED, *LISTED, *SINGLE, "definitions", "default", "const", "i
 _OPENAPI_PREFIX = "#/components/"
 """Prefix of references into an OpenAPI document, which break when a schema is copied out of it."""
 
-_UNSAID = ("any", "")
+_ANY_TYPE_NAMES = ("any", "")
 _NOT_KEPT = {"nullable", "optional"}
 _TRUTHS = {"true": True, "false": False}
 
 
-def usual(schema: Any) -> Any:
+def normalise_schema(schema: Any) -> Any:
     """Normalise a schema from an external source to current JSON schema.
 
     Handles types such as `dict`, `OBJECT` or `ArrayList`, null keywords, a list under `items`, choices of the entries
@@ -167,23 +169,23 @@ def usual(schema: Any) -> Any:
     boolean exclusive limits.
     """
     if isinstance(schema, list):
-        return list(map(usual, schema))
+        return list(map(normalise_schema, schema))
     if not isinstance(schema, dict):
         return schema
     new = {key: value for key, value in schema.items() if value is not None or key not in SHAPES}
     if isinstance(new.get("items"), list):
         new["prefixItems"] = new.pop("items")
-    for change in (_with_usual_type, _with_null, _with_usual_limits, _with_choices_of_entries, _with_usual_choices):
+    for change in (_normalise_type, _with_null, _normalise_limits, _move_choices_to_items, _normalise_choices):
         new = change(new)
     new = _collect_required(new)
     for key in new.keys() & {*NAMED, "definitions"}:
         if isinstance(new[key], dict):
-            new[key] = {name: usual(inner) for name, inner in new[key].items()}
-    new.update({key: usual(new[key]) for key in new.keys() & {*LISTED, *SINGLE}})
+            new[key] = {name: normalise_schema(inner) for name, inner in new[key].items()}
+    new.update({key: normalise_schema(new[key]) for key in new.keys() & {*LISTED, *SINGLE}})
     return {key: value for key, value in new.items() if key not in _NOT_KEPT or not isinstance(value, bool)}
 
 
-def refuse_what_is_around(schema: Any) -> None:
+def reject_wrapper(schema: Any) -> None:
     """Raise TypeError for a tool definition, an API operation or bare properties in place of an object schema.
 
     The model would be offered no arguments for any of them. Also rejects references into the document the schema was
@@ -193,9 +195,9 @@ def refuse_what_is_around(schema: Any) -> None:
         return
     if "properties" not in schema and (isinstance(schema.get("parameters"), list) or "requestBody" in schema):
         raise TypeError("it is an operation of an API: give the schema of its body, or a property for each parameter")
-    _refuse_lost(schema, schema)
-    whole = schema.get("function", schema)
-    inside = _DEFINED & whole.keys() if isinstance(whole, dict) and isinstance(whole.get("name"), str) else ()
+    _reject_missing_references(schema, schema)
+    function = schema.get("function", schema)
+    inside = _DEFINED & function.keys() if isinstance(function, dict) and isinstance(function.get("name"), str) else ()
     for name in inside:
         raise TypeError(f"it is a tool definition: pass its {name!r}")
     bare = [name for name, inner in schema.items() if name not in _WITH_SCHEMAS and _is_described(inner)]
@@ -203,7 +205,7 @@ def refuse_what_is_around(schema: Any) -> None:
         raise TypeError(f"{bare[0]!r} is not a keyword of JSON Schema: write {{'properties': {{{bare[0]!r}: ...}}}}")
 
 
-def _refuse_lost(schema: Any, root: Schema) -> None:
+def _reject_missing_references(schema: Any, root: Schema) -> None:
     """Raise TypeError for a reference into the OpenAPI document that the root was copied from."""
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if isinstance(reference, str) and reference.startswith(_OPENAPI_PREFIX) and "components" not in root:
@@ -212,11 +214,11 @@ def _refuse_lost(schema: Any, root: Schema) -> None:
             f"it refers to {reference!r}, which it does not contain: add the schema under '$defs', and "
             f"refer to it as {own!r}"
         )
-    for inner in _inside(schema):
-        _refuse_lost(inner, root)
+    for inner in _subschemas(schema):
+        _reject_missing_references(inner, root)
 
 
-def _inside(schema: Any) -> Iterator[Any]:
+def _subschemas(schema: Any) -> Iterator[Any]:
     """Yield the direct subschemas."""
     if isinstance(schema, dict):
         named = (schema[key] for key in schema.keys() & {*NAMED, "definitions"} if isinstance(schema[key], dict))
@@ -229,19 +231,19 @@ def _is_described(inner: Any) -> bool:
     return isinstance(inner, dict) and bool(inner.keys() & {"type", "description", "enum"})
 
 
-def _with_usual_type(schema: Schema) -> Schema:
+def _normalise_type(schema: Schema) -> Schema:
     kind = schema.get("type")
-    kinds = [_usual_type(each) for each in _as_list(kind)]
-    if "type" in schema and any(each in _UNSAID for each in kinds):
+    kinds = [_type_name(each) for each in _as_list(kind)]
+    if "type" in schema and any(each in _ANY_TYPE_NAMES for each in kinds):
         return {key: schema[key] for key in schema if key != "type"}
     return {**schema, "type": kinds if isinstance(kind, list) else kinds[0]} if "type" in schema else schema
 
 
-def _usual_type(kind: Any) -> Any:
+def _type_name(kind: Any) -> Any:
     if not isinstance(kind, str):
         return kind
     word = kind.strip().lower()
-    return word if word in _UNSAID else _TYPES.get(word, kind)
+    return word if word in _ANY_TYPE_NAMES else _TYPES.get(word, kind)
 
 
 def _as_list(kind: Any) -> list[Any]:
@@ -252,7 +254,7 @@ def _with_null(schema: Schema) -> Schema:
     return _widen(schema, ["null"]) if schema.get("nullable") is True and "type" in schema else schema
 
 
-def _with_usual_limits(schema: Schema) -> Schema:
+def _normalise_limits(schema: Schema) -> Schema:
     """Convert a boolean `exclusiveMinimum` with `minimum`, as in older drafts, to a number."""
     new = dict(schema)
     for limit, excluded in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
@@ -261,7 +263,7 @@ def _with_usual_limits(schema: Schema) -> Schema:
     return new
 
 
-def _with_choices_of_entries(schema: Schema) -> Schema:
+def _move_choices_to_items(schema: Schema) -> Schema:
     """Move choices that are not lists to the entries: a list cannot be equal to one of its entries."""
     choices, entries = schema.get("enum"), schema.get("items", {})
     if schema.get("type") != "array" or not isinstance(choices, list) or not isinstance(entries, dict):
@@ -272,49 +274,49 @@ def _with_choices_of_entries(schema: Schema) -> Schema:
     return {**others, "items": {**entries, "enum": choices}}
 
 
-def _with_usual_choices(schema: Schema) -> Schema:
+def _normalise_choices(schema: Schema) -> Schema:
     """Convert choices to the stated type if they parse as it; otherwise widen the type."""
     choices, kinds = schema.get("enum"), schema.get("type")
     if not isinstance(choices, list) or not isinstance(kinds, str | list):
         return schema
     if not choices:
         return {key: value for key, value in schema.items() if key != "enum"}
-    spelled = [_parse_choice(each, _as_list(kinds)) for each in choices]
-    new = list({(type(each), json.dumps(each, sort_keys=True)): each for each in spelled}.values())
-    others = [kind_of(each) for each in new if not is_of(each, _as_list(kinds))]
+    parsed = [_parse_choice(each, _as_list(kinds)) for each in choices]
+    new = list({(type(each), json.dumps(each, sort_keys=True)): each for each in parsed}.values())
+    others = [kind_of(each) for each in new if not has_type(each, _as_list(kinds))]
     return {**_widen(schema, others), "enum": new}
 
 
 def _widen(schema: Schema, kinds: list[str]) -> Schema:
     """Add types to the schema."""
-    every = list(dict.fromkeys([*_as_list(schema["type"]), *kinds]))
-    return {**schema, "type": schema["type"] if len(every) == 1 else every} if kinds else schema
+    types = list(dict.fromkeys([*_as_list(schema["type"]), *kinds]))
+    return {**schema, "type": schema["type"] if len(types) == 1 else types} if kinds else schema
 
 
 def _parse_choice(choice: Any, kinds: list[Any]) -> Any:
     """Parse a choice as one of the types; unchanged if it does not parse."""
-    if is_of(choice, kinds):
+    if has_type(choice, kinds):
         return choice
     if not isinstance(choice, str):
-        return str(choice) if kinds == ["string"] and is_of(choice, ["number"]) else choice
-    found = (reader(choice.strip()) for kind, reader in _READERS.items() if kind in kinds)
-    return next((each for each in found if each is not None), choice)
+        return str(choice) if kinds == ["string"] and has_type(choice, ["number"]) else choice
+    parsed = (parser(choice.strip()) for kind, parser in _PARSERS.items() if kind in kinds)
+    return next((each for each in parsed if each is not None), choice)
 
 
-def _whole(text: str) -> int | None:
-    written = number(text, is_whole=True)
-    return None if written is None else whole(written)
+def _parse_integer(text: str) -> int | None:
+    normalised = normalise_number(text, is_whole=True)
+    return None if normalised is None else to_integer(normalised)
 
 
-def _number(text: str) -> float | None:
-    written = number(text)
-    return None if written is None else float(written)
+def _parse_number(text: str) -> float | None:
+    normalised = normalise_number(text)
+    return None if normalised is None else float(normalised)
 
 
-_READERS: Mapping[str, Callable[[str], Any]] = {
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
     "boolean": lambda text: _TRUTHS.get(text.lower()),
-    "integer": _whole,
-    "number": _number,
+    "integer": _parse_integer,
+    "number": _parse_number,
 }
 
 
@@ -323,30 +325,32 @@ def _collect_required(schema: Schema) -> Schema:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return schema
-    said = [name for name, inner in properties.items() if _says_required(inner)]
-    if not said:
+    stated = [name for name, inner in properties.items() if _has_boolean_required(inner)]
+    if not stated:
         return schema
-    bare = {
-        name: {key: value for key, value in inner.items() if key != "required"} if _says_required(inner) else inner
+    without_flags = {
+        name: {key: value for key, value in inner.items() if key != "required"}
+        if _has_boolean_required(inner)
+        else inner
         for name, inner in properties.items()
     }
     listed = schema.get("required", [])
-    required = [*listed, *(name for name in said if properties[name]["required"] and name not in listed)]
-    return {**schema, "properties": bare, "required": required}
+    required = [*listed, *(name for name in stated if properties[name]["required"] and name not in listed)]
+    return {**schema, "properties": without_flags, "required": required}
 
 
-def _says_required(inner: Any) -> bool:
+def _has_boolean_required(inner: Any) -> bool:
     return isinstance(inner, dict) and isinstance(inner.get("required"), bool)
 
 
 def kind_of(value: Any) -> str:
     """Return the JSON schema type of a JSON value."""
-    return next(kind for kind in _IS if is_of(value, [kind]))
+    return next(kind for kind in _TYPE_CHECKS if has_type(value, [kind]))
 
 
-def is_of(value: Any, kinds: list[Any]) -> bool:
+def has_type(value: Any, kinds: list[Any]) -> bool:
     """Whether a value has one of these types; booleans are not numbers, and integers are numbers."""
-    return any(kind not in _IS or _IS[kind](value) for kind in kinds)
+    return any(kind not in _TYPE_CHECKS or _TYPE_CHECKS[kind](value) for kind in kinds)
 
 
 def _is_finite(value: Any) -> bool:
@@ -354,7 +358,7 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, float) and math.isfinite(value)
 
 
-_IS: dict[str, Callable[[Any], bool]] = {
+_TYPE_CHECKS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda value: (isinstance(value, int) and not isinstance(value, bool)) or _is_finite(value),
@@ -368,8 +372,8 @@ _IS: dict[str, Callable[[Any], bool]] = {
 _MAY_ADD_PROPERTIES = {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties", "dependentSchemas"}
 """Keywords under which a schema can define further properties."""
 
-_CHOSEN = {"enum", "const"}
-_COMBINED = {"allOf", "anyOf", "oneOf", "$ref"}
+_CHOICE_KEYWORDS = {"enum", "const"}
+_COMBINING_KEYWORDS = {"allOf", "anyOf", "oneOf", "$ref"}
 """Keywords under which a value must match other schemas, too."""
 
 _LIMITS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool], str]] = {
@@ -394,11 +398,11 @@ def validate_against(schema: Schema, arguments: reading.Arguments, tool_name: st
     `anyOf`. Parameters not listed in the schema are rejected, unless the schema allows more. A null for an optional
     parameter that is not nullable counts as not given. Raises BadArguments.
     """
-    asked = close_schema(schema)
-    optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
-    given = reading.read_arguments(arguments, has_parameters=bool(asked.get("properties")))
+    closed = close_schema(schema)
+    optional = [name for name in closed.get("properties", ()) if name not in closed.get("required", ())]
+    given = reading.read_arguments(arguments, has_parameters=bool(closed.get("properties")))
     try:
-        return reading.validate_or_repair(given, functools.partial(_validate, asked), optional, asked, tool_name)
+        return reading.validate_or_repair(given, functools.partial(_validate, closed), optional, closed, tool_name)
     except RecursionError:  # definitions that refer to one another, each a level deeper
         raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema nests too deeply.") from None
 
@@ -408,8 +412,8 @@ def close_schema(schema: Schema) -> Schema:
 
     A schema without `properties`, even an empty one, accepts any arguments.
     """
-    is_whole = "properties" in schema and not schema.keys() & {*_MAY_ADD_PROPERTIES, "additionalProperties"}
-    return {**schema, "additionalProperties": False} if is_whole else schema
+    can_close = "properties" in schema and not schema.keys() & {*_MAY_ADD_PROPERTIES, "additionalProperties"}
+    return {**schema, "additionalProperties": False} if can_close else schema
 
 
 def _validate(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | ArgumentErrors:
@@ -426,71 +430,71 @@ class _Check:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._known: dict[tuple[int, int], list[Fault]] = {}
+        self._cache: dict[tuple[int, int], list[Fault]] = {}
 
     def faults(self, value: Any, schema: Any) -> list[Fault]:
         """Return the faults of a value under a subschema; empty while the subschema is being checked recursively."""
         if not isinstance(schema, dict):
             return [((), "should not be given", value)] if schema is False else []
         key = id(value), id(schema)
-        if key not in self._known:
-            self._known[key] = []
+        if key not in self._cache:
+            self._cache[key] = []
             # deduplicated: schemas that refer to one another in several ways would double the faults at each step
-            self._known[key] = list({fault[:2]: fault for fault in self._found(value, schema)}.values())
-        return self._known[key]
+            self._cache[key] = list({fault[:2]: fault for fault in self._find_faults(value, schema)}.values())
+        return self._cache[key]
 
-    def _found(self, value: Any, schema: Schema) -> list[Fault]:
-        if "default" in schema and value is not None and _is_same(value, schema["default"]):
+    def _find_faults(self, value: Any, schema: Schema) -> list[Fault]:
+        if "default" in schema and value is not None and _is_equal(value, schema["default"]):
             return []
-        if not is_of(value, _kinds(schema)) or (schema.keys() & _CHOSEN and not _is_choice(value, schema)):
+        if not has_type(value, _kinds(schema)) or (schema.keys() & _CHOICE_KEYWORDS and not _is_choice(value, schema)):
             return [((), f"should be {reading.describe_type(schema)}", value)]
-        found = list(self._others(value, schema)) if schema.keys() & _COMBINED else []
-        if schema.keys() & CONDITIONS:
-            found += conditional(value, schema, self.faults)
+        faults = list(self._combined_faults(value, schema)) if schema.keys() & _COMBINING_KEYWORDS else []
+        if schema.keys() & CONDITION_KEYWORDS:
+            faults += conditional_faults(value, schema, self.faults)
         if isinstance(value, Mapping):
-            found += islice(self._values(value, schema), MAX_FAULTS)
+            faults += islice(self._property_faults(value, schema), MAX_FAULTS)
         elif isinstance(value, list | tuple):
-            found += islice(self._entries(value, schema), MAX_FAULTS)
-        return [*_beyond_limits(value, schema), *found] if schema.keys() & _LIMITS.keys() else found
+            faults += islice(self._item_faults(value, schema), MAX_FAULTS)
+        return [*_limit_faults(value, schema), *faults] if schema.keys() & _LIMITS.keys() else faults
 
-    def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:
+    def _combined_faults(self, value: Any, schema: Schema) -> Iterator[Fault]:
         """Yield the faults under `$ref`, `allOf`, `anyOf` and `oneOf`."""
         target = resolve_reference(str(schema.get("$ref", "")), self._root)
         for each in (target, *schema.get("allOf", ())):
             yield from self.faults(value, each)
         for union in (schema.get("anyOf"), schema.get("oneOf")):
-            tried = [self.faults(value, each) for each in union or ()]
-            if tried and all(tried):
-                inside = [faults for faults in tried if all(path for path, _, _ in faults)]
+            attempts = [self.faults(value, each) for each in union or ()]
+            if attempts and all(attempts):
+                nested = [faults for faults in attempts if all(path for path, _, _ in faults)]
                 yield from (
-                    min(inside, key=len) if inside else [((), f"should be {reading.describe_type(schema)}", value)]
+                    min(nested, key=len) if nested else [((), f"should be {reading.describe_type(schema)}", value)]
                 )
 
-    def _entries(self, value: Sequence[Any], schema: Schema) -> Iterator[Fault]:
-        places = schema.get("prefixItems", ())
-        for place, entry in enumerate(value):
-            asked = places[place] if place < len(places) else schema.get("items", True)
-            yield from _under(place, self.faults(entry, asked))
-        if schema.keys() & OF_LISTS:
-            yield from of_list(value, schema, self.faults)
+    def _item_faults(self, value: Sequence[Any], schema: Schema) -> Iterator[Fault]:
+        item_schemas = schema.get("prefixItems", ())
+        for index, entry in enumerate(value):
+            item_schema = item_schemas[index] if index < len(item_schemas) else schema.get("items", True)
+            yield from _prefix_paths(index, self.faults(entry, item_schema))
+        if schema.keys() & LIST_KEYWORDS:
+            yield from list_faults(value, schema, self.faults)
 
-    def _values(self, value: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
+    def _property_faults(self, value: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
         properties = schema.get("properties", {})
         for name in schema.get("required", ()):
             if name not in value:
                 yield (name,), MISSING, value
         others = schema.get("additionalProperties", True)
         for name, inner in value.items():
-            asked = properties.get(name, True if is_matched(name, schema) else others)
-            if asked is False and name not in properties:
+            property_schema = properties.get(name, True if is_matched(name, schema) else others)
+            if property_schema is False and name not in properties:
                 yield (name,), UNKNOWN, inner
             else:
-                yield from _under(name, self.faults(inner, asked))
-        if schema.keys() & OF_OBJECTS:
-            yield from of_object(value, schema, self.faults)
+                yield from _prefix_paths(name, self.faults(inner, property_schema))
+        if schema.keys() & OBJECT_KEYWORDS:
+            yield from object_faults(value, schema, self.faults)
 
 
-def _under(step: str | int, faults: list[Fault]) -> Iterator[Fault]:
+def _prefix_paths(step: str | int, faults: list[Fault]) -> Iterator[Fault]:
     for path, what, value in faults:
         place: Place = (step, *path)
         yield place, what, value
@@ -503,17 +507,17 @@ def _kinds(schema: Schema) -> list[Any]:
 
 def _is_choice(value: Any, schema: Schema) -> bool:
     choices = schema["enum"] if "enum" in schema else [schema["const"]]
-    return any(_is_same(value, choice) for choice in choices)
+    return any(_is_equal(value, choice) for choice in choices)
 
 
-def _is_same(value: Any, other: Any) -> bool:
+def _is_equal(value: Any, other: Any) -> bool:
     """Whether two JSON values are equal; unlike in Python, true is not 1."""
     return bool(value == other) and isinstance(value, bool) is isinstance(other, bool)
 
 
-def _beyond_limits(value: Any, schema: Schema) -> Iterator[Fault]:
-    for keyword, (kinds, is_within, words) in _LIMITS.items():
+def _limit_faults(value: Any, schema: Schema) -> Iterator[Fault]:
+    for keyword, (kinds, is_within, phrase) in _LIMITS.items():
         limit = schema.get(keyword)
-        is_limited = isinstance(value, kinds) and not isinstance(value, bool) and is_of(limit, ["number"])
+        is_limited = isinstance(value, kinds) and not isinstance(value, bool) and has_type(limit, ["number"])
         if is_limited and not is_within(value, limit):
-            yield (), f"should be {words.format(limit)}", value
+            yield (), f"should be {phrase.format(limit)}", value

@@ -19,8 +19,8 @@ from agentkit.tooling import arguments as reading
 from agentkit.tooling.arguments import arguments_error, format_value
 from agentkit.tooling.coercion import MISSING, discriminator_fault, first_sentence, join_reasons, reason, subschemas_at
 from agentkit.tooling.partial_json import GrowingJSON
-from agentkit.tooling.schema import adapter_of, json_schema_of, refuse_lazy
-from agentkit.tooling.signature import AnnotationContext, readable
+from agentkit.tooling.schema import adapter_of, json_schema_of, reject_generators
+from agentkit.tooling.signature import AnnotationContext, pydantic_annotation
 from agentkit.tooling.strict_schema import Schema, strict, tidy
 from agentkit.tooling.unions import TAGGED
 
@@ -194,9 +194,9 @@ def _build(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
     from pydantic import Field
 
     annotations = AnnotationContext({}, lambda text: Field(description=text), {})
-    adapter = adapter_of(readable(kind, annotations))
+    adapter = adapter_of(pydantic_annotation(kind, annotations))
     schema = tidy(json_schema_of(adapter))
-    refuse_lazy(adapter.core_schema)
+    reject_generators(adapter.core_schema)
     return adapter, _inline_root(schema)
 
 

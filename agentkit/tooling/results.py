@@ -53,22 +53,22 @@ def render(
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _redact_and_cut(str(value), max_chars, clean)
         return well_formed(text), was_cut, ()
-    whole = _Renderer(clean, max_values, fair=False)
-    tree = whole.tree(value, max_chars)
+    renderer = _Renderer(clean, max_values, is_fair=False)
+    tree = renderer.tree(value, max_chars)
     text = well_formed(
         tree if isinstance(tree, str) and (isinstance(value, Image | File) or _is_pillow(value)) else _json(tree)
     )
-    if not whole.was_cut and len(text) <= max_chars:
-        return text, False, tuple(whole.attached)
-    budget = max_chars - _MARK_CHARS
+    if not renderer.was_cut and len(text) <= max_chars:
+        return text, False, tuple(renderer.attachments)
+    chars_left = max_chars - _MARK_CHARS
     while True:
-        fair = _Renderer(clean, max_values, fair=True)
-        tree = fair.tree(value, budget)
-        marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
-        text = well_formed(_json(marked))
+        fair_renderer = _Renderer(clean, max_values, is_fair=True)
+        tree = fair_renderer.tree(value, chars_left)
+        with_mark = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
+        text = well_formed(_json(with_mark))
         if len(text) <= max_chars:
-            return text, True, tuple(fair.attached)
-        budget = budget * max_chars // (len(text) + _MARK_CHARS)
+            return text, True, tuple(fair_renderer.attachments)
+        chars_left = chars_left * max_chars // (len(text) + _MARK_CHARS)
 
 
 def is_long(value: object) -> bool:
@@ -89,16 +89,16 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
     `more_chars` is the number of characters already missing from its middle. With a `handle`, the note explains how to
     read on.
     """
-    whole = len(text) + more_chars
-    if whole <= max_chars:
+    total = len(text) + more_chars
+    if total <= max_chars:
         return text
-    note = _note(whole - max_chars, whole, handle, max_chars)
-    budget = max_chars - len(note)
-    if budget < len(note):
+    note = _cut_note(total - max_chars, total, handle, max_chars)
+    chars_left = max_chars - len(note)
+    if chars_left < len(note):
         return text[: max(max_chars - 1, 0)] + _CUT
-    tail = budget // 5
-    note = _note(whole - max_chars, whole, handle, budget - tail)
-    return f"{text[: budget - tail]}{note}{text[len(text) - tail :]}"
+    tail = chars_left // 5
+    note = _cut_note(total - max_chars, total, handle, chars_left - tail)
+    return f"{text[: chars_left - tail]}{note}{text[len(text) - tail :]}"
 
 
 def with_read_more(text: str, handle: str) -> str:
@@ -115,7 +115,7 @@ def with_read_more(text: str, handle: str) -> str:
     return f"{text}\n[{read_call} reads the whole]"
 
 
-def _note(missing: int, whole: int, handle: str, start: int) -> str:
+def _cut_note(missing: int, whole: int, handle: str, start: int) -> str:
     read_call = f"; {read_more_call(handle, start)} reads on" if handle else ""
     return f"\n[… {missing:,} of {whole:,} characters left out{read_call} …]\n"
 
@@ -137,8 +137,8 @@ def text_of(value: object) -> str:
 
 def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tuple[str, bool]:
     """Redact and cut a text, in this order: a cut could disguise a secret. Return whether it was cut."""
-    reach = budget + _SPARE_CHARS
-    ends = text if len(text) <= 2 * reach else text[:reach] + text[-reach:]
+    kept_chars = budget + _SPARE_CHARS
+    ends = text if len(text) <= 2 * kept_chars else text[:kept_chars] + text[-kept_chars:]
     cleaned, missing = clean(ends), len(text) - len(ends)
     return cut_text(cleaned, budget, missing), len(cleaned) + missing > budget
 
@@ -146,17 +146,17 @@ def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tupl
 class _Renderer:
     """Converts a value to a tree of JSON types, with work proportional to the budget of characters.
 
-    With `fair`, entries of a record share a scarce budget, and long lists keep head and tail. Without it the budget
+    With `is_fair`, entries of a record share a scarce budget, and long lists keep head and tail. Without it, the budget
     is spent in order, which shows whether everything fits.
     """
 
-    def __init__(self, clean: Callable[[str], str], max_values: int, *, fair: bool) -> None:
+    def __init__(self, clean: Callable[[str], str], max_values: int, *, is_fair: bool) -> None:
         self.was_cut = False
-        self.attached: list[Image | File] = []
+        self.attachments: list[Image | File] = []
         self._clean = clean
         self._values_left = max_values
-        self._fair = fair
-        self._open: set[int] = set()
+        self._is_fair = is_fair
+        self._open_ids: set[int] = set()
 
     def tree(self, value: Any, budget: int) -> Any:
         """Convert the value to None, bool, int, float, str, list and dict."""
@@ -180,35 +180,35 @@ class _Renderer:
 
     def _container(self, value: Any, simple: Any, budget: int) -> tuple[Any, int]:
         """Convert a container, given as itself and simplified to a mapping or sequence."""
-        if id(value) in self._open:
+        if id(value) in self._open_ids:
             return "(this value contains itself)", 30
-        if budget <= 2 or len(self._open) >= _MAX_DEPTH:
+        if budget <= 2 or len(self._open_ids) >= _MAX_DEPTH:
             self.was_cut = True
             return _CUT, 3
         if isinstance(value, Image | File):
             return self._placeholder(value, budget)
-        self._open.add(id(value))
+        self._open_ids.add(id(value))
         try:
             return self._dict(simple, budget) if isinstance(simple, Mapping) else self._list(simple, budget)
         finally:
-            self._open.remove(id(value))
+            self._open_ids.remove(id(value))
 
     def _placeholder(self, part: Image | File, budget: int) -> tuple[str, int]:
         """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
         kind, label = type(part).__name__.lower(), str(part)[1:-1]
-        number = 1 + sum(type(each) is type(part) for each in self.attached)
-        words = f"[{kind} {number}: {label}]"
-        if len(words) > budget:
+        number = 1 + sum(type(each) is type(part) for each in self.attachments)
+        placeholder = f"[{kind} {number}: {label}]"
+        if len(placeholder) > budget:
             self.was_cut = True
             return _CUT, 3
         is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
         too_many = f"more than {_MAX_ATTACHED[kind]} were returned" if number > _MAX_ATTACHED[kind] else ""
         fault = "its URL contains a secret" if is_secret else too_many
         try:
-            self.attached += [] if fault else [part.validated()]
+            self.attachments += [] if fault else [part.validated()]
         except ValueError as error:
             fault = str(error)
-        return self._text(f"[{label}: not shown, {fault}]" if fault else words, budget)
+        return self._text(f"[{label}: not shown, {fault}]" if fault else placeholder, budget)
 
     def _text(self, text: str, budget: int) -> tuple[str, int]:
         text, was_cut = _redact_and_cut(text, budget, self._clean)
@@ -219,47 +219,47 @@ class _Renderer:
         if len(value) <= budget:
             return self._text(_bytes_as_text(bytes(value)), budget)
         self.was_cut = True
-        kept = max(budget - _NOTE_CHARS, 0)
-        text = self._clean(_bytes_as_text(bytes(value[: kept + _SPARE_CHARS])))[:kept]
-        text = f"{text}… {len(value) - kept:,} of {len(value):,} bytes left out"
+        kept_bytes = max(budget - _NOTE_CHARS, 0)
+        text = self._clean(_bytes_as_text(bytes(value[: kept_bytes + _SPARE_CHARS])))[:kept_bytes]
+        text = f"{text}… {len(value) - kept_bytes:,} of {len(value):,} bytes left out"
         return text, len(text) + 2
 
     def _list(self, items: Sequence[Any], budget: int) -> tuple[list[Any], int]:
-        head, tail, used = self._ends(items, reversed(items), len(items), budget, self._tree)
+        head, tail, used = self._render_ends(items, reversed(items), len(items), budget, self._tree)
         left_out = len(items) - len(head) - len(tail)
         return [*head, *([f"… {left_out:,} of {len(items):,} items left out …"] if left_out else []), *tail], used
 
     def _dict(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
-        if self._fair and len(mapping) <= _RECORD_KEYS:
-            return self._record(mapping, budget)
+        if self._is_fair and len(mapping) <= _RECORD_KEYS:
+            return self._render_record(mapping, budget)
         backwards = reversed(mapping.items()) if isinstance(mapping, dict) else ()
-        head, tail, used = self._ends(mapping.items(), backwards, len(mapping), budget, self._entry)
+        head, tail, used = self._render_ends(mapping.items(), backwards, len(mapping), budget, self._render_entry)
         left_out = len(mapping) - len(head) - len(tail)
         note = {_CUT: f"{left_out:,} of {len(mapping):,} entries left out"} if left_out else {}
         return {**dict(head), **note, **dict(tail)}, used
 
-    def _entry(self, entry: tuple[Any, Any], budget: int) -> tuple[tuple[str, Any], int]:
-        key, _ = self._tree(_key(entry[0]), budget)
+    def _render_entry(self, entry: tuple[Any, Any], budget: int) -> tuple[tuple[str, Any], int]:
+        key, _ = self._tree(_key_text(entry[0]), budget)
         value, used = self._tree(entry[1], budget - len(key) - 4)
         return (key, value), used + len(key) + 4
 
-    def _record(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
+    def _render_record(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
         """Render a small mapping: small entries get what they need, large ones share the rest of the budget."""
         entries = list(mapping.items())
         by_size = sorted(range(len(entries)), key=lambda place: _rough_size(entries[place][1]))
-        done: dict[int, tuple[str, Any]] = {}
-        left = budget
+        rendered: dict[int, tuple[str, Any]] = {}
+        chars_left = budget
         for place in by_size:
-            done[place], used = self._entry(entries[place], left // (len(entries) - len(done)))
-            left -= used
-        return dict(done[place] for place in range(len(entries))), budget - left
+            rendered[place], used = self._render_entry(entries[place], chars_left // (len(entries) - len(rendered)))
+            chars_left -= used
+        return dict(rendered[place] for place in range(len(entries))), budget - chars_left
 
-    def _ends(
+    def _render_ends(
         self, entries: Iterable[Any], backwards: Iterable[Any], count: int, budget: int, render: _Render
     ) -> tuple[list[Any], list[Any], int]:
         """Render entries from the head into 80 % of the budget, then from the tail; return both and the length used."""
-        head, used = _fill(entries, count, 0, budget * 4 // 5 if self._fair else budget, budget, render)
-        tail, used = _fill(backwards, count - len(head), used, budget, budget, render)
+        head, used = _render_until_full(entries, count, 0, budget * 4 // 5 if self._is_fair else budget, budget, render)
+        tail, used = _render_until_full(backwards, count - len(head), used, budget, budget, render)
         self.was_cut |= len(head) + len(tail) < count
         return head, tail[::-1], used
 
@@ -267,17 +267,17 @@ class _Renderer:
 _Render = Callable[[Any, int], tuple[Any, int]]
 
 
-def _fill(
+def _render_until_full(
     entries: Iterable[Any], limit: int, used: int, target: int, budget: int, render: _Render
 ) -> tuple[list[Any], int]:
-    kept: list[Any] = []
+    rendered: list[Any] = []
     for entry in islice(entries, limit):
         if used >= target:
             break
         rendered_entry, cost = render(entry, budget - used)
-        kept.append(rendered_entry)
+        rendered.append(rendered_entry)
         used += cost + 2
-    return kept, used
+    return rendered, used
 
 
 def _simplify(value: Any) -> Any:
@@ -329,7 +329,7 @@ def _object_as_data(value: Any) -> Any:
         return _simplify(_dump_model(value))
     if hasattr(kind, "__array_interface__") and getattr(value, "shape", None):
         return value  # its own text leaves out the middle
-    has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
+    has_text = any("__str__" in vars(base) or "__repr__" in vars(base) for base in kind.__mro__[:-1])
     return text_of(value) if has_text and kind is not types.SimpleNamespace else _attributes(value) or text_of(value)
 
 
@@ -365,11 +365,11 @@ def _dump_model(model: Any) -> Any:
     attachments = {name: value for name, value in getattr(model, "__dict__", {}).items() if _contains_attachment(value)}
     if "root" in attachments:  # only a root model can have this field
         return attachments["root"]
-    left_out = {"exclude": set(attachments)} if attachments else {}
+    excluded = {"exclude": set(attachments)} if attachments else {}
     try:
-        data = model.model_dump(mode="json", **left_out)
+        data = model.model_dump(mode="json", **excluded)
     except ValueError:
-        data = model.model_dump(**left_out)
+        data = model.model_dump(**excluded)
     return {**data, **attachments} if attachments else data
 
 
@@ -383,7 +383,7 @@ def _contains_attachment(value: Any, levels: int = 8) -> bool:
     return any(_contains_attachment(each, levels - 1) for each in islice(inner, _MAX_INSPECTED))
 
 
-def _key(key: Any) -> str:
+def _key_text(key: Any) -> str:
     simple = _simplify(key)
     return simple if isinstance(simple, str) else json.dumps(simple) if _is_scalar(simple) else text_of(key)
 
@@ -461,15 +461,15 @@ def success(
     value = redact_value(value, clean)
     status, error = _stated_status(value)
     if type(value) is str:
-        content, was_cut, attached = render(value, max_chars, clean=str)
+        content, was_cut, attachments = render(value, max_chars, clean=str)
     else:
-        content, was_cut, attached = render(value, max_chars, clean=clean)
+        content, was_cut, attachments = render(value, max_chars, clean=clean)
         content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
-    whole = _whole(value, clean) if was_cut and max_chars < _MAX_WHOLE_CHARS else None
+    whole = _render_whole(value, clean) if was_cut and max_chars < _MAX_WHOLE_CHARS else None
     public_decision = _without_secrets(decision, clean)
     result = ToolResult(tool_name, status, content, value, error, public_decision, seconds, labels, whole)
-    return replace(result, images=images_in(attached), files=files_in(attached)) if attached else result
+    return replace(result, images=images_in(attachments), files=files_in(attachments)) if attachments else result
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:
@@ -523,7 +523,7 @@ def error_message(error: Exception) -> str:
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _whole(value: Any, clean: Callable[[str], str]) -> str:
+def _render_whole(value: Any, clean: Callable[[str], str]) -> str:
     """Render a value that is too long for the model, up to the storage limit. A str is already redacted."""
     if type(value) is str:
         return well_formed(cut_text(value, _MAX_WHOLE_CHARS))
@@ -545,8 +545,8 @@ def _stated_status(value: Any) -> tuple[Status, str | None]:
     if not isinstance(value, dict):
         return "ok", None
     error = well_formed(cut_text(redact(text_of(value["error"])), _MAX_ERROR_CHARS)) if value.get("error") else None
-    word = value.get("status")
-    status = _STATUSES.get(word) if isinstance(word, str) and word not in _RUN_STATUSES else None
+    stated = value.get("status")
+    status = _STATUSES.get(stated) if isinstance(stated, str) and stated not in _RUN_STATUSES else None
     if error is None and _has_exit_code(value):
         return "failed", None
     if error is None and status not in _SUCCESS_STATUSES:

@@ -31,8 +31,8 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.coercion import KEY, as_json, discriminator_fault, first_sentence, reason
-from agentkit.tooling.json_schema import close_schema, refuse_what_is_around, usual, validate_against
+from agentkit.tooling.coercion import KEY, discriminator_fault, first_sentence, reason, to_json
+from agentkit.tooling.json_schema import close_schema, normalise_schema, reject_wrapper, validate_against
 from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
 from agentkit.tooling.signature import (
     REQUIRED,
@@ -40,13 +40,13 @@ from agentkit.tooling.signature import (
     AnnotationContext,
     Documentation,
     Parameter,
-    by_first_place,
-    gather_unknown,
-    is_spread,
+    gather_extra_arguments,
+    has_positional_or_variadic,
     narrow_union,
     parse_docstring,
-    readable,
+    pydantic_annotation,
     split_arguments,
+    split_first_argument,
     text_of,
 )
 from agentkit.tooling.strict_schema import (
@@ -89,20 +89,20 @@ def plain(hint: Any) -> PlainType | None:
     if isinstance(hint, type) and issubclass(hint, Enum):
         # Describe an enum the way pydantic does
         choices = [member.value for member in hint]
-        is_own = hasattr(hint, "__get_pydantic_core_schema__") or hasattr(hint, "__get_pydantic_json_schema__")
+        has_own_schema = hasattr(hint, "__get_pydantic_core_schema__") or hasattr(hint, "__get_pydantic_json_schema__")
         if (
-            is_own
+            has_own_schema
             or not choices
             or len(hint.__members__) > len(choices)
-            or any(type(each) is not str for each in choices)
+            or any(type(choice) is not str for choice in choices)
         ):
             return None
-        described = {"description": inspect.cleandoc(hint.__doc__)} if hint.__doc__ else {}
-        return PlainType({**described, "enum": choices, "type": "string"}, lambda value: type(value) is hint)
+        description = {"description": inspect.cleandoc(hint.__doc__)} if hint.__doc__ else {}
+        return PlainType({**description, "enum": choices, "type": "string"}, lambda value: type(value) is hint)
     kind = hint if isinstance(hint, type) else get_origin(hint)
     if kind in _SCALARS:
         return PlainType({"type": _SCALARS[kind]}, lambda value: type(value) is kind)
-    reader = _READERS.get(kind)
+    reader = _PLAIN_TYPE_BUILDERS.get(kind)
     return reader(get_args(hint)) if reader else None
 
 
@@ -157,7 +157,7 @@ def _dict(args: tuple[Any, ...]) -> PlainType | None:
     )
 
 
-_READERS: dict[Any, Callable[[tuple[Any, ...]], PlainType | None]] = {
+_PLAIN_TYPE_BUILDERS: dict[Any, Callable[[tuple[Any, ...]], PlainType | None]] = {
     Annotated: _annotated,
     Literal: _literal,
     Union: _optional,
@@ -167,7 +167,7 @@ _READERS: dict[Any, Callable[[tuple[Any, ...]], PlainType | None]] = {
 }
 
 
-def plain_forms(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None:
+def plain_types(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None:
     """Return the plain forms of all parameters, or None if one of them is not plain."""
     forms = []
     for parameter in parameters:
@@ -181,7 +181,7 @@ def plain_forms(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None
 def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) -> Schema:
     """Build the JSON schema of plain parameters."""
     properties = {
-        parameter.name: form.schema if parameter.required else {**_written_default(parameter.default), **form.schema}
+        parameter.name: form.schema if parameter.required else {**_schema_default(parameter.default), **form.schema}
         for parameter, form in zip(parameters, forms, strict=True)
     }
     required = [parameter.name for parameter in parameters if parameter.required]
@@ -189,26 +189,28 @@ def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) ->
     return {**schema, "required": required} if required else schema
 
 
-def _written_default(default: Any) -> Schema:
+def _schema_default(default: Any) -> Schema:
     """Return a default as written in a schema; JSON has no infinite numbers."""
     if isinstance(default, float) and not math.isfinite(default):
         return {}
     return {"default": default.value if isinstance(default, Enum) else default}
 
 
-def exact(parameters: Sequence[Parameter], forms: Sequence[PlainType], given: dict[str, Any]) -> dict[str, Any] | None:
+def exact(
+    parameters: Sequence[Parameter], forms: Sequence[PlainType], arguments: dict[str, Any]
+) -> dict[str, Any] | None:
     """Return the keyword arguments if all values have their exact types, or None if they need coercion."""
-    checked = {}
+    values = {}
     for parameter, form in zip(parameters, forms, strict=True):
-        value = given.get(parameter.name, REQUIRED)
+        value = arguments.get(parameter.name, REQUIRED)
         if value is REQUIRED or (value is None and not form.nullable):
             if parameter.required:
                 return None
             value = parameter.default
         elif not form.accepts(value):
             return None
-        checked[parameter.name] = value
-    return checked if given.keys() <= checked.keys() else None
+        values[parameter.name] = value
+    return values if arguments.keys() <= values.keys() else None
 
 
 def generator(base: type) -> Any:
@@ -232,9 +234,9 @@ def generator(base: type) -> Any:
     )
 
 
-def refuse_lazy(core_schema: Any) -> None:
+def reject_generators(core_schema: Any) -> None:
     """Raise TypeError if pydantic would produce one-shot iterators, which a judge would use up unchecked."""
-    if _is_lazy(core_schema):
+    if _has_generator(core_schema):
         raise TypeError("a generator can be read only once; use a list")
 
 
@@ -260,12 +262,12 @@ def json_schema_of(adapter: TypeAdapter[Any]) -> Schema:
     return with_tags(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
 
 
-def _is_lazy(schema: Any) -> bool:
+def _has_generator(schema: Any) -> bool:
     if isinstance(schema, dict):
         skipped = NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
         inner = (value for key, value in schema.items() if key not in skipped)
-        return schema.get("type") == "generator" or any(map(_is_lazy, inner))
-    return isinstance(schema, list | tuple) and any(map(_is_lazy, schema))
+        return schema.get("type") == "generator" or any(map(_has_generator, inner))
+    return isinstance(schema, list | tuple) and any(map(_has_generator, schema))
 
 
 def _named_tuple_schema(self: Any, schema: Any) -> Schema:
@@ -273,40 +275,40 @@ def _named_tuple_schema(self: Any, schema: Any) -> Schema:
     properties = {name: self.generate_inner(inner) for name, inner in fields.items()}
     required = [name for name, inner in fields.items() if inner["type"] != "default"]
     node = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return _with_texts(node, schema["cls"])
+    return _with_field_descriptions(node, schema["cls"])
 
 
 def _dataclass_schema(self: Any, schema: Any) -> Schema:
-    return _with_texts(super(type(self), self).dataclass_schema(schema), schema["cls"])
+    return _with_field_descriptions(super(type(self), self).dataclass_schema(schema), schema["cls"])
 
 
 def _dataclass_args_schema(self: Any, schema: Any) -> Schema:
-    taken = [field for field in schema["fields"] if field.get("init", True)]
-    return _written(super(type(self), self).dataclass_args_schema({**schema, "fields": taken}))
+    init_fields = [field for field in schema["fields"] if field.get("init", True)]
+    return _as_schema(super(type(self), self).dataclass_args_schema({**schema, "fields": init_fields}))
 
 
 def _model_schema(self: Any, schema: Any) -> Schema:
-    return _with_texts(super(type(self), self).model_schema(schema), schema["cls"])
+    return _with_field_descriptions(super(type(self), self).model_schema(schema), schema["cls"])
 
 
 def _typed_dict_schema(self: Any, schema: Any) -> Schema:
-    return _with_texts(super(type(self), self).typed_dict_schema(schema), schema.get("cls", dict))
+    return _with_field_descriptions(super(type(self), self).typed_dict_schema(schema), schema.get("cls", dict))
 
 
 def _enum_schema(self: Any, schema: Any) -> Schema:
-    node = _written(super(type(self), self).enum_schema(schema))
+    node = _as_schema(super(type(self), self).enum_schema(schema))
     named = [(member.name, member) for member in schema["members"]]
-    return _flags(node, schema["cls"]) if issubclass(schema["cls"], enum.Flag) else _with_choices(node, named)
+    return _flags_schema(node, schema["cls"]) if issubclass(schema["cls"], enum.Flag) else _with_choices(node, named)
 
 
 def _literal_schema(self: Any, schema: Any) -> Schema:
-    node = _written(super(type(self), self).literal_schema(schema))
+    node = _as_schema(super(type(self), self).literal_schema(schema))
     return _with_choices(node, [(getattr(each, "name", ""), each) for each in schema["expected"]])
 
 
 def _tagged_union_schema(self: Any, schema: Any) -> Schema:
     if "agentkit_union" not in schema.get("metadata", {}):
-        return _written(super(type(self), self).tagged_union_schema(schema))
+        return _as_schema(super(type(self), self).tagged_union_schema(schema))
     return json_members(self, schema)
 
 
@@ -316,31 +318,33 @@ _METHODS = (
 )
 
 
-def _written(node: Any) -> Schema:
+def _as_schema(node: Any) -> Schema:
     return dict(node)
 
 
-def _with_texts(node: Any, kind: type) -> Schema:
+def _with_field_descriptions(node: Any, kind: type) -> Schema:
     """Add field descriptions from the annotations or the docstring of the class to an object node."""
     fields = {**getattr(kind, "__annotations__", {}), **getattr(kind, "model_fields", {})}
     names = {getattr(field, "alias", None) or name: name for name, field in fields.items()}
     docstring = kind.__doc__ or ""
     documentation = parse_docstring(docstring, list(fields)) if "\n" in docstring else Documentation(docstring)
-    texts = {**documentation.parameters, **_annotated_texts(kind)}
-    written: Schema = dict(node)
-    if "properties" in written:
-        written["properties"] = {
-            name: {"description": texts[names[name]], **inner} if texts.get(names.get(name, "")) else inner
-            for name, inner in written["properties"].items()
+    descriptions = {**documentation.parameters, **_annotated_descriptions(kind)}
+    new: Schema = dict(node)
+    if "properties" in new:
+        new["properties"] = {
+            name: {"description": descriptions[names[name]], **inner}
+            if descriptions.get(names.get(name, ""))
+            else inner
+            for name, inner in new["properties"].items()
         }
-    if documentation.parameters and written.get("description") == inspect.cleandoc(docstring):
-        written["description"] = documentation.text
-    return written
+    if documentation.parameters and new.get("description") == inspect.cleandoc(docstring):
+        new["description"] = documentation.text
+    return new
 
 
-def _annotated_texts(kind: type) -> dict[str, str]:
-    lines = [getattr(each, "__annotations__", {}) for each in reversed(kind.__mro__)]
-    annotations = {name: hint for each in lines for name, hint in each.items()}
+def _annotated_descriptions(kind: type) -> dict[str, str]:
+    annotations_by_class = [getattr(each, "__annotations__", {}) for each in reversed(kind.__mro__)]
+    annotations = {name: hint for each in annotations_by_class for name, hint in each.items()}
     if any(isinstance(hint, str | ForwardRef) for hint in annotations.values()):
         # names from elsewhere can be unknown here, although pydantic resolved them
         with contextlib.suppress(*UNRESOLVABLE):
@@ -349,22 +353,22 @@ def _annotated_texts(kind: type) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text}
 
 
-def _flags(node: Schema, kind: type[enum.Flag]) -> Schema:
+def _flags_schema(node: Schema, kind: type[enum.Flag]) -> Schema:
     """Describe flags, which can be combined: a number whose parts have names."""
-    kept = {key: node[key] for key in node if key != "enum"}
-    return {**kept, "type": "integer", "minimum": 0, PYTHON: list(kind.__members__.items()), SUMMED: True}
+    remaining = {key: node[key] for key in node if key != "enum"}
+    return {**remaining, "type": "integer", "minimum": 0, PYTHON: list(kind.__members__.items()), SUMMED: True}
 
 
 def _with_choices(node: Schema, choices: list[tuple[str, Any]]) -> Schema:
     """Deduplicate the choices of an enum or literal node."""
-    written = node["enum"] if "enum" in node else [node["const"]]
-    places = {json.dumps(each): place for place, each in reversed(list(enumerate(written)))}
-    kept = sorted(places.values())
-    if not kept:
+    values = node["enum"] if "enum" in node else [node["const"]]
+    places = {json.dumps(each): place for place, each in reversed(list(enumerate(values)))}
+    kept_places = sorted(places.values())
+    if not kept_places:
         raise TypeError("it has no values")
-    node = {**node, PYTHON: [choices[place] for place in kept]}
+    node = {**node, PYTHON: [choices[place] for place in kept_places]}
     if "enum" in node:
-        node["enum"] = [written[place] for place in kept]
+        node["enum"] = [values[place] for place in kept_places]
     return node
 
 
@@ -398,11 +402,11 @@ class FunctionParameters:
         self._tool_name = tool_name
         self._without_first = without_first
         self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
-        self._is_spread = is_spread(self._signature)
+        self._is_spread = has_positional_or_variadic(self._signature)
         named = reflection.parameters_of(self._signature, function, tool_name)
         self._of_run = tuple(filter(is_of_run, named))
         self._parameters = tuple(parameter for parameter in named if not is_of_run(parameter))
-        self._plain = plain_forms(self._parameters)
+        self._plain = plain_types(self._parameters)
         self._built = self._rich_parameters() if self._plain is None else None
         if self._built is not None:
             self._parameters = self._built.parameters
@@ -412,11 +416,11 @@ class FunctionParameters:
         return read, (self._function, self._tool_name)
 
     @functools.cached_property
-    def _rich(self) -> _RichParameters:
+    def _model_parameters(self) -> _ModelParameters:
         return self._built or self._rich_parameters()
 
-    def _rich_parameters(self) -> _RichParameters:
-        return _RichParameters(self._parameters, self._tool_name, reflection.names_around(self._function))
+    def _rich_parameters(self) -> _ModelParameters:
+        return _ModelParameters(self._parameters, self._tool_name, reflection.names_in_scope(self._function))
 
     @functools.cached_property
     def _documentation(self) -> reflection.Documentation:
@@ -432,7 +436,9 @@ class FunctionParameters:
     def json_schema(self) -> Schema:
         """The JSON schema of the arguments: a closed object."""
         is_plain = self._plain is not None
-        schema = self._rich.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
+        schema = (
+            self._model_parameters.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
+        )
         texts = self._documentation.parameters
         for parameter, name in zip(self._parameters, schema["properties"], strict=True):
             text = parameter.text or texts.get(parameter.name)
@@ -449,10 +455,10 @@ class FunctionParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
-        read = reading.read_arguments(arguments, has_parameters=bool(self._parameters))
-        given = gather_unknown(self._signature, read) if self._is_spread else read
+        given = reading.read_arguments(arguments, has_parameters=bool(self._parameters))
+        given = gather_extra_arguments(self._signature, given) if self._is_spread else given
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
-        return self._rich.check(given) if checked is None else checked
+        return self._model_parameters.check(given) if checked is None else checked
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Bind the arguments of a Python call by name, without validation. Raises TypeError."""
@@ -460,17 +466,17 @@ class FunctionParameters:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self._tool_name}() {error}") from None
-        asked = {parameter.name for parameter in self._parameters}
-        others = {name: value for name, value in bound.arguments.items() if name not in asked}
+        names = {parameter.name for parameter in self._parameters}
+        others = {name: value for name, value in bound.arguments.items() if name not in names}
         bound.apply_defaults()
-        return Bound({name: value for name, value in bound.arguments.items() if name in asked}, others)
+        return Bound({name: value for name, value in bound.arguments.items() if name in names}, others)
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""
         arguments = with_context(arguments, self._of_run, self._tool_name) if self._of_run else arguments
         rest, named = split_arguments(self._signature, arguments) if self._is_spread else ((), arguments)
         if not rest and reflection.dispatches_by_type(function):
-            rest, named = by_first_place(self._signature, named)
+            rest, named = split_first_argument(self._signature, named)
         return functools.partial(function, *by_place, *rest, **named)
 
     def check_context(self, value: Any) -> None:
@@ -482,26 +488,26 @@ class FunctionParameters:
     def defaults(self) -> Mapping[str, Any]:
         """The defaults that `check` fills in, by parameter name; values of default factories are not included."""
         if self._plain is None:
-            return self._rich.defaults
+            return self._model_parameters.defaults
         return {parameter.name: parameter.default for parameter in self._parameters if not parameter.required}
 
 
-class GivenParameters:
+class SchemaParameters:
     """Parameters described by a JSON schema of type object. Raises ConfigError for anything else."""
 
     def __init__(self, schema: Mapping[str, Any], tool_name: str) -> None:
         self.description, self._tool_name = "", tool_name
         try:
-            copied = usual(json.loads(json.dumps(schema, allow_nan=False)))
-            refuse_what_is_around(copied)
-            refuse_malformed(copied)
-            copied = with_plain_references(copied)
-            described: Schema = {"type": "object", "properties": {}, **copied}
-            is_object = described["type"] == "object" or "object" in list(described["type"])
-            self.json_schema: Schema = {**described, "type": "object"}
-            self._asked = {**copied, "type": "object"}
+            normalised = normalise_schema(json.loads(json.dumps(schema, allow_nan=False)))
+            reject_wrapper(normalised)
+            refuse_malformed(normalised)
+            normalised = with_plain_references(normalised)
+            with_defaults: Schema = {"type": "object", "properties": {}, **normalised}
+            is_object = with_defaults["type"] == "object" or "object" in list(with_defaults["type"])
+            self.json_schema: Schema = {**with_defaults, "type": "object"}
+            self._schema = {**normalised, "type": "object"}
             # A null inside a nested object would reach the function, so nested properties cannot be optional.
-            self.strict_schema = strict(tidy(close_schema(self._asked)), nested_nulls=False)
+            self.strict_schema = strict(tidy(close_schema(self._schema)), nested_nulls=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"Tool {tool_name!r}: its schema is not a valid JSON schema ({error}).") from error
         if not is_object:
@@ -509,7 +515,7 @@ class GivenParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments. Raises BadArguments."""
-        return validate_against(self._asked, arguments, self._tool_name)
+        return validate_against(self._schema, arguments, self._tool_name)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Return the keyword arguments of a Python call. Raises TypeError for positional ones."""
@@ -530,11 +536,11 @@ class GivenParameters:
         return {}
 
 
-Parameters = FunctionParameters | GivenParameters
+Parameters = FunctionParameters | SchemaParameters
 """The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
 
 
-class _RichParameters:
+class _ModelParameters:
     """Parameters validated by a pydantic model, whose fields are aliased so that parameter names cannot clash."""
 
     def __init__(self, parameters: Sequence[Parameter], tool_name: str, names: Mapping[str, Any]) -> None:
@@ -552,55 +558,55 @@ class _RichParameters:
 
     def json_schema(self) -> Schema:
         """Return a copy of the JSON schema that pydantic generates."""
-        return fresh(self._schema)
+        return copy_schema(self._schema)
 
     @property
     def defaults(self) -> Mapping[str, Any]:
         """The defaults by parameter name, including those in a `Field`, but without factories."""
         fields = self._model.model_fields
-        found = {parameter.name: fields[field] for field, parameter in self._fields.items()}
+        fields_by_name = {parameter.name: fields[field] for field, parameter in self._fields.items()}
         return {
             name: field.default
-            for name, field in found.items()
+            for name, field in fields_by_name.items()
             if not field.is_required() and field.default_factory is None
         }
 
-    def check(self, given: dict[str, Any]) -> dict[str, Any]:
+    def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
-        checked = reading.validate_or_repair(given, self._validated, self._optional, self._schema, self._tool_name)
+        checked = reading.validate_or_repair(arguments, self._validate, self._optional, self._schema, self._tool_name)
         return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
 
-    def _validated(self, given: dict[str, Any]) -> BaseModel | reading.ArgumentErrors:
+    def _validate(self, arguments: dict[str, Any]) -> BaseModel | reading.ArgumentErrors:
         """Return the validated arguments, or their errors."""
         from pydantic import ValidationError
 
         try:
-            return self._read(given)
+            return self._read(arguments)
         except ValidationError as error:
-            return reading.ArgumentErrors(_faults(error, given))
+            return reading.ArgumentErrors(_faults(error, arguments))
         except Exception as error:
             text = f"The arguments could not be checked ({type(error).__name__}: {error})."
             raise reading.arguments_error([text]) from error
 
-    def _read(self, given: dict[str, Any]) -> BaseModel:
+    def _read(self, arguments: dict[str, Any]) -> BaseModel:
         """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
         from pydantic import ValidationError
 
-        found = self._from_json(given) if self._has_unions else None
-        if found is not None:
-            return found
+        validated = self._from_json(arguments) if self._has_unions else None
+        if validated is not None:
+            return validated
         try:
-            return cast("BaseModel", self._adapter.validate_python(given))
+            return cast("BaseModel", self._adapter.validate_python(arguments))
         except ValidationError:
-            found = None if self._has_unions else self._from_json(given)
-            if found is None:
+            validated = None if self._has_unions else self._from_json(arguments)
+            if validated is None:
                 raise
-            return found
+            return validated
 
-    def _from_json(self, given: dict[str, Any]) -> BaseModel | None:
+    def _from_json(self, arguments: dict[str, Any]) -> BaseModel | None:
         from pydantic import ValidationError
 
-        text = as_json(given)
+        text = to_json(arguments)
         try:
             return None if text is None else cast("BaseModel", self._adapter.validate_json(text))
         except ValidationError:
@@ -615,7 +621,7 @@ def _build_model(
     annotations = AnnotationContext(names, lambda text: Field(description=text), {})
     definitions: dict[str, Any] = {
         field: (
-            readable(parameter.hint, annotations),
+            pydantic_annotation(parameter.hint, annotations),
             Field() if parameter.required else parameter.default,
         )
         for field, parameter in fields.items()
@@ -631,7 +637,7 @@ def _build_model(
         raise TypeError("it cannot be the type of a parameter")
     adapter = adapter_of(model)
     schema = json_schema_of(adapter)
-    refuse_lazy(adapter.core_schema)
+    reject_generators(adapter.core_schema)
     return model, adapter, schema
 
 
@@ -642,56 +648,58 @@ def _build_representable(
     try:
         return fields, *_build_model(fields, names)
     except Exception as error:
-        kept = _representable(fields, error, tool_name, names)
-        if any(kept.get(field) is not parameter for field, parameter in fields.items()):
-            return _build_representable(kept, tool_name, names)
-        given = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
+        remaining = _drop_unrepresentable(fields, error, tool_name, names)
+        if any(remaining.get(field) is not parameter for field, parameter in fields.items()):
+            return _build_representable(remaining, tool_name, names)
+        described = ", ".join(
+            f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values()
+        )
         raise ConfigError(
-            f"Tool {tool_name!r}: {given} cannot be read from JSON ({first_sentence(error)}); "
+            f"Tool {tool_name!r}: {described} cannot be read from JSON ({first_sentence(error)}); "
             "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models, or give it a default."
         ) from error
 
 
-def _representable(
+def _drop_unrepresentable(
     fields: Mapping[str, Parameter], error: Exception, tool_name: str, names: Mapping[str, Any]
 ) -> Mapping[str, Parameter]:
     """Drop the fields, and the members of their unions, that JSON cannot represent."""
     if len(fields) != 1:
-        each_alone = (_build_representable({field: fields[field]}, tool_name, names)[0] for field in fields)
-        return {field: parameter for alone in each_alone for field, parameter in alone.items()}
+        separate = (_build_representable({field: fields[field]}, tool_name, names)[0] for field in fields)
+        return {field: parameter for remaining in separate for field, parameter in remaining.items()}
     ((field, parameter),) = fields.items()
-    if not _is_without_json(error):
+    if not _lacks_json_form(error):
         return fields
-    hint = narrow_union(parameter.hint, lambda part: _is_read(replace(parameter, hint=part), names))
+    hint = narrow_union(parameter.hint, lambda part: _is_representable(replace(parameter, hint=part), names))
     if hint is not parameter.hint:
         return {field: replace(parameter, hint=hint)}
     return fields if parameter.required else {}
 
 
-def _is_read(parameter: Parameter, names: Mapping[str, Any]) -> bool:
+def _is_representable(parameter: Parameter, names: Mapping[str, Any]) -> bool:
     """Whether JSON can represent the type; other errors are reported later."""
     try:
         return bool(_build_model({parameter.name: parameter}, names))
     except (*reflection.UNRESOLVABLE, RuntimeError) as error:
-        return not _is_without_json(error)
+        return not _lacks_json_form(error)
 
 
-def _is_without_json(error: Exception) -> bool:
+def _lacks_json_form(error: Exception) -> bool:
     """Whether the type is valid, but has no JSON representation: a function, or an arbitrary class."""
     from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
     return isinstance(error, PydanticInvalidForJsonSchema | PydanticSchemaGenerationError)
 
 
-def fresh(schema: Schema) -> Schema:
+def copy_schema(schema: Schema) -> Schema:
     """Copy the dictionaries and lists of a JSON schema."""
-    return {key: _fresh(value) for key, value in schema.items()}
+    return {key: _copy_value(value) for key, value in schema.items()}
 
 
-def _fresh(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return fresh(value)
-    return list(map(_fresh, value)) if isinstance(value, list) else value
+        return copy_schema(value)
+    return list(map(_copy_value, value)) if isinstance(value, list) else value
 
 
 def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
@@ -700,20 +708,20 @@ def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
     return [choice if isinstance(choice, str) else choice.path[0] for choice in getattr(alias, "choices", [alias])]
 
 
-def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fault]:
+def _faults(error: ValidationError, arguments: Mapping[str, Any]) -> list[reading.Fault]:
     faults: list[reading.Fault] = []
-    for each in islice(error.errors(include_url=False), reading.MAX_FAULTS):
-        path = reading.walk(given, each["loc"])
-        about_type = discriminator_fault(each.get("ctx", {}), each["input"])
-        if about_type is not None:
-            name, what, value = about_type
-            faults.append(((*path, name), what, value))
+    for detail in islice(error.errors(include_url=False), reading.MAX_FAULTS):
+        path = reading.walk(arguments, detail["loc"])
+        discriminator = discriminator_fault(detail.get("ctx", {}), detail["input"])
+        if discriminator is not None:
+            name, message, value = discriminator
+            faults.append(((*path, name), message, value))
             continue
-        if each["type"] == "missing":
-            path = (*path, each["loc"][-1])
-        what = reason(each["type"], each["msg"])
-        is_about_key = each["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
-        faults.append((path, f"{KEY} {what}" if is_about_key else what, each["input"]))
+        if detail["type"] == "missing":
+            path = (*path, detail["loc"][-1])
+        message = reason(detail["type"], detail["msg"])
+        is_about_key = detail["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
+        faults.append((path, f"{KEY} {message}" if is_about_key else message, detail["input"]))
     return faults
 
 

@@ -36,7 +36,7 @@ from typing import (
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.tooling import docstrings
-from agentkit.tooling.coercion import by_letters, letters, unwrap
+from agentkit.tooling.coercion import group_by_letters, normalise_letters, unwrap
 from agentkit.tooling.docstrings import stated_types
 
 REQUIRED = inspect.Parameter.empty
@@ -81,23 +81,23 @@ WITHOUT_MAIN: ContextVar[bool] = ContextVar("agentkit_without_main", default=Fal
 """Whether pickled data goes to a process with another main module, whose names cannot be used."""
 
 
-class Portable:
+class PicklableByName:
     """Pickled by name if it is a module-level value, otherwise by its contents."""
 
     def __reduce_ex__(self, protocol: Any) -> str | tuple[Any, ...]:
-        place = _place_of(self)
+        place = _import_path(self)
         return super().__reduce_ex__(protocol) if place is None else (pkgutil.resolve_name, (place,))
 
 
-def _place_of(thing: object) -> str | None:
+def _import_path(target: object) -> str | None:
     """Return `module:name` of a module-level value; the main module is used only if no other contains it."""
-    others = [name for name in sys.modules if name not in ("__main__", "__mp_main__")]
-    own = getattr(getattr(thing, "function", None), "__module__", "")
-    for module in (own, *others, *(() if WITHOUT_MAIN.get() else ("__main__",))):
+    module_names = [name for name in sys.modules if name not in ("__main__", "__mp_main__")]
+    own_module = getattr(getattr(target, "function", None), "__module__", "")
+    for module in (own_module, *module_names, *(() if WITHOUT_MAIN.get() else ("__main__",))):
         if module == "__main__" and WITHOUT_MAIN.get():
             continue
         for name, value in list(getattr(sys.modules.get(module), "__dict__", {}).items()):
-            if value is thing:
+            if value is target:
                 return f"{module}:{name}"
     return None
 
@@ -123,7 +123,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 def is_asynchronous(function: Callable[..., Any]) -> bool:
     """Whether calling the function returns a coroutine or an asynchronous generator."""
-    function = _code_bearer(function)
+    function = _function_with_code(function)
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
@@ -169,11 +169,11 @@ def signature_of(function: Callable[..., Any], tool_name: str, *, without_first:
     except NameError as error:
         raise ConfigError(f"Tool {tool_name!r} has an annotation that cannot be resolved: {error}.") from error
     parameters = list(signature.parameters.values())[int(without_first or _is_bound_dispatch(function)) :]
-    inner: Any = function
+    unwrapped: Any = function
     bound: set[str] = set()
-    while isinstance(inner, functools.partial):
-        bound.update(inner.keywords)
-        inner = inner.func
+    while isinstance(unwrapped, functools.partial):
+        bound.update(unwrapped.keywords)
+        unwrapped = unwrapped.func
     return signature.replace(parameters=[parameter for parameter in parameters if parameter.name not in bound])
 
 
@@ -184,7 +184,7 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     """
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     if any(hint is REQUIRED for hint in annotations.values()):
-        annotations |= _stated_types(signature, _docstring(function))
+        annotations |= _documented_types(signature, _docstring(function))
     for name, hint in annotations.items():
         if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in _module_names(function):
             annotations[name] = _BUILTIN_TYPES[hint]
@@ -193,18 +193,22 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     return tuple(
         Parameter(
             name,
-            *offered_annotation(signature.parameters[name], Any if hint is REQUIRED else hint),
+            *schema_annotation(signature.parameters[name], Any if hint is REQUIRED else hint),
             text_of(hint),
         )
         for name, hint in annotations.items()
     )
 
 
-def _stated_types(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
+def _documented_types(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
     """Return the types stated in the docstring for parameters without annotations."""
-    found = stated_types(docstring) if docstring else {}
-    bare = {name for name, each in signature.parameters.items() if each.annotation is REQUIRED}
-    return {name: found[name] for name in bare & found.keys() if not is_rest(signature.parameters[name])}
+    documented = stated_types(docstring) if docstring else {}
+    unannotated = {name for name, parameter in signature.parameters.items() if parameter.annotation is REQUIRED}
+    return {
+        name: documented[name]
+        for name in unannotated & documented.keys()
+        if not is_variadic(signature.parameters[name])
+    }
 
 
 def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) -> Documentation:
@@ -238,44 +242,44 @@ def parse_docstring(docstring: str, names: Collection[str] = ()) -> Documentatio
     return Documentation((parsed.description or "").strip(), parameters)
 
 
-def names_around(function: Callable[..., Any]) -> dict[str, Any]:
+def names_in_scope(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the names that a function's annotations can use: those of its module and the local scope.
 
     Local names are those of the module's code that is running now: an enclosing function or class body.
     """
     names = _module_names(function)
-    found = _own_names(function)
+    local_names = _class_names(function)
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_globals is names:
-            found = {**frame.f_locals, **found}
+            local_names = {**frame.f_locals, **local_names}
         frame = frame.f_back
-    return {**names, **found}
+    return {**names, **local_names}
 
 
-def _own_names(function: Callable[..., Any]) -> dict[str, Any]:
+def _class_names(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the names of a method's class, and the type parameters of class and method."""
     function = innermost(function)
     owner = getattr(function, "__self__", None)
     kind = owner if isinstance(owner, type) else type(owner)
-    lines = kind.__mro__[-2::-1] if owner is not None and not inspect.ismodule(owner) else ()
-    inherited = {name: value for each in lines for name, value in vars(each).items()}
-    generic = [*getattr(kind, "__type_params__", ()), *getattr(function, "__type_params__", ())]
-    own = {SELF: kind} if lines else {}
-    return {**inherited, **own, **{each.__name__: each for each in generic}}
+    classes = kind.__mro__[-2::-1] if owner is not None and not inspect.ismodule(owner) else ()
+    inherited = {name: value for each in classes for name, value in vars(each).items()}
+    type_parameters = [*getattr(kind, "__type_params__", ()), *getattr(function, "__type_params__", ())]
+    self_type = {SELF: kind} if classes else {}
+    return {**inherited, **self_type, **{each.__name__: each for each in type_parameters}}
 
 
 def _module_names(function: Callable[..., Any]) -> dict[str, Any]:
-    return getattr(inspect.unwrap(_code_bearer(inspect.unwrap(innermost(function)))), "__globals__", {})
+    return getattr(inspect.unwrap(_function_with_code(inspect.unwrap(innermost(function)))), "__globals__", {})
 
 
 def _resolve(hint: Any, name: str, function: Callable[..., Any], tool_name: str) -> Any:
-    holder = types.SimpleNamespace(__annotations__={name: hint})
+    namespace = types.SimpleNamespace(__annotations__={name: hint})
     try:
         try:
-            return get_type_hints(holder, _module_names(function), include_extras=True)[name]
+            return get_type_hints(namespace, _module_names(function), include_extras=True)[name]
         except NameError:
-            return get_type_hints(holder, names_around(function), include_extras=True)[name]
+            return get_type_hints(namespace, names_in_scope(function), include_extras=True)[name]
     except NameError as error:
         raise ConfigError(
             f"Tool {tool_name!r}: the annotation {hint!r} of parameter {name!r} cannot be resolved ({error}); "
@@ -294,7 +298,7 @@ def _has_forward_reference(hint: Any) -> bool:
     return any(map(_has_forward_reference, arguments))
 
 
-def _code_bearer(function: Callable[..., Any]) -> Callable[..., Any]:
+def _function_with_code(function: Callable[..., Any]) -> Callable[..., Any]:
     function = innermost(function)
     return function if inspect.isroutine(function) else type(function).__call__
 
@@ -303,19 +307,19 @@ def _docstring(function: Callable[..., Any]) -> str:
     function = innermost(function)
     if inspect.isroutine(function):
         return function.__doc__ or inspect.getdoc(function) or ""  # finds inherited docstrings
-    own = getattr(function, "__dict__", {}).get("__doc__")
-    return own or type(function).__call__.__doc__ or type(function).__doc__ or ""
+    own_docstring = getattr(function, "__dict__", {}).get("__doc__")
+    return own_docstring or type(function).__call__.__doc__ or type(function).__doc__ or ""
 
 
-_BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
-_BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
+_POSITIONAL_KINDS = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
+_VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 
 
-def offered_annotation(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+def schema_annotation(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Return the annotation and the default under which a parameter is offered to the model."""
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
         return _variadic_annotation(hint)
-    if parameter.kind is not _BY_ANY_NAME:
+    if parameter.kind is not _VAR_KEYWORD:
         return hint, parameter.default
     if get_origin(hint) is Unpack:
         (fields,) = get_args(hint)
@@ -326,15 +330,15 @@ def offered_annotation(parameter: inspect.Parameter, hint: Any) -> tuple[Any, An
 def _variadic_annotation(hint: Any) -> tuple[Any, Any]:
     """Return the annotation and the default for `*values`, annotated per value or as a whole (`*tuple[int, str]`)."""
     if getattr(hint, "__unpacked__", False):
-        whole: Any = types.GenericAlias(tuple, get_args(hint))
+        annotation: Any = types.GenericAlias(tuple, get_args(hint))
     elif get_origin(hint) is Unpack:
-        (whole,) = get_args(hint)
+        (annotation,) = get_args(hint)
     else:
         return _list_of(Any if isinstance(hint, ParamSpecArgs) else _without_text(hint)), ()
-    places = get_args(whole)
-    if isinstance(whole, TypeVarTuple) or not places:
+    item_types = get_args(annotation)
+    if isinstance(annotation, TypeVarTuple) or not item_types:
         return _list_of(Any), ()
-    return (_list_of(places[0]), ()) if places[-1] is Ellipsis else (whole, inspect.Parameter.empty)
+    return (_list_of(item_types[0]), ()) if item_types[-1] is Ellipsis else (annotation, inspect.Parameter.empty)
 
 
 def _list_of(hint: Any) -> Any:
@@ -343,51 +347,53 @@ def _list_of(hint: Any) -> Any:
 
 def _without_text(hint: Any) -> Any:
     """Strip the description from the annotation of each value; it describes the whole list."""
-    states_date = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
-    return get_args(hint)[0] if states_date else hint
+    is_description = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
+    return get_args(hint)[0] if is_description else hint
 
 
-def gather_unknown(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
+def gather_extra_arguments(signature: inspect.Signature, arguments: dict[str, Any]) -> dict[str, Any]:
     """Move arguments with unknown names into the object for `**options`; models often put them at the top level.
 
     An argument whose name matches a parameter that was not given, compared by letters, is assigned to that parameter,
     even if it was inside the object.
     """
-    rest = next((name for name, each in signature.parameters.items() if each.kind is _BY_ANY_NAME), None)
-    if rest is None:
-        return given
-    named = signature.parameters.keys() - {rest}
-    around = None if given.keys() & named else unwrap(given)
-    given = dict(around) if around and around.keys() & named else given
-    known = given.get(rest, {})
-    others = {name: value for name, value in given.items() if name not in signature.parameters}
-    if not isinstance(known, dict) or not (known or others):
-        return given
-    found, left = _claim({**known, **others}, named - given.keys())
-    kept = {name: value for name, value in given.items() if name in named}
-    return {**kept, **found, rest: left}
+    variadic = next((name for name, each in signature.parameters.items() if each.kind is _VAR_KEYWORD), None)
+    if variadic is None:
+        return arguments
+    names = signature.parameters.keys() - {variadic}
+    unwrapped = None if arguments.keys() & names else unwrap(arguments)
+    arguments = dict(unwrapped) if unwrapped and unwrapped.keys() & names else arguments
+    collected = arguments.get(variadic, {})
+    unknown = {name: value for name, value in arguments.items() if name not in signature.parameters}
+    if not isinstance(collected, dict) or not (collected or unknown):
+        return arguments
+    matched, unmatched = _match_by_letters({**collected, **unknown}, names - arguments.keys())
+    own = {name: value for name, value in arguments.items() if name in names}
+    return {**own, **matched, variadic: unmatched}
 
 
-def _claim(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _match_by_letters(arguments: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split loose arguments into those that match a missing parameter, if the match is unique, and the rest."""
-    known = {spelled: names[0] for spelled, names in by_letters(missing).items() if len(names) == 1}
-    meant = {name: name if name in missing else known.get(letters(name)) for name in loose}
-    claims = Counter(meant.values())
-    found = {other: loose[name] for name, other in meant.items() if other is not None and claims[other] == 1}
-    return found, {name: value for name, value in loose.items() if meant[name] not in found}
+    names_by_letters = {key: names[0] for key, names in group_by_letters(missing).items() if len(names) == 1}
+    targets = {name: name if name in missing else names_by_letters.get(normalise_letters(name)) for name in arguments}
+    claims = Counter(targets.values())
+    matched = {
+        target: arguments[name] for name, target in targets.items() if target is not None and claims[target] == 1
+    }
+    return matched, {name: value for name, value in arguments.items() if targets[name] not in matched}
 
 
-def is_rest(parameter: inspect.Parameter) -> bool:
+def is_variadic(parameter: inspect.Parameter) -> bool:
     """Whether a parameter takes any number of values."""
-    return parameter.kind in (inspect.Parameter.VAR_POSITIONAL, _BY_ANY_NAME)
+    return parameter.kind in (inspect.Parameter.VAR_POSITIONAL, _VAR_KEYWORD)
 
 
-def is_spread(signature: inspect.Signature) -> bool:
+def has_positional_or_variadic(signature: inspect.Signature) -> bool:
     """Whether the function takes some arguments by position or collects arbitrary keywords."""
-    return any(each.kind in _BY_PLACE or each.kind is _BY_ANY_NAME for each in signature.parameters.values())
+    return any(each.kind in _POSITIONAL_KINDS or each.kind is _VAR_KEYWORD for each in signature.parameters.values())
 
 
-def by_first_place(
+def split_first_argument(
     signature: inspect.Signature, arguments: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Split off the first argument, which `functools.singledispatch` needs by position."""
@@ -407,8 +413,8 @@ def split_arguments(
     return bound.args, bound.kwargs
 
 
-_LISTS = (Iterable, Sequence, Collection, Container, Reversible)
-_EQUAL: tuple[tuple[Any, Any], ...] = (
+_ITERABLES = (Iterable, Sequence, Collection, Container, Reversible)
+_EQUIVALENTS: tuple[tuple[Any, Any], ...] = (
     *((LiteralString, str), (AnyStr, str), (any, Any)),
     *((numbers.Number, int | float), (numbers.Real, int | float), (numbers.Integral, int)),
     *((typing.SupportsFloat, float), (typing.SupportsInt, int), (typing.SupportsIndex, int)),
@@ -423,12 +429,12 @@ SELF = "typing.Self"
 class AnnotationContext:
     """Context for resolving annotations: the names in scope and a factory for pydantic descriptions.
 
-    `twins` caches the replacements of types that can be recursive.
+    `replacements` caches the replacements of types that can be recursive.
     """
 
     names: Mapping[str, Any]
     describe: Callable[[str], Any]
-    twins: dict[Any, Any]
+    replacements: dict[Any, Any]
 
 
 def text_of(hint: Any) -> str:
@@ -440,29 +446,29 @@ def text_of(hint: Any) -> str:
     return next((text for text in texts if isinstance(text, str)), "")
 
 
-def readable(hint: Any, reading: AnnotationContext) -> Any:
+def pydantic_annotation(hint: Any, context: AnnotationContext) -> Any:
     """Convert an annotation to its pydantic form.
 
     Iterables become lists, which are validated at once and can be read twice. Texts in `Annotated` become descriptions.
     Before Python 3.12, `typing.TypedDict` is replaced by the typing_extensions version.
     """
     if sys.version_info < (3, 12) and is_typeddict(get_origin(hint) or hint):
-        return _modern_twin(hint, reading)
+        return _modern_typed_dict(hint, context)
     if _alias_value(hint) is not None:
-        return _without_name(hint, reading)
+        return _expand_alias(hint, context)
     args = get_args(hint)
-    new = tuple(readable(arg, reading) for arg in args)
+    converted = tuple(pydantic_annotation(arg, context) for arg in args)
     if get_origin(hint) in (Annotated, typing.Final):
-        return _with_description(hint, new, reading) if get_origin(hint) is Annotated else new[0]
-    if any(hint is each or get_origin(hint) is each for each in _LISTS):
-        return types.GenericAlias(list, new or (Any,))
-    if new == args or get_origin(hint) is Literal:
-        own = (Self, reading.names.get(SELF, typing.Never))  # pydantic would resolve Self to an agentkit class
-        return next((read for spelled, read in (own, *_EQUAL) if hint is spelled), hint)
-    return _with_parts(hint, new)
+        return _with_description(hint, converted, context) if get_origin(hint) is Annotated else converted[0]
+    if any(hint is each or get_origin(hint) is each for each in _ITERABLES):
+        return types.GenericAlias(list, converted or (Any,))
+    if converted == args or get_origin(hint) is Literal:
+        own_self = (Self, context.names.get(SELF, typing.Never))  # pydantic would resolve Self to an agentkit class
+        return next((equivalent for original, equivalent in (own_self, *_EQUIVALENTS) if hint is original), hint)
+    return _with_arguments(hint, converted)
 
 
-def narrow_union(hint: Any, is_read: Callable[[Any], bool]) -> Any:
+def narrow_union(hint: Any, is_supported: Callable[[Any], bool]) -> Any:
     """Drop the unsupported members of unions from an annotation that cannot be read.
 
     Returns the annotation unchanged if that does not help. A union of None alone is not a valid result.
@@ -470,29 +476,31 @@ def narrow_union(hint: Any, is_read: Callable[[Any], bool]) -> Any:
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Literal, Callable):
         return hint
-    inner = args[:1] if origin is Annotated else args
-    parts = [(arg, arg) if is_read(arg) else (arg, narrow_union(arg, is_read)) for arg in inner]
+    members = args[:1] if origin is Annotated else args
+    parts = [(arg, arg) if is_supported(arg) else (arg, narrow_union(arg, is_supported)) for arg in members]
     if origin in (typing.Union, types.UnionType):
-        kept = [new for arg, new in parts if new is not arg or is_read(arg)]
-        return functools.reduce(operator.or_, kept) if any(new is not types.NoneType for new in kept) else hint
-    new = (*(new for _, new in parts), *args[len(inner) :])
+        supported = [new for arg, new in parts if new is not arg or is_supported(arg)]
+        return (
+            functools.reduce(operator.or_, supported) if any(new is not types.NoneType for new in supported) else hint
+        )
+    new = (*(new for _, new in parts), *args[len(members) :])
     if all(new is arg for arg, new in parts):
         return hint
-    return Annotated[new] if origin is Annotated else _with_parts(hint, new)
+    return Annotated[new] if origin is Annotated else _with_arguments(hint, new)
 
 
-def _with_parts(hint: Any, args: tuple[Any, ...]) -> Any:
+def _with_arguments(hint: Any, args: tuple[Any, ...]) -> Any:
     """Rebuild an annotation with other type arguments."""
     if isinstance(hint, types.UnionType):
         return functools.reduce(operator.or_, args)
     return hint.copy_with(args) if hasattr(hint, "copy_with") else get_origin(hint)[args]
 
 
-def _with_description(hint: Any, args: tuple[Any, ...], reading: AnnotationContext) -> Any:
+def _with_description(hint: Any, args: tuple[Any, ...], context: AnnotationContext) -> Any:
     """Turn the text in `Annotated` into a description, unless the annotation already has one."""
     text = text_of(hint)
     if text and not any(getattr(extra, "description", None) for extra in args[1:]):
-        args = (args[0], reading.describe(text), *args[1:])
+        args = (args[0], context.describe(text), *args[1:])
     return hint if args == get_args(hint) else Annotated[args]
 
 
@@ -506,40 +514,42 @@ def _alias_value(hint: Any) -> Any:
         return None
 
 
-def _without_name(hint: Any, reading: AnnotationContext) -> Any:
+def _expand_alias(hint: Any, context: AnnotationContext) -> Any:
     """Replace a type alias by its converted value.
 
     Aliases that pydantic reads as they are, generic aliases and recursive ones are returned unchanged.
     """
-    if hint in reading.twins or hint.__type_params__:
-        return reading.twins.get(hint, hint)
-    reading.twins[hint] = hint
+    if hint in context.replacements or hint.__type_params__:
+        return context.replacements.get(hint, hint)
+    context.replacements[hint] = hint
     value = hint.__value__
-    new = value if isinstance(value, str) else readable(value, reading)
-    reading.twins[hint] = hint if new == value else new
-    return reading.twins[hint]
+    converted = value if isinstance(value, str) else pydantic_annotation(value, context)
+    context.replacements[hint] = hint if converted == value else converted
+    return context.replacements[hint]
 
 
-def _modern_twin(hint: Any, reading: AnnotationContext) -> Any:
-    if hint in reading.twins or type(get_origin(hint) or hint).__module__ != "typing":
-        return reading.twins.get(hint, hint)
+def _modern_typed_dict(hint: Any, context: AnnotationContext) -> Any:
+    if hint in context.replacements or type(get_origin(hint) or hint).__module__ != "typing":
+        return context.replacements.get(hint, hint)
     import typing_extensions
 
-    make: Any = typing_extensions.TypedDict
+    typed_dict: Any = typing_extensions.TypedDict
     origin = get_origin(hint) or hint
-    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(hint), strict=False))
-    twin = make(origin.__name__, {})
-    reading.twins[hint] = twin
-    twin.__doc__, twin.__module__ = origin.__doc__, origin.__module__
-    twin.__required_keys__, twin.__optional_keys__ = origin.__required_keys__, origin.__optional_keys__
-    inner = get_type_hints(origin, localns=dict(reading.names), include_extras=True)
-    twin.__annotations__ = {key: readable(_substitute(each, given), reading) for key, each in inner.items()}
-    return twin
+    type_arguments = dict(zip(getattr(origin, "__parameters__", ()), get_args(hint), strict=False))
+    replacement = typed_dict(origin.__name__, {})
+    context.replacements[hint] = replacement
+    replacement.__doc__, replacement.__module__ = origin.__doc__, origin.__module__
+    replacement.__required_keys__, replacement.__optional_keys__ = origin.__required_keys__, origin.__optional_keys__
+    annotations = get_type_hints(origin, localns=dict(context.names), include_extras=True)
+    replacement.__annotations__ = {
+        key: pydantic_annotation(_substitute(each, type_arguments), context) for key, each in annotations.items()
+    }
+    return replacement
 
 
-def _substitute(hint: Any, given: Mapping[Any, Any]) -> Any:
+def _substitute(hint: Any, type_arguments: Mapping[Any, Any]) -> Any:
     """Substitute the type variables of a generic annotation."""
-    if hint in given:
-        return given[hint]
+    if hint in type_arguments:
+        return type_arguments[hint]
     variables = getattr(hint, "__parameters__", ())
-    return hint[tuple(given.get(each, Any) for each in variables)] if variables and given else hint
+    return hint[tuple(type_arguments.get(each, Any) for each in variables)] if variables and type_arguments else hint

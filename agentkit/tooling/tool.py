@@ -52,7 +52,7 @@ from agentkit.tooling.run_context import (
     run_parameter_of,
     within_run,
 )
-from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
+from agentkit.tooling.schema import Arguments, FunctionParameters, Parameters, SchemaParameters, copy_schema
 from agentkit.undo import Reversible, collect_records
 from agentkit.usage import is_number, is_whole
 
@@ -76,15 +76,15 @@ def judgment(
     ASK.
     """
     if judge is None:
-        leaves = level >= SafetyLevel.NETWORK
-        return Decision(Verdict.ALLOW, NO_RULE, f"The tool {name} has no judge.", egress=leaves)
+        sends_data = level >= SafetyLevel.NETWORK
+        return Decision(Verdict.ALLOW, NO_RULE, f"The tool {name} has no judge.", egress=sends_data)
     decide: Callable[..., object] = judge
-    of_run = run_parameter_of(judge)
-    if of_run is not None:
+    run_parameter = run_parameter_of(judge)
+    if run_parameter is not None:
         run = CONTEXT.get() if run is None else run
         if run is not None:
-            decide = of_run.bound(judge, run)
-        elif of_run.parameter.required:
+            decide = run_parameter.bound(judge, run)
+        elif run_parameter.parameter.required:
             return Decision(
                 Verdict.ASK, "no-run", f"The judge of {name} needs a run, and this call is not part of one."
             )
@@ -107,7 +107,7 @@ def deny_unconfirmed(decision: Decision) -> Decision:
 
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_OTHERS = re.compile(r"[^a-zA-Z0-9_-]+")
+_INVALID_CHARS = re.compile(r"[^a-zA-Z0-9_-]+")
 _MAX_CHARS = 64
 _MIN_CHARS = 100
 
@@ -116,10 +116,10 @@ def validate_tool_name(name: object) -> str:
     """Validate a tool name. Raises ConfigError if providers reject it."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
-    is_near = isinstance(name, str) and name.isascii() and "<" not in name  # a lambda's name contains it
-    usable = _OTHERS.sub("_", str(name)).strip("_")[:_MAX_CHARS] if is_near else ""
-    instead = f"For example, {usable!r}." if usable else "Give name=..."
-    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
+    is_usable = isinstance(name, str) and name.isascii() and "<" not in name  # a lambda's name contains it
+    suggestion = _INVALID_CHARS.sub("_", str(name)).strip("_")[:_MAX_CHARS] if is_usable else ""
+    advice = f"For example, {suggestion!r}." if suggestion else "Give name=..."
+    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {advice}")
 
 
 def validate_description(description: object) -> str | None:
@@ -143,9 +143,9 @@ def validate_tool_limits(timeout_seconds: object, max_chars: object) -> dict[str
 def validate_labels(labels: Iterable[object]) -> frozenset[Label]:
     """Validate labels, which can be given as texts. Raises ConfigError for invalid ones."""
     if not isinstance(labels, str) and isinstance(labels, Iterable):
-        given = list(labels)
-        if all(each in list(Label) for each in given):
-            return frozenset(Label(str(each)) for each in given)
+        label_list = list(labels)
+        if all(each in list(Label) for each in label_list):
+            return frozenset(Label(str(each)) for each in label_list)
     known = ", ".join(repr(str(each)) for each in Label)
     raise ConfigError(f"labels= takes a list of {known}; not {labels!r}.")
 
@@ -153,9 +153,9 @@ def validate_labels(labels: Iterable[object]) -> frozenset[Label]:
 def validate_path_names(paths: Iterable[object]) -> tuple[str, ...]:
     """Validate the names of the path arguments. Raises ConfigError if they are not a list of names."""
     if not isinstance(paths, str) and isinstance(paths, Iterable):
-        given = list(paths)
-        if all(isinstance(each, str) for each in given):
-            return tuple(map(str, given))
+        names = list(paths)
+        if all(isinstance(each, str) for each in names):
+            return tuple(map(str, names))
     raise ConfigError(f"paths= takes the names of the arguments that are paths, such as ['source']; not {paths!r}.")
 
 
@@ -194,7 +194,7 @@ _LABELS = {
 }
 
 
-class Tool(reflection.Portable, Generic[P, R, ContextType]):
+class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
     """An immutable function tool with a name, a description, a safety level, limits and optionally a judge.
 
     Calling it returns the function's own value; `invoke` returns a ToolResult. Parameters are read from signature and
@@ -249,8 +249,8 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
 
         def __class_getitem__(cls, types: Any) -> Any:
             """The last type, that of the context, is optional."""
-            given = types if isinstance(types, tuple) else (types,)
-            return super().__class_getitem__((*given, Any)[: len(cls.__parameters__)])
+            arguments = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*arguments, Any)[: len(cls.__parameters__)])
 
     @overload
     def __init__(
@@ -291,7 +291,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         with short_traceback:
             if unknown:
                 check_unknown_arguments(Tool, unknown)
-            bare = _bare(function)
+            bare = _unwrap_function(function)
             may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
             self.__dict__.update(
                 name=validate_tool_name(reflection.name_of(bare) if name is None else name),
@@ -307,7 +307,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
                 **_function_attributes(bare, may_bind=may_bind),
             )
             _check_parameters(lambda: self._parameters, may_bind=may_bind)
-            _MADE.add(self)
+            _LIVE_TOOLS.add(self)
 
     @classmethod
     def from_schema(
@@ -329,17 +329,17 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         Arguments are validated at any depth: types, choices, limits, and required or unknown names. Non-standard schema
         dialects are normalised. Raises ConfigError if the schema does not describe an object.
         """
-        made: Tool[..., R] = cls.__new__(cls)
-        made.__dict__["_parameters"] = GivenParameters(json_schema, validate_tool_name(name))
+        new: Tool[..., R] = cls.__new__(cls)
+        new.__dict__["_parameters"] = SchemaParameters(json_schema, validate_tool_name(name))
         limits: dict[str, Any] = {"level": level, "timeout_seconds": timeout_seconds, "max_chars": max_chars}
         limits |= {"judge": judge, "labels": labels, "asynchronous": asynchronous}
-        Tool.__init__(made, function, name, description, **limits)
-        made.__dict__.update(lacks_instance=False, _is_written_in_class=False)
-        return made
+        Tool.__init__(new, function, name, description, **limits)
+        new.__dict__.update(lacks_instance=False, _is_written_in_class=False)
+        return new
 
     @functools.cached_property
     def _parameters(self) -> Parameters:
-        return FunctionParameters(_bare(self.function), self.name, without_first=self.lacks_instance)
+        return FunctionParameters(_unwrap_function(self.function), self.name, without_first=self.lacks_instance)
 
     @property
     def description(self) -> str:
@@ -349,7 +349,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     @property
     def parameters(self) -> dict[str, Any]:
         """The JSON schema of the arguments, as a new dictionary."""
-        return fresh(self._parameters.json_schema)
+        return copy_schema(self._parameters.json_schema)
 
     @functools.cached_property
     def spec(self) -> ToolSpec:
@@ -466,9 +466,9 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
         # Raise ConfigError if the run's context is not of the type that the judge expects
-        of_run = None if self._judge is None else run_parameter_of(self._judge)
-        if of_run is not None:
-            check_value(value, [of_run.parameter], f"The judge of {self.name}")
+        run_parameter = None if self._judge is None else run_parameter_of(self._judge)
+        if run_parameter is not None:
+            check_value(value, [run_parameter.parameter], f"The judge of {self.name}")
 
     @property
     def judged_by(self) -> Judge | None:
@@ -491,8 +491,8 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
 
     def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Normalise validated arguments for matching rules, using the judge's `canonical` method if it has one."""
-        spelled = getattr(self._judge, "canonical", None)
-        return arguments if spelled is None else dict(spelled(arguments))
+        normalise = getattr(self._judge, "canonical", None)
+        return arguments if normalise is None else dict(normalise(arguments))
 
     def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]] | None:
         """Return the paths in validated arguments, and the scripts among them; None if unknown.
@@ -553,8 +553,8 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Treat the first parameter of a function defined in this class body as the instance, whatever its name."""
-        home = getattr(self, "__qualname__", "").rpartition(".")[0]
-        if self._is_written_in_class and home == owner.__qualname__ and not self.lacks_instance:
+        defining_class = getattr(self, "__qualname__", "").rpartition(".")[0]
+        if self._is_written_in_class and defining_class == owner.__qualname__ and not self.lacks_instance:
             self.__dict__.update(lacks_instance=True)
             self.__dict__.pop("_parameters", None)
 
@@ -568,12 +568,12 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         return f"Tool({self.name!r}, level={self.level.name})"
 
 
-_MADE: WeakSet[Tool[..., Any]] = WeakSet()
+_LIVE_TOOLS: WeakSet[Tool[..., Any]] = WeakSet()
 
 
 def names_in_use() -> frozenset[str]:
     """Return the names of all live tools of this process."""
-    return frozenset(tool.name for tool in list(_MADE))
+    return frozenset(tool.name for tool in list(_LIVE_TOOLS))
 
 
 class OtherToolOptions(TypedDict, total=False):
@@ -625,9 +625,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:
     """The attributes of a tool that follow from its level; a tool without one is SAFE and unlabelled."""
-    own = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
-    own_labels = _LABELS[own] if labels is None else validate_labels(labels)
-    return {"level": own, "is_labelled": level is not None, "labels": own_labels}
+    safety_level = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
+    result_labels = _LABELS[safety_level] if labels is None else validate_labels(labels)
+    return {"level": safety_level, "is_labelled": level is not None, "labels": result_labels}
 
 
 def _function_attributes(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:
@@ -684,7 +684,7 @@ def _denied_value(arguments: Mapping[str, Any], decision: Decision, when_denied:
     return when_denied(arguments, decision)
 
 
-def _bare(function: Any) -> Any:
+def _unwrap_function(function: Any) -> Any:
     """Unwrap `staticmethod` and `classmethod`. Raises ConfigError if it is not a function."""
     if isinstance(function, staticmethod | classmethod):
         return function.__func__

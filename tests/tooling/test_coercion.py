@@ -20,7 +20,7 @@ from pydantic_core import TzInfo
 from typing_extensions import TypeAliasType
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.coercion import by_letters, is_optional, names_in, nodes_at
+from agentkit.tooling.coercion import group_by_letters, is_optional, names_in, nodes_at
 from agentkit.tooling.schema import FunctionParameters
 
 
@@ -174,7 +174,10 @@ def test_schemas_at_a_path(path: tuple[str | int, ...], kinds: list[str]) -> Non
 
 def test_names_match_regardless_of_case_and_separators() -> None:
     """Names match regardless of case and separators."""
-    assert by_letters(["startDate", "START-DATE", "end"]) == {"startdate": ["startDate", "START-DATE"], "end": ["end"]}
-    assert by_letters(["start_date", "a_", "_a"]) == {"startdate": ["start_date"], "a": ["a_", "_a"]}
+    assert group_by_letters(["startDate", "START-DATE", "end"]) == {
+        "startdate": ["startDate", "START-DATE"],
+        "end": ["end"],
+    }
+    assert group_by_letters(["start_date", "a_", "_a"]) == {"startdate": ["start_date"], "a": ["a_", "_a"]}
     assert names_in([SCHEMA]) == ["a", "b", "c", "d"]
     assert (is_optional("a", [SCHEMA]), is_optional("b", [SCHEMA]), is_optional("z", [SCHEMA])) == (True, False, False)

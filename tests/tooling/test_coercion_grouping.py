@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.coercion import regroup
-from agentkit.tooling.schema import FunctionParameters, GivenParameters
+from agentkit.tooling.coercion import nest_or_unwrap
+from agentkit.tooling.schema import FunctionParameters, SchemaParameters
 
 
 @dataclass
@@ -66,6 +66,6 @@ def test_ambiguous_grouping_is_rejected(function: Any, given: dict[str, Any]) ->
 def test_wrapper_object_with_a_given_schema() -> None:
     """A wrapper object is also removed for a given schema, unless the schema accepts any name."""
     schema = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
-    assert GivenParameters(schema, "demo").check({"arguments": {"city": "Rome"}}) == {"city": "Rome"}
-    assert GivenParameters({}, "demo").check({"arguments": {}}) == {"arguments": {}}
-    assert regroup({"city": "Rome"}, schema) is None
+    assert SchemaParameters(schema, "demo").check({"arguments": {"city": "Rome"}}) == {"city": "Rome"}
+    assert SchemaParameters({}, "demo").check({"arguments": {}}) == {"arguments": {}}
+    assert nest_or_unwrap({"city": "Rome"}, schema) is None

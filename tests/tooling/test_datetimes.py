@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.coercion import moment, seconds
+from agentkit.tooling.coercion import parse_duration, parse_moment
 
 
 @pytest.mark.for_each(
@@ -28,7 +28,7 @@ from agentkit.tooling.coercion import moment, seconds
 )
 def test_usual_notations_of_a_datetime(form: str, text: str, iso: str) -> None:
     """Dates starting with the year or with a named month, and times of either clock, are converted to ISO 8601."""
-    assert moment(text, form) == iso
+    assert parse_moment(text, form) == iso
 
 
 @pytest.mark.for_each(
@@ -53,14 +53,14 @@ def test_usual_notations_of_a_datetime(form: str, text: str, iso: str) -> None:
 )
 def test_ambiguous_or_invalid_dates_return_none(form: str, text: str) -> None:
     """An ambiguous date or an invalid time returns None."""
-    assert moment(text, form) is None
+    assert parse_moment(text, form) is None
 
 
 @pytest.mark.for_each("form", ["date", "time", "date-time"])
 @pytest.mark.for_each("text", ["1:00{0}x", "2026-01-01 1{0}x", "monday{0}may", "may{0}1"])
 def test_long_string_is_not_a_datetime(form: str, text: str) -> None:
     """A string with a million spaces returns None without slow matching."""
-    assert moment(text.format(" " * 1_000_000), form) is None
+    assert parse_moment(text.format(" " * 1_000_000), form) is None
 
 
 @pytest.mark.for_each(
@@ -93,4 +93,4 @@ def test_long_string_is_not_a_datetime(form: str, text: str) -> None:
 )
 def test_unambiguous_durations(text: str, length: float | None) -> None:
     """Amounts with descending units are added; ambiguous decimal commas and a capital M are rejected."""
-    assert seconds(text) == length
+    assert parse_duration(text) == length

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentkit.tooling.json_schema import kind_of, refuse_what_is_around, usual
+from agentkit.tooling.json_schema import kind_of, normalise_schema, reject_wrapper
 
 CLOSED_POINT = {
     "type": "object",
@@ -79,18 +79,18 @@ CLOSED_POINT = {
 )
 def test_nonstandard_schemas_are_converted(schema: Any, read: Any) -> None:
     """Types of other languages, enum values of another type and keywords of older drafts are converted."""
-    assert usual(schema) == read
+    assert normalise_schema(schema) == read
 
 
 def test_standard_schema_is_unchanged() -> None:
     """A schema that is already in the standard form is returned unchanged."""
-    assert usual(CLOSED_POINT) == CLOSED_POINT
+    assert normalise_schema(CLOSED_POINT) == CLOSED_POINT
 
 
 def test_properties_in_place_of_keywords_are_rejected() -> None:
     """A dictionary of parameters in place of a schema raises an error."""
     with pytest.raises(TypeError, match=r"'city' is not a keyword of JSON Schema: write {'properties': {'city': ...}}"):
-        refuse_what_is_around({"city": {"type": "string"}})
+        reject_wrapper({"city": {"type": "string"}})
     for schema in (
         {},
         {"default": {"type": "a"}},
@@ -98,7 +98,7 @@ def test_properties_in_place_of_keywords_are_rejected() -> None:
         {"x-note": "a"},
         True,
     ):
-        refuse_what_is_around(schema)
+        reject_wrapper(schema)
 
 
 @pytest.mark.parametrize("name", ["parameters", "inputSchema", "input_schema"])
@@ -107,9 +107,9 @@ def test_tool_definition_is_rejected(name: str) -> None:
     definition = {"name": "ask", "description": "Ask.", name: CLOSED_POINT}
     for given in (definition, {"type": "function", "function": definition}):
         with pytest.raises(TypeError, match=f"it is a tool definition: pass its '{name}'"):
-            refuse_what_is_around(given)
-    refuse_what_is_around({"properties": {}, "name": "ask"})
-    refuse_what_is_around({"function": "ask"})
+            reject_wrapper(given)
+    reject_wrapper({"properties": {}, "name": "ask"})
+    reject_wrapper({"function": "ask"})
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_tool_definition_is_rejected(name: str) -> None:
 def test_openapi_operation_is_rejected(operation: Any) -> None:
     """An OpenAPI operation raises an error that asks for the schema of its body."""
     with pytest.raises(TypeError, match="it is an operation of an API: give the schema of its body"):
-        refuse_what_is_around(operation)
+        reject_wrapper(operation)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_unresolved_reference_is_rejected(around: Any) -> None:
         match=r"refers to '#/components/schemas/Pet', .* add the schema under '\$defs', and refer to it as "
         r"'#/\$defs/Pet'",
     ):
-        refuse_what_is_around(json.loads(text))
-    refuse_what_is_around({**json.loads(text), "components": {"schemas": {"Pet": {"type": "object"}}}})
+        reject_wrapper(json.loads(text))
+    reject_wrapper({**json.loads(text), "components": {"schemas": {"Pet": {"type": "object"}}}})
     for kept in ("#", "#anchor", "https://example.com/pet.json", "#/$defs/Pet", 5):
-        refuse_what_is_around({"properties": {"pet": {"$ref": kept}}})
+        reject_wrapper({"properties": {"pet": {"$ref": kept}}})
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,6 @@ def test_type_of_a_value_is_known(value: object, kind: str) -> None:
 def test_duplicate_choices_are_removed() -> None:
     """Duplicate enum values are removed and the order is preserved; 1 and true remain distinct."""
     choices = [3, "3", 1, True, 1.0, [2], [2], *range(50_000)]
-    kept = usual({"type": ["integer", "number", "boolean", "array"], "enum": choices})["enum"]
+    kept = normalise_schema({"type": ["integer", "number", "boolean", "array"], "enum": choices})["enum"]
     assert repr(kept[:5]) == "[3, 1, True, 1.0, [2]]"
     assert len(kept) == 50_003

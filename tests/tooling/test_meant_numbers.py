@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.coercion import entries, number, numbers, whole
+from agentkit.tooling.coercion import normalise_number, split_entries, split_numbers, to_integer
 
 
 @pytest.mark.for_each(
@@ -29,13 +29,13 @@ from agentkit.tooling.coercion import entries, number, numbers, whole
 )
 def test_grouped_digits_are_read_as_a_number(text: str, written: str | None) -> None:
     """Commas that group digits are removed; a number with ambiguous commas or other symbols is rejected."""
-    assert number(text) == written
+    assert normalise_number(text) == written
 
 
 def test_grouped_digits_of_an_integer() -> None:
     """`1,234` is ambiguous for a float, and an integer where an integer is required."""
-    assert number("1,234", is_whole=True) == "1234"
-    assert number("0,500", is_whole=True) is None
+    assert normalise_number("1,234", is_whole=True) == "1234"
+    assert normalise_number("0,500", is_whole=True) is None
 
 
 @pytest.mark.for_each(
@@ -58,7 +58,7 @@ def test_grouped_digits_of_an_integer() -> None:
 )
 def test_integer_is_exact(written: str, exact: int | None) -> None:
     """An integer is converted without loss of digits, and short strings never expand to hundreds."""
-    assert whole(written) == exact
+    assert to_integer(written) == exact
 
 
 @pytest.mark.for_each(
@@ -85,13 +85,13 @@ def test_integer_is_exact(written: str, exact: int | None) -> None:
 )
 def test_ambiguous_list_of_numbers_is_rejected(text: str, floats: list[str] | None, integers: list[str] | None) -> None:
     """A list with commas that may be part of a number is ambiguous and rejected."""
-    assert numbers(text) == floats
-    assert numbers(text, is_whole=True) == integers
+    assert split_numbers(text) == floats
+    assert split_numbers(text, is_whole=True) == integers
 
 
 def test_list_of_numbers_is_distinguished_from_a_number() -> None:
     """`1,000` is ambiguous and not parsed as a list of numbers; `1, 2.5` is."""
-    assert numbers("1, 2.5;-3,") == ["1", "2.5", "-3"]
-    assert numbers("1,000") is None
-    assert numbers("1, two") is None
-    assert entries(" a, b;\nc ") == ["a", "b", "", "c"]
+    assert split_numbers("1, 2.5;-3,") == ["1", "2.5", "-3"]
+    assert split_numbers("1,000") is None
+    assert split_numbers("1, two") is None
+    assert split_entries(" a, b;\nc ") == ["a", "b", "", "c"]

@@ -22,7 +22,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, field_validator
 from agentkit import Decision, Tool
 from agentkit.decisions import Verdict
 from agentkit.errors import BadArguments, ConfigError
-from agentkit.tooling.schema import FunctionParameters, GivenParameters
+from agentkit.tooling.schema import FunctionParameters, SchemaParameters
 
 T = TypeVar("T")
 TEXT = {"type": "string"}
@@ -593,7 +593,7 @@ def test_keyword_arguments_of_a_direct_call() -> None:
 def test_given_schema_is_copied() -> None:
     """A given JSON schema is copied, and closed for strict mode where possible."""
     schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
-    found = GivenParameters(schema, "demo")
+    found = SchemaParameters(schema, "demo")
     schema["properties"] = {}
     assert found.json_schema == {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     assert found.strict_schema == {**found.json_schema, "additionalProperties": False}
@@ -602,10 +602,10 @@ def test_given_schema_is_copied() -> None:
     with pytest.raises(TypeError, match=r"demo\(\) takes its arguments by name"):
         found.bind((1,), {})
     inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
-    assert GivenParameters({"properties": {"value": inner}}, "demo").strict_schema is None
+    assert SchemaParameters({"properties": {"value": inner}}, "demo").strict_schema is None
     nothing = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
-    assert GivenParameters({"properties": {}}, "demo").strict_schema == nothing
-    anything = GivenParameters({}, "demo")
+    assert SchemaParameters({"properties": {}}, "demo").strict_schema == nothing
+    anything = SchemaParameters({}, "demo")
     assert (anything.strict_schema, anything.json_schema) == (None, {"type": "object", "properties": {}})
 
 
@@ -640,13 +640,13 @@ for _ in range(2_000):
 def test_invalid_schema_is_rejected(schema: Any) -> None:
     """An invalid JSON schema raises an error when the tool is created."""
     with pytest.raises(ConfigError, match="Tool 'demo': its schema"):
-        GivenParameters(schema, "demo")
+        SchemaParameters(schema, "demo")
 
 
 def test_older_schema_draft_is_accepted_without_strict_mode() -> None:
     """A list of item schemas becomes `prefixItems`, and unknown keywords are passed through."""
     schema = {"properties": {"a": {"type": "array", "items": [{"type": "string"}]}, "b": True}, "definitions": {}}
-    found = GivenParameters(schema, "demo")
+    found = SchemaParameters(schema, "demo")
     assert found.json_schema["properties"] == {"a": {"type": "array", "prefixItems": [{"type": "string"}]}, "b": True}
     assert found.json_schema["definitions"] == {}
     assert found.strict_schema is None
@@ -677,7 +677,7 @@ def test_given_schema_with_unions_and_references(schema: Any, given: Any, checke
     """Unions, references and constants in a given schema are applied like types."""
     row = {"type": "object", "properties": {"x": {"type": "integer"}}}
     whole = {"properties": {"value": schema}, "required": ["value"], "$defs": {"Row": row}, "definitions": {"Row": row}}
-    found = GivenParameters(whole, "demo")
+    found = SchemaParameters(whole, "demo")
     if checked is None and "null" not in str(schema):
         with pytest.raises(BadArguments, match="Argument 'value' should be"):
             found.check({"value": given})
@@ -694,7 +694,7 @@ def test_recursive_schema_is_read_once() -> None:
     wide["Wide"] = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in wide]}
     for name, fits in (("P0", True), ("Loop", True), ("Q0", False), ("Wide", False)):
         whole = {"properties": {"value": {"$ref": f"#/$defs/{name}"}}, "$defs": {**many, **loop, **last, **wide}}
-        found = GivenParameters(whole, "demo")
+        found = SchemaParameters(whole, "demo")
         if fits:
             assert found.check({"value": "x"}) == {"value": "x"}
         else:
@@ -704,13 +704,13 @@ def test_recursive_schema_is_read_once() -> None:
 
 def test_null_string_for_an_optional_argument() -> None:
     """The string "null" omits an optional argument that can be neither a string nor null."""
-    found = GivenParameters({"properties": {"count": {"type": "integer"}}}, "demo")
+    found = SchemaParameters({"properties": {"count": {"type": "integer"}}}, "demo")
     assert found.check({"count": "null"}) == {}
 
 
 def test_names_of_a_given_schema_match_regardless_of_case() -> None:
     """`startDate` is accepted for `start_date`, unless it matches two parameters."""
-    found = GivenParameters({"properties": {"start_date": {"type": "string"}}}, "demo")
+    found = SchemaParameters({"properties": {"start_date": {"type": "string"}}}, "demo")
     assert found.check({"startDate": "today"}) == {"start_date": "today"}
     with pytest.raises(BadArguments, match="has no parameter 'startDate'"):
         found.check({"startDate": "a", "StartDate": "b"})

@@ -127,8 +127,8 @@ class BoundedBody(PassThroughStream):
     def _has_content(self, chunk: bytes) -> bool:
         """Whether a line with content ends in this chunk. Lines of JSON do not count, only the whole document."""
         self._start = self._start or chunk.lstrip()[:1]
-        as_sentence, newline, tail = chunk.rpartition(b"\n")
-        has_content = bool(newline) and _CONTENT_LINE.search(self._line + as_sentence) is not None
+        lines, newline, tail = chunk.rpartition(b"\n")
+        has_content = bool(newline) and _CONTENT_LINE.search(self._line + lines) is not None
         self._line = (tail if newline else self._line + chunk[:_START_BYTES])[:_START_BYTES]
         return has_content and self._start not in _JSON_STARTS
 

@@ -86,9 +86,9 @@ def openai_endpoint(sources: Sources) -> Endpoint:
     """
     base_url, query = read_url(sources.value("base_url=", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL") or _OPENAI_URL)
     api_key = sources.secret("api_key=", "OPENAI_API_KEY")
-    is_own = is_openai(base_url)
-    protocol: ProtocolName = sources.value("protocol=") or ("responses" if is_own else "chat")
-    if is_own and api_key is None:
+    is_openai_host = is_openai(base_url)
+    protocol: ProtocolName = sources.value("protocol=") or ("responses" if is_openai_host else "chat")
+    if is_openai_host and api_key is None:
         raise NoProvider(
             "No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=. For simple requests "
             "without a key: AGENTKIT_PROVIDER=offline."
@@ -96,14 +96,14 @@ def openai_endpoint(sources: Sources) -> Endpoint:
     return Endpoint(
         provider="openai",
         model=sources.value("model=", "AGENTKIT_MODEL", "OPENAI_MODEL") or DEFAULT_MODEL,
-        base_url=based(base_url, protocol),
+        base_url=with_version(base_url, protocol),
         protocol=protocol,
         api_key=api_key,
         key_header=_KEY_HEADERS.get(protocol),
         query=query,
         headers=sources.value("headers=") or {},
-        strict=is_own,
-        is_openai=is_own,
+        strict=is_openai_host,
+        is_openai=is_openai_host,
     )
 
 
@@ -116,18 +116,18 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
     model = sources.value("model=", "AGENTKIT_MODEL", service.model_variable) or service.model
     if not model:
         raise ConfigError(f"{name} needs a model's name: pass model='{name}:MODEL' or set AGENTKIT_MODEL.")
-    own_url = sources.value("base_url=", service.url_variable)
+    custom_url = sources.value("base_url=", service.url_variable)
     api_key = sources.secret("api_key=", service.key_variable, service.other_key_variable)
-    if service.key_variable and not own_url and api_key is None:
+    if service.key_variable and not custom_url and api_key is None:
         raise NoProvider(f"No API key found: {name} API key required. Set {service.key_variable} or pass api_key=.")
-    is_compatible = service.chat_url and (own_url or "").rstrip("/").endswith("/openai")
-    protocol: ProtocolName = sources.value("protocol=") or ("chat" if is_compatible else service.protocol)
-    usual_url = service.chat_url if protocol == "chat" and service.chat_url else service.base_url
-    base_url, query = read_url(own_url or usual_url)
+    uses_chat_url = service.chat_url and (custom_url or "").rstrip("/").endswith("/openai")
+    protocol: ProtocolName = sources.value("protocol=") or ("chat" if uses_chat_url else service.protocol)
+    default_url = service.chat_url if protocol == "chat" and service.chat_url else service.base_url
+    base_url, query = read_url(custom_url or default_url)
     return Endpoint(
         provider=name,
         model=model,
-        base_url=based(base_url, protocol),
+        base_url=with_version(base_url, protocol),
         protocol=protocol,
         api_key=api_key,
         key_header=service.key_header if protocol == service.protocol else None,
@@ -136,7 +136,7 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
     )
 
 
-def based(base_url: str, protocol: ProtocolName) -> str:
+def with_version(base_url: str, protocol: ProtocolName) -> str:
     """The base URL; for the protocols of Anthropic and Google with the version added if it is missing."""
     version = _VERSIONS.get(protocol)
     return f"{base_url}/{version}" if version and not re.search(r"/v\d+\w*(?:/|$)", base_url) else base_url
@@ -171,11 +171,11 @@ def azure_endpoint(sources: Sources) -> Endpoint:
     if is_v1 and version not in _V1_VERSIONS:
         version = "v1"
     resource = _PATH.sub("", root)
-    dated_url = f"{resource}/openai/deployments/{quote(deployment, safe='')}"
+    deployment_url = f"{resource}/openai/deployments/{quote(deployment, safe='')}"
     return Endpoint(
         provider="azure",
         model=deployment,
-        base_url=f"{resource}/openai/v1" if is_v1 else dated_url,
+        base_url=f"{resource}/openai/v1" if is_v1 else deployment_url,
         protocol=sources.value("protocol=") or ("responses" if is_v1 else "chat"),
         api_key=api_key,
         key_header="api-key",
@@ -188,16 +188,16 @@ def azure_endpoint(sources: Sources) -> Endpoint:
 
 
 def _deployment_from_settings(sources: Sources, path: re.Match[str] | None) -> str:
-    named = sources.value("model=")
-    if not named and path and path["deployment"]:
+    model = sources.value("model=")
+    if not model and path and path["deployment"]:
         return unquote(path["deployment"])
-    return named or sources.value("AGENTKIT_MODEL", "AZURE_OPENAI_DEPLOYMENT", "OPENAI_MODEL") or DEFAULT_MODEL
+    return model or sources.value("AGENTKIT_MODEL", "AZURE_OPENAI_DEPLOYMENT", "OPENAI_MODEL") or DEFAULT_MODEL
 
 
-def _api_version(sources: Sources, pasted: str | None) -> str:
+def _api_version(sources: Sources, url_version: str | None) -> str:
     """The API version: arguments take precedence over variables; a version in the endpoint's query counts as one."""
-    named = sources.value("azure_api_version=") or pasted
-    return named or sources.value("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION") or DEFAULT_AZURE_API_VERSION
+    version = sources.value("azure_api_version=") or url_version
+    return version or sources.value("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION") or DEFAULT_AZURE_API_VERSION
 
 
 def _credential(sources: Sources) -> tuple[Secret | None, TokenProvider | None]:
@@ -217,9 +217,16 @@ def _credential(sources: Sources) -> tuple[Secret | None, TokenProvider | None]:
     )
 
 
-_OLDEST = 3
+_MIN_VERSION = 3
 _DEPLOYMENTS = "/deployments/"
-_PUBLIC = ("accept", "content-type", "user-agent", "x-stainless-", "openai-organization", "openai-project")
+_PUBLIC_HEADER_PREFIXES = (
+    "accept",
+    "content-type",
+    "user-agent",
+    "x-stainless-",
+    "openai-organization",
+    "openai-project",
+)
 """Prefixes of headers whose values are not secret."""
 
 
@@ -231,9 +238,10 @@ def provider_of(client: Any) -> str:
             f"client= takes an OpenAI or AsyncOpenAI of the openai package. Got {type(client).__name__}. For another "
             "server give base_url= and api_key=."
         )
-    if int(openai.__version__.partition(".")[0]) < _OLDEST:
+    if int(openai.__version__.partition(".")[0]) < _MIN_VERSION:
         raise ConfigError(
-            f"client= takes a client of openai {_OLDEST} or newer, not of {openai.__version__}: pip install -U openai."
+            f"client= takes a client of openai {_MIN_VERSION} or newer, not of {openai.__version__}: "
+            "pip install -U openai."
         )
     return "azure" if isinstance(client, (openai.AzureOpenAI, openai.AsyncAzureOpenAI)) else "openai"
 
@@ -243,13 +251,13 @@ def client_endpoint(sources: Sources) -> Endpoint:
     client = sources.value("client=")
     provider = provider_of(client)
     base_url, _ = read_url(str(client.base_url))
-    named, protocol = _deployment_from_client(sources, base_url), sources.value("protocol=")
+    model, protocol = _deployment_from_client(sources, base_url), sources.value("protocol=")
     if provider == "azure" and protocol != "responses" and _DEPLOYMENTS not in base_url:
-        base_url += f"{_DEPLOYMENTS}{quote(named, safe='')}"
+        base_url += f"{_DEPLOYMENTS}{quote(model, safe='')}"
     is_strict = is_openai(base_url)
     return Endpoint(
         provider=provider,
-        model=named,
+        model=model,
         base_url=base_url,
         protocol=protocol or ("responses" if is_strict else "chat"),
         api_key=_key(client),
@@ -261,10 +269,10 @@ def client_endpoint(sources: Sources) -> Endpoint:
 
 def _deployment_from_client(sources: Sources, base_url: str) -> str:
     """The model's name; for Azure the deployment, for which the client can be configured already."""
-    named = sources.value("model=")
-    if not named and _DEPLOYMENTS in base_url:
+    model = sources.value("model=")
+    if not model and _DEPLOYMENTS in base_url:
         return unquote(base_url.rpartition(_DEPLOYMENTS)[2])
-    return named or sources.value("AGENTKIT_MODEL", "OPENAI_MODEL") or DEFAULT_MODEL
+    return model or sources.value("AGENTKIT_MODEL", "OPENAI_MODEL") or DEFAULT_MODEL
 
 
 def _key(client: Any) -> Secret | None:
@@ -276,4 +284,8 @@ def _key(client: Any) -> Secret | None:
 def _headers(client: Any) -> dict[str, str]:
     """The headers that the user set on the client."""
     headers = client.default_headers.items()
-    return {name: value for name, value in headers if isinstance(value, str) and not name.lower().startswith(_PUBLIC)}
+    return {
+        name: value
+        for name, value in headers
+        if isinstance(value, str) and not name.lower().startswith(_PUBLIC_HEADER_PREFIXES)
+    }

@@ -33,7 +33,7 @@ def day_of(value: str) -> str | None:
     """The day written as `2027-03-05`, `March 5, 2027` or `5 March 2027`, in ISO format; otherwise None."""
     if _DAY.fullmatch(value):
         return value
-    match = _IN_WORDS.fullmatch(value)
+    match = _DATE_IN_WORDS.fullmatch(value)
     if match is None:
         return None
     first, month, second, year = match.groups()
@@ -58,7 +58,7 @@ def states_date(date: Any, text: str) -> bool:
     return clear and day in said and not said.isdisjoint((year, year % 100))
 
 
-def written(day: str, schema: Mapping[str, Any]) -> str | None:
+def format_day(day: str, schema: Mapping[str, Any]) -> str | None:
     """A day in the format shown in the parameter's description, such as `MM/DD/YYYY`; None without such a format."""
     pattern = _PATTERN.search(str(schema.get("description", "")))
     parts = dict(zip("YMD", day.split("-"), strict=True))
@@ -69,7 +69,7 @@ def written(day: str, schema: Mapping[str, Any]) -> str | None:
 
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
-_IN_WORDS = re.compile(
+_DATE_IN_WORDS = re.compile(
     r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([A-Za-z]{3})[a-z]*\.?(?: (\d{1,2})(?:st|nd|rd|th)?)?,? (\d{4})"
 )
 _PATTERN = re.compile(r"\b(YYYY|MM|DD)([-/.])(YYYY|MM|DD)\2(YYYY|YY|MM|DD)\b", re.IGNORECASE)
@@ -77,65 +77,65 @@ _PATTERN = re.compile(r"\b(YYYY|MM|DD)([-/.])(YYYY|MM|DD)\2(YYYY|YY|MM|DD)\b", r
 
 def measures_in(text: str) -> dict[float, float]:
     """Numbers that occur in a text only in percent, dozens, millions and so on, each with its factor."""
-    found = {float(match.group(1)): _FACTORS[match.group(2).lower()] for match in _MEASURE.finditer(text)}
-    alone = signed_numbers_in(_MEASURE.sub(" ", text))
-    return {number: factor for number, factor in found.items() if number not in alone}
+    measures = {float(match.group(1)): _FACTORS[match.group(2).lower()] for match in _MEASURE.finditer(text)}
+    plain_numbers = signed_numbers_in(_MEASURE.sub(" ", text))
+    return {number: factor for number, factor in measures.items() if number not in plain_numbers}
 
 
-def as_counted(value: float, name: str, schema: Mapping[str, Any], text: str) -> float | None:
+def in_unit_of_parameter(value: float, name: str, schema: Mapping[str, Any], text: str) -> float | None:
     """A number that the text gives in percent or millions, in the parameter's unit; None for any other number.
 
     5 % is 0.05, unless the parameter is in percent or takes whole numbers; 2 million is 2000000, unless the parameter
     is in millions.
     """
-    for said, factor in measures_in(text).items():
-        exact = round(said * factor, 9)
-        if value in (said, exact):
-            about = f"{name} {schema.get('description', '')}".replace("_", " ")
-            whole = schema.get("type") == "integer"
-            kept = _counts(about, factor) or (whole and not exact.is_integer())
-            number = said if kept else exact
-            return int(number) if whole and number.is_integer() else number
+    for stated, factor in measures_in(text).items():
+        exact = round(stated * factor, 9)
+        if value in (stated, exact):
+            description = f"{name} {schema.get('description', '')}".replace("_", " ")
+            is_integer = schema.get("type") == "integer"
+            keeps_number = _uses_unit(description, factor) or (is_integer and not exact.is_integer())
+            number = stated if keeps_number else exact
+            return int(number) if is_integer and number.is_integer() else number
     return None
 
 
-def _counts(about: str, factor: float) -> bool:
+def _uses_unit(description: str, factor: float) -> bool:
     """Whether the parameter's name or description uses this unit."""
     if factor == _HUNDREDTH:
-        return bool(_COUNTS_PERCENT.search(about) and not _COUNTS_PARTS.search(about))
-    return any(word in about.lower() for word, each in _FACTORS.items() if each == factor)
+        return bool(_COUNTS_PERCENT.search(description) and not _COUNTS_PARTS.search(description))
+    return any(word in description.lower() for word, each in _FACTORS.items() if each == factor)
 
 
-def is_beside(number: float, name: str, schema: Mapping[str, Any], text: str) -> bool:
+def is_next_to_name(number: float, name: str, schema: Mapping[str, Any], text: str) -> bool:
     """Whether a number in the text is next to a word of the parameter's name: `2021 season`, `radius of 5`."""
-    named = ideas(words(name.replace("_", " ")))
+    name_ideas = ideas(words(name.replace("_", " ")))
     near = [
         word
-        for match in _BESIDE.finditer(text)
+        for match in _NEAR_NUMBER.finditer(text)
         if float(match.group(2).replace(",", "")) == number
         for word in (*words(match.group(1))[-2:], *words(match.group(3))[:1])
     ]
     fits = schema.get("type") != "integer" or number.is_integer()
-    return fits and not named.isdisjoint(ideas(near))
+    return fits and not name_ideas.isdisjoint(ideas(near))
 
 
-def in_turn(names: Sequence[str], text: str) -> dict[str, float]:
+def enumerated_numbers(names: Sequence[str], text: str) -> dict[str, float]:
     """The numbers of the only enumeration in a text, for numbered parameters: `side1`, `side2`, `side3`."""
     numbered = [name for name in names if _NUMBERED.fullmatch(name)]
     stems = {match.group(1) for match in map(_NUMBERED.fullmatch, numbered) if match}
-    lists = _ENUMERATION.findall(text)
-    if len(stems) != 1 or numbered != sorted(numbered) or len(lists) != 1:
+    enumerations = _ENUMERATION.findall(text)
+    if len(stems) != 1 or numbered != sorted(numbered) or len(enumerations) != 1:
         return {}
-    numbers = [float(number) if "." in number else int(number) for number in _NUMBER.findall(lists[0])]
+    numbers = [float(number) if "." in number else int(number) for number in _NUMBER.findall(enumerations[0])]
     return dict(zip(numbered, numbers, strict=True)) if len(numbered) == len(numbers) > 1 else {}
 
 
 def operation_in(text: str) -> tuple[frozenset[str], list[float]]:
     """The operation of a sum, in words, and its numbers; empty for a sum with different operations."""
-    between = {part.strip().lower() for part in _NUMBER.split(text)} - {""}
-    for pattern, said in _OPERATIONS.items():
-        if between and all(re.fullmatch(pattern, sign) for sign in between):
-            return said, [float(number) for number in _NUMBER.findall(text)]
+    signs = {part.strip().lower() for part in _NUMBER.split(text)} - {""}
+    for pattern, operation_words in _OPERATIONS.items():
+        if signs and all(re.fullmatch(pattern, sign) for sign in signs):
+            return operation_words, [float(number) for number in _NUMBER.findall(text)]
     return frozenset(), []
 
 
@@ -153,7 +153,7 @@ _MEASURE = re.compile(
 )
 _COUNTS_PERCENT = re.compile(r"percent|%", re.IGNORECASE)
 _COUNTS_PARTS = re.compile(r"decimal|fraction|\b0?\.\d|between 0 and 1\b|0 to 1\b", re.IGNORECASE)
-_BESIDE = re.compile(r"(?<![\w.-])((?:[^\W\d]+ +){0,2})(\d[\d,]*(?:\.\d+)?)(?![\w%])(?= *(\w*))")
+_NEAR_NUMBER = re.compile(r"(?<![\w.-])((?:[^\W\d]+ +){0,2})(\d[\d,]*(?:\.\d+)?)(?![\w%])(?= *(\w*))")
 _NUMBERED = re.compile(r"((?:\w*[^\W\d])?)_?(?:\d|(?<![^\W_])[a-z])")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w%])")
 _ALONE = rf"(?<![-\u2212]){_NUMBER.pattern}"
@@ -173,15 +173,15 @@ def is_abbreviated(name: str, text: str) -> bool:
     """
     if not _CAPITALS.fullmatch(name):
         return False
-    said = [word.lower() for word in _WORD.findall(text) if word.isupper() or word.lower() not in STOP_WORDS]
-    return any(_begins(name.lower(), said[place:], len(name)) for place in range(len(said)))
+    text_words = [word.lower() for word in _WORD.findall(text) if word.isupper() or word.lower() not in STOP_WORDS]
+    return any(_are_initials(name.lower(), text_words[place:], len(name)) for place in range(len(text_words)))
 
 
 def is_named(name: str, text: str, schema: Mapping[str, Any]) -> bool:
     """Whether the parameter's description quotes the name and the text contains it: `detailed` for details."""
-    given = _QUOTED.findall(str(schema.get("description", "")))
-    meant, said = ({stem(word) for word in words(each) if word not in STOP_WORDS} for each in (name, text))
-    return name in given and bool(meant) and meant <= said
+    quoted_names = _QUOTED.findall(str(schema.get("description", "")))
+    name_stems, text_stems = ({stem(word) for word in words(each) if word not in STOP_WORDS} for each in (name, text))
+    return name in quoted_names and bool(name_stems) and name_stems <= text_stems
 
 
 def lacks_part(text: str, schema: Mapping[str, Any]) -> bool:
@@ -189,13 +189,13 @@ def lacks_part(text: str, schema: Mapping[str, Any]) -> bool:
     return "," not in text and _TWO_PARTS.search(str(schema.get("description", ""))) is not None
 
 
-def _begins(letters: str, said: Sequence[str], length: int) -> bool:
+def _are_initials(letters: str, text_words: Sequence[str], length: int) -> bool:
     """Whether the letters are initials of the first words, of at most `length` letters in total."""
-    if not letters or not said:
+    if not letters or not text_words:
         return not letters
-    shared = [size for size in range(1, len(letters) + 1) if said[0].startswith(letters[:size])]
-    whole = [size for size in shared if size < length or length > 2]
-    return any(_begins(letters[size:], said[1:], length) for size in whole)
+    shared = [size for size in range(1, len(letters) + 1) if text_words[0].startswith(letters[:size])]
+    sizes = [size for size in shared if size < length or length > 2]
+    return any(_are_initials(letters[size:], text_words[1:], length) for size in sizes)
 
 
 _CAPITALS = re.compile(r"[A-Z]{2,5}")
@@ -242,7 +242,7 @@ def texts_in(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def run(text: str) -> str:
+def word_sequence(text: str) -> str:
     """The words of a text, each surrounded by spaces, so that word sequences can be searched in other texts."""
     return "".join(f" {word} " for word in words(text))
 
@@ -263,7 +263,7 @@ def nodes_of(text: str) -> list[ast.AST]:
         return []
 
 
-def literal(text: str) -> Any:
+def json_value_of(text: str) -> Any:
     """The value of a JSON text; None if it is invalid."""
     try:
         return json.loads(text)
@@ -276,8 +276,8 @@ def overlap(value: str, text: str) -> int:
     short, long = sorted((re.sub(r"\s+", "", each).lower() for each in (value, text)), key=len)
     if short and short in long:
         return len(short)
-    mine, other = (set(_PIECES.findall(each.lower())) for each in (value, text))
-    return sum(map(len, mine & other)) if 2 * len(mine & other) > len(mine) else 0
+    value_parts, text_parts = (set(_PIECES.findall(each.lower())) for each in (value, text))
+    return sum(map(len, value_parts & text_parts)) if 2 * len(value_parts & text_parts) > len(value_parts) else 0
 
 
 _PIECES = re.compile(r"\w+|[^\w\s]")
@@ -367,9 +367,9 @@ class Offer:
         return tuple(name for name in self.required if self.schemas.get(name, {}).get("type") in ("integer", "number"))
 
     @cached_property
-    def in_turn(self) -> dict[str, float]:
+    def enumerated_numbers(self) -> dict[str, float]:
         """The numbers listed in the question, for numbered parameters."""
-        return in_turn(self.numeric, self.question.text)
+        return enumerated_numbers(self.numeric, self.question.text)
 
     @property
     def reach(self) -> frozenset[Span]:
@@ -551,7 +551,7 @@ def _codes(offer: Offer) -> Iterator[str]:
 
 
 def _spoken_of(offer: Offer) -> bool:
-    """Whether the question mentions the tool's name, apart from `run`: its shell or language."""
+    """Whether the question mentions the tool's name, apart from `word_sequence`: its shell or language."""
     return not (_ideas_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.ideas)
 
 

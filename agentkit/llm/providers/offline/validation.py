@@ -13,24 +13,24 @@ from agentkit.llm.providers.offline.argument_matching import (
     TELLING,
     Offer,
     TextKind,
-    as_counted,
     day_of,
+    format_day,
     held,
+    in_unit_of_parameter,
     is_abbreviated,
-    is_beside,
     is_named,
+    is_next_to_name,
+    json_value_of,
     lacks_part,
     leftover,
-    literal,
     measures_in,
     operation_in,
     overlap,
     plain_schema,
-    run,
     states_date,
     texts_in,
     values_in,
-    written,
+    word_sequence,
 )
 from agentkit.llm.providers.offline.lexicon import (
     HERE,
@@ -75,34 +75,36 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
     """Repair the engine's proposals, and collect everything in them that does not follow from the question."""
     by_name = {offer.spec.name: offer for offer in offered}
     calls: list[ProposedCall] = []
-    open_ones: list[tuple[str, str]] = []
+    unclear_parameters: list[tuple[str, str]] = []
     proposals = envelope.get("function_calls") or envelope.get("suppressed_calls") or ()
-    for proposed in (each for each in proposals if each["name"] in by_name):
-        name = proposed["name"]
-        call, unclear = _settle(by_name[name], proposed.get("arguments") or {}, _made_up(envelope, name))
+    for proposal in (each for each in proposals if each["name"] in by_name):
+        name = proposal["name"]
+        call, unclear = _repair_call(
+            by_name[name], proposal.get("arguments") or {}, _ungrounded_parameters(envelope, name)
+        )
         if call not in calls:
             calls.append(call)
-            open_ones.extend((name, parameter) for parameter in unclear)
-    doubts = [f"{tool}: {parameter}" for tool, parameter in open_ones]
-    refused = not calls
-    plain = _plain_call(question, offered) or _search(question, offered)
-    clear = any(by_name[call.tool].support >= _CLEAR_SUPPORT for call in plain)
-    agreed = {call.tool for call in calls} == {call.tool for call in plain}
-    refused = refused or (clear and not agreed and all(by_name[call.tool].formal for call in calls))
-    if refused or (doubts and agreed):
-        calls, doubts = plain, []
+            unclear_parameters.extend((name, parameter) for parameter in unclear)
+    doubts = [f"{tool}: {parameter}" for tool, parameter in unclear_parameters]
+    is_refused = not calls
+    literal_calls = _plain_call(question, offered) or _search(question, offered)
+    is_clear = any(by_name[call.tool].support >= _CLEAR_SUPPORT for call in literal_calls)
+    is_same_tools = {call.tool for call in calls} == {call.tool for call in literal_calls}
+    is_refused = is_refused or (is_clear and not is_same_tools and all(by_name[call.tool].formal for call in calls))
+    if is_refused or (doubts and is_same_tools):
+        calls, doubts = literal_calls, []
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
-    case = _Case(question, offered, used, calls)
-    is_sensible = len(case.rest) <= 1 and not (case.bare and case.rest)
+    check = _CallCheck(question, offered, used, calls)
+    is_sensible = len(check.unexplained) <= 1 and not (check.lacks_arguments and check.unexplained)
     complete = bool(calls) and not doubts and is_sensible and all(offer.support for offer in used)
     confidence = float(envelope.get("confidence") or 0)
-    sought = bool(calls) and calls == _search(question, offered)
-    if refused and not sought and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
+    is_search = bool(calls) and calls == _search(question, offered)
+    if is_refused and not is_search and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
         doubts.append("the engine refuses")
-    elif not refused and confidence < case.needed_confidence:
-        doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
-    named = open_ones if envelope.get("function_calls") and case.is_chosen else ()
-    return CallValidation(tuple(calls), (*doubts, *case.objections()), complete, tuple(named))
+    elif not is_refused and confidence < check.needed_confidence:
+        doubts.append(f"confidence {confidence:.2f} is below {check.needed_confidence}")
+    reported = unclear_parameters if envelope.get("function_calls") and check.is_chosen else ()
+    return CallValidation(tuple(calls), (*doubts, *check.objections()), complete, tuple(reported))
 
 
 def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
@@ -112,24 +114,26 @@ def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[Pro
     """
     calls = _only_call(question, offered) or _plain_call(question, offered)
     if not calls:
-        return _sought(question, offered)
+        return _world_search(question, offered)
     used = [offer for offer in offered if offer.spec.name == calls[0].tool]
     if _is_search(used[0]) and not _names_search(question, used[0]):
-        return _sought(question, offered)
-    case = _Case(question, offered, used, calls)
+        return _world_search(question, offered)
+    check = _CallCheck(question, offered, used, calls)
     is_checked = question.spans == question.of(Shape.JSON) and "check" in question.ideas
     is_sum = question.spans == question.of(Shape.SUM)
-    needed = 0.0 if question.spans and (is_sum or is_checked) else case.needed_confidence
-    is_certain = not case.rest and not case.others and needed <= _CERTAIN and not any(case.objections())
+    needed_confidence = 0.0 if question.spans and (is_sum or is_checked) else check.needed_confidence
+    is_certain = (
+        not check.unexplained and not check.others and needed_confidence <= _CERTAIN and not any(check.objections())
+    )
     return tuple(calls) if is_certain else ()
 
 
-def _sought(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+def _world_search(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The search for a question about the world; empty if something in the question is not explained by a search."""
     is_asked_for = question.lead == "search" and len(offered) > 1 and "and" not in words(question.text)
     calls = _search(question, offered, is_asked_for=is_asked_for)
-    case = _Case(question, offered, offered[:1], calls)
-    return tuple(calls) if calls and not question.counted and not any(case.objections()) else ()
+    check = _CallCheck(question, offered, offered[:1], calls)
+    return tuple(calls) if calls and not question.counted and not any(check.objections()) else ()
 
 
 def _names_search(question: Question, offer: Offer) -> bool:
@@ -144,15 +148,15 @@ def _only_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCal
     Several sums, files or addresses are a call each.
     """
     is_sum = bool(question.spans) and all(span.shape is Shape.SUM and span.sure for span in question.spans)
-    able = [offer for offer in offered if not is_sum or _required_kinds(offer) == [TextKind.SUM]]
-    if len(able) != 1 or not able[0].required or not all(kind in TELLING for kind in _required_kinds(able[0])):
+    usable = [offer for offer in offered if not is_sum or _required_kinds(offer) == [TextKind.SUM]]
+    if len(usable) != 1 or not usable[0].required or not all(kind in TELLING for kind in _required_kinds(usable[0])):
         return []
-    tool, candidates = able[0].spec.name, [able[0].candidates[name] for name in able[0].required]
+    tool, candidates = usable[0].spec.name, [usable[0].candidates[name] for name in usable[0].required]
     if len(candidates) == 1 and 1 < len(candidates[0]) == len(question.spans) <= _MAX_CALLS:
-        return [ProposedCall(tool, {able[0].required[0]: found}) for found in candidates[0]]
-    if any(len(found) != 1 for found in candidates):
+        return [ProposedCall(tool, {usable[0].required[0]: values}) for values in candidates[0]]
+    if any(len(values) != 1 for values in candidates):
         return []
-    return [ProposedCall(tool, dict(zip(able[0].required, (found[0] for found in candidates), strict=True)))]
+    return [ProposedCall(tool, dict(zip(usable[0].required, (values[0] for values in candidates), strict=True)))]
 
 
 def _required_kinds(offer: Offer) -> list[TextKind | None]:
@@ -167,34 +171,34 @@ def reckoned(question: Question, offered: Sequence[Offer]) -> ProposedCall | Non
     sums = question.of(Shape.SUM)
     if len(sums) != 1 or len(question.spans) > 1 or any(TextKind.SUM in offer.kinds.values() for offer in offered):
         return None
-    said, numbers = operation_in(sums[0].text)
-    named = [offer for offer in offered if not said.isdisjoint(words(offer.spec.name.replace("_", " ")))]
-    if len(named) != 1 or leftover(question, named):
+    operation_words, numbers = operation_in(sums[0].text)
+    matching = [offer for offer in offered if not operation_words.isdisjoint(words(offer.spec.name.replace("_", " ")))]
+    if len(matching) != 1 or leftover(question, matching):
         return None
-    whole = all(named[0].schemas[name].get("type") == "integer" for name in named[0].required)
-    values = [int(number) if whole or number.is_integer() else number for number in numbers]
-    fits = values == numbers and len(values) == len(named[0].required) == len(named[0].numeric)
-    return ProposedCall(named[0].spec.name, dict(zip(named[0].required, values, strict=True))) if fits else None
+    is_integer = all(matching[0].schemas[name].get("type") == "integer" for name in matching[0].required)
+    values = [int(number) if is_integer or number.is_integer() else number for number in numbers]
+    fits = values == numbers and len(values) == len(matching[0].required) == len(matching[0].numeric)
+    return ProposedCall(matching[0].spec.name, dict(zip(matching[0].required, values, strict=True))) if fits else None
 
 
 def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
     """The call that the question spells out literally, if that is unique; otherwise empty."""
-    able = [
+    usable = [
         offer
         for offer in offered
         if offer.formal and offer.matched and all(len(offer.candidates[name]) == 1 for name in offer.required)
     ]
-    best = max(able, key=lambda offer: offer.support, default=None)
+    best = max(usable, key=lambda offer: offer.support, default=None)
     if best is None:
         return []
-    given = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
-    if leftover(question, [best], [given]):
+    arguments = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
+    if leftover(question, [best], [arguments]):
         return []
-    rivals = [offer for offer in offered if offer is not best and (offer.matched or not _is_search(offer))]
-    if any(offer.support >= best.support for offer in rivals):
+    others = [offer for offer in offered if offer is not best and (offer.matched or not _is_search(offer))]
+    if any(offer.support >= best.support for offer in others):
         return []
-    needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMS))
-    return [ProposedCall(best.spec.name, {name: given[name] for name in needed if name in given})]
+    names = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMS))
+    return [ProposedCall(best.spec.name, {name: arguments[name] for name in names if name in arguments})]
 
 
 def _is_search(offer: Offer) -> bool:
@@ -209,58 +213,58 @@ def _search(question: Question, offered: Sequence[Offer], *, is_asked_for: bool 
     return [ProposedCall(offered[0].spec.name, {name: offered[0].candidates[name][0]})]
 
 
-def _settle(
-    offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str]
+def _repair_call(
+    offer: Offer, arguments: Mapping[str, Any], ungrounded: frozenset[str]
 ) -> tuple[ProposedCall, tuple[str, ...]]:
     """The call repaired from the question, and the parameters that stay unclear."""
-    mended: dict[str, Any] = {}
+    repaired: dict[str, Any] = {}
     unclear: list[str] = []
-    arguments = {**arguments, **offer.in_turn}
+    arguments = {**arguments, **offer.enumerated_numbers}
     for name in offer.schemas:
         value = arguments.get(name)
         if value is None and name not in offer.required:
             if offer.kinds.get(name) in FORMS and len(offer.candidates[name]) == 1:
-                mended[name] = offer.candidates[name][0]
+                repaired[name] = offer.candidates[name][0]
             continue
         if name in offer.kinds:
-            settled = _mended(offer, name, value)
+            repaired_value = _match_in_question(offer, name, value)
         else:
-            settled = _proven(offer, name, value)
-            if settled is None and name not in made_up and _follows(offer, name, value):
-                settled = value
-        if settled is not None:
-            mended[name] = settled
-        elif name in offer.required or not _says_nothing(offer, value):
+            repaired_value = _value_in_format(offer, name, value)
+            if repaired_value is None and name not in ungrounded and _is_grounded(offer, name, value):
+                repaired_value = value
+        if repaired_value is not None:
+            repaired[name] = repaired_value
+        elif name in offer.required or not _is_omittable(offer, value):
             unclear.append(name)
-    mended |= _number_left(offer, mended, unclear)
-    return ProposedCall(offer.spec.name, mended), tuple(name for name in unclear if name not in mended)
+    repaired |= _remaining_number(offer, repaired, unclear)
+    return ProposedCall(offer.spec.name, repaired), tuple(name for name in unclear if name not in repaired)
 
 
-def _number_left(offer: Offer, mended: Mapping[str, Any], unclear: Sequence[str]) -> dict[str, float]:
+def _remaining_number(offer: Offer, repaired: Mapping[str, Any], unclear: Sequence[str]) -> dict[str, float]:
     """The only unused number of the question for the only unclear parameter, if it is next to the parameter's name."""
-    taken = {number for text in texts_in(mended) for number in numbers_in(text)}
-    left = [number for number in offer.question.numbers if number not in taken]
-    if len(unclear) != 1 or len(left) != 1 or unclear[0] not in offer.numeric:
+    used = {number for text in texts_in(repaired) for number in numbers_in(text)}
+    remaining = [number for number in offer.question.numbers if number not in used]
+    if len(unclear) != 1 or len(remaining) != 1 or unclear[0] not in offer.numeric:
         return {}
-    is_said_of = is_beside(left[0], unclear[0], offer.schemas[unclear[0]], offer.question.text)
-    return {unclear[0]: int(left[0]) if left[0].is_integer() else left[0]} if is_said_of else {}
+    is_near_name = is_next_to_name(remaining[0], unclear[0], offer.schemas[unclear[0]], offer.question.text)
+    return {unclear[0]: int(remaining[0]) if remaining[0].is_integer() else remaining[0]} if is_near_name else {}
 
 
-def _proven(offer: Offer, name: str, value: Any) -> Any:
+def _value_in_format(offer: Offer, name: str, value: Any) -> Any:
     """The value in the parameter's format if the question states it in another form; otherwise None."""
     text, schema = offer.question.text, offer.schemas[name]
-    if name in offer.in_turn:
+    if name in offer.enumerated_numbers:
         return value
     if type(value) in (int, float):
-        return as_counted(value, name, schema, text)
+        return in_unit_of_parameter(value, name, schema, text)
     if not isinstance(value, str) or "enum" in schema:
         return None
     if (day := day_of(value)) and states_date(day, text):
-        return written(day, schema) or value
+        return format_day(day, schema) or value
     return value if is_abbreviated(value, text) or is_named(value, text, schema) else None
 
 
-def _mended(offer: Offer, name: str, value: Any) -> str | None:
+def _match_in_question(offer: Offer, name: str, value: Any) -> str | None:
     """The part of the question that matches the engine's value; None if it is missing or ambiguous."""
     candidates = offer.candidates[name]
     if not isinstance(value, str) or not value:
@@ -269,34 +273,34 @@ def _mended(offer: Offer, name: str, value: Any) -> str | None:
     overlaps = {text: max(overlap(value, each) for each in names[text]) for text in candidates}
     if any(overlaps.values()):
         best = max(candidates, key=lambda text: overlaps[text])
-        wider = offer.kinds[name] is TextKind.QUERY and best in value and value in offer.question.text
-        return value if wider else best
-    if len(candidates) == 1 and offer.kinds[name] in FORMS and _says_nothing(offer, value):
+        is_wider = offer.kinds[name] is TextKind.QUERY and best in value and value in offer.question.text
+        return value if is_wider else best
+    if len(candidates) == 1 and offer.kinds[name] in FORMS and _is_omittable(offer, value):
         return candidates[0]
     if candidates or (offer.known and offer.kinds[name] is not TextKind.MESSAGE):
         return None
-    said = _literal(value, offer.question) if offer.known else _follows(offer, name, value)
-    return value if said else None
+    is_stated = _literal(value, offer.question) if offer.known else _is_grounded(offer, name, value)
+    return value if is_stated else None
 
 
-def _follows(offer: Offer, name: str, value: Any) -> bool:
+def _is_grounded(offer: Offer, name: str, value: Any) -> bool:
     return grounded(value, offer.question, offer.schemas[name], offer.spec.parameters)
 
 
-def _says_nothing(offer: Offer, value: Any) -> bool:
+def _is_omittable(offer: Offer, value: Any) -> bool:
     """Whether the value can be omitted: it is not from the question, or only means `here`."""
-    given = set(words(value)) if isinstance(value, str) else set()
-    said = {word for word in given & set(words(offer.question.text)) if idea(word) not in offer.ideas}
-    return isinstance(value, str) and said <= HERE | STOP_WORDS
+    value_words = set(words(value)) if isinstance(value, str) else set()
+    stated = {word for word in value_words & set(words(offer.question.text)) if idea(word) not in offer.ideas}
+    return isinstance(value, str) and stated <= HERE | STOP_WORDS
 
 
-def _made_up(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
+def _ungrounded_parameters(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
     """The parameters whose values the engine itself reports as ungrounded."""
     flagged = (envelope.get("validation") or {}).get("ungrounded") or ()
     return frozenset(re.split(r"[.\[]", path)[1] for path in flagged if path.startswith(f"{tool}."))
 
 
-class _Case:
+class _CallCheck:
     """All calls, checked against the whole question."""
 
     def __init__(
@@ -304,18 +308,18 @@ class _Case:
     ) -> None:
         self.question, self.used, self.calls = question, used, calls
         arguments = [call.arguments for call in calls]
-        self.bare = not all(arguments)
+        self.lacks_arguments = not all(arguments)
         self.texts = list(texts_in(arguments))
         self.values = list(values_in(arguments))
         self.certain = all(offer.formal for offer in used)
         counted = frozenset[str]() if self.certain else ideas(question.counted)
-        self.rest = leftover(question, used, arguments) - counted
-        self.others = [offer for offer in offered if offer not in used and self._suggests(offer)]
+        self.unexplained = leftover(question, used, arguments) - counted
+        self.others = [offer for offer in offered if offer not in used and self._is_better_match(offer)]
 
-    def _suggests(self, offer: Offer) -> bool:
+    def _is_better_match(self, offer: Offer) -> bool:
         """Whether a tool has more evidence than those used, or as much while some of the question is unexplained."""
-        most = max((each.support for each in self.used), default=offer.support)
-        return offer.support > most or bool(self.rest and offer.formal and offer.support == most)
+        best_support = max((each.support for each in self.used), default=offer.support)
+        return offer.support > best_support or bool(self.unexplained and offer.formal and offer.support == best_support)
 
     @property
     def is_chosen(self) -> bool:
@@ -325,70 +329,74 @@ class _Case:
     @property
     def needed_confidence(self) -> float:
         """The confidence required of the engine: higher with less evidence and more unexplained words."""
-        margin = sum(offer.support for offer in self.used) - len(self.rest)
+        margin = sum(offer.support for offer in self.used) - len(self.unexplained)
         doubtful = [span for span in self.question.spans if not span.sure and held(span, self.texts, self.question)]
         unsure = any(span.shape is not Shape.SUM or "calculation" not in self.question.ideas for span in doubtful)
         telling = any(kind in TELLING for offer in self.used for kind in offer.kinds.values())
         floor = next(floor for least, floor in _FLOORS[self.certain] if margin >= least)
-        if not self.certain and not self.rest:
+        if not self.certain and not self.unexplained:
             floor = _ACCOUNTED
         floors = (
             (True, floor),
-            (unsure or (self.rest and not telling and self.certain), 0.5),
-            (self.certain and self.question.lead in self.rest, 0.75),
+            (unsure or (self.unexplained and not telling and self.certain), 0.5),
+            (self.certain and self.question.lead in self.unexplained, 0.75),
             (self.others and not self.certain, 0.75),
-            (self.rest and not any(offer.matched for offer in self.used), 0.75),
-            (self.rest and self.bare, 0.85),
+            (self.unexplained and not any(offer.matched for offer in self.used), 0.75),
+            (self.unexplained and self.lacks_arguments, 0.85),
         )
         return max(floor for applies, floor in floors if applies)
 
     def objections(self) -> Iterator[str]:
         """Objections to the calls that apply whatever the engine's confidence."""
-        yield from (f"not used: {text}" for text in self._uncovered())
+        yield from (f"not used: {text}" for text in self._unused_parts())
         yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
-        yield from (f"not said: {option}" for option in self._unsaid())
-        yield from (f"only a part: {text}" for text in self._parts())
-        yield from (f"meant twice: {text}" for text in (*self._shared(), *self._repeated()))
-        if self.rest and self.certain and not any(offer.matched for offer in self.used):
-            yield f"unexplained: {', '.join(sorted(self.rest))}"
-        if self.bare and self.rest and len(self.used) == 1:
+        yield from (f"not said: {option}" for option in self._unstated_options())
+        yield from (f"only a part: {text}" for text in self._partial_texts())
+        yield from (f"meant twice: {text}" for text in (*self._shared_texts(), *self._repeated_numbers()))
+        if self.unexplained and self.certain and not any(offer.matched for offer in self.used):
+            yield f"unexplained: {', '.join(sorted(self.unexplained))}"
+        if self.lacks_arguments and self.unexplained and len(self.used) == 1:
             # a tool without a place parameter returns the local time
             elsewhere = self.used[0].schemas or any(zones_in(self.question.text))
-            if elsewhere or len(self.rest) > 1:
-                yield f"no argument says: {', '.join(sorted(self.rest))}"
+            if elsewhere or len(self.unexplained) > 1:
+                yield f"no argument says: {', '.join(sorted(self.unexplained))}"
 
-    def _uncovered(self) -> Iterator[str]:
+    def _unused_parts(self) -> Iterator[str]:
         """Parts of the question missing in all calls: spans, numbers, options and switches of the tools."""
         yield from (
             span.text for span in self.question.spans if (span.sure or span.shape is Shape.SUM) and not self._has(span)
         )
-        given = {number for text in self.texts for number in numbers_in(text)}
-        given |= {said for said, factor in measures_in(self.question.text).items() if round(said * factor, 9) in given}
-        yield from (f"{number:g}" for number in self.question.numbers if number not in given)
-        said = f" {' '.join(words(self.question.text))} "
-        told_options = {text.lower() for text in self.texts}
+        used_numbers = {number for text in self.texts for number in numbers_in(text)}
+        used_numbers |= {
+            text_words
+            for text_words, factor in measures_in(self.question.text).items()
+            if round(text_words * factor, 9) in used_numbers
+        }
+        yield from (f"{number:g}" for number in self.question.numbers if number not in used_numbers)
+        text_words = f" {' '.join(words(self.question.text))} "
+        used_texts = {text.lower() for text in self.texts}
         for option in dict.fromkeys(option for offer in self.used for option in offer.options):
-            if f" {' '.join(words(option.replace('_', ' ')))} " in said and option.lower() not in told_options:
+            if f" {' '.join(words(option.replace('_', ' ')))} " in text_words and option.lower() not in used_texts:
                 yield option
-        yield from self._unset()
+        yield from self._unset_switches()
 
     def _has(self, span: Span) -> bool:
         """Whether an argument contains a span, or equals the JSON value of the span."""
-        written = literal(span.text) if span.shape is Shape.JSON else None
-        return held(span, self.texts, self.question) or (written is not None and written in self.values)
+        json_value = json_value_of(span.text) if span.shape is Shape.JSON else None
+        return held(span, self.texts, self.question) or (json_value is not None and json_value in self.values)
 
-    def _unset(self) -> Iterator[str]:
+    def _unset_switches(self) -> Iterator[str]:
         """The switches that are off although the question names them."""
-        said = ideas(words(self.question.text))
+        stated = ideas(words(self.question.text))
         for offer in self.used:
-            set_ones = {name for call in self.calls if call.tool == offer.spec.name for name in call.arguments}
+            set_names = {name for call in self.calls if call.tool == offer.spec.name for name in call.arguments}
             for name, schema in offer.schemas.items():
-                named = ideas(words(name.replace("_", " ")))
-                is_off = name not in set_ones and schema.get("type") == "boolean" and not schema.get("default")
-                if is_off and named and named <= said:
+                name_ideas = ideas(words(name.replace("_", " ")))
+                is_off = name not in set_names and schema.get("type") == "boolean" and not schema.get("default")
+                if is_off and name_ideas and name_ideas <= stated:
                     yield name
 
-    def _parts(self) -> Iterator[str]:
+    def _partial_texts(self) -> Iterator[str]:
         """Texts that lack a part shown in their parameter's description."""
         schemas = {offer.spec.name: offer.schemas for offer in self.used if not offer.formal}
         for call in (call for call in self.calls if call.tool in schemas):
@@ -396,26 +404,28 @@ class _Case:
                 if isinstance(text, str) and lacks_part(text, schemas[call.tool][name]):
                     yield text
 
-    def _shared(self) -> Iterator[str]:
+    def _shared_texts(self) -> Iterator[str]:
         """Texts used by calls of two tools, although each part of a question has one purpose."""
-        takers = {(call.tool, text) for call in self.calls for text in call.arguments.values() if isinstance(text, str)}
-        texts = [text for _, text in takers]
+        texts_by_tool = {
+            (call.tool, text) for call in self.calls for text in call.arguments.values() if isinstance(text, str)
+        }
+        texts = [text for _, text in texts_by_tool]
         yield from (text for text in dict.fromkeys(texts) if texts.count(text) > 1)
-        yield from (text for call in self.calls for text in self._overlapping(call))
+        yield from (text for call in self.calls for text in self._overlapping_texts(call))
 
-    def _overlapping(self, call: ProposedCall) -> Iterator[str]:
+    def _overlapping_texts(self, call: ProposedCall) -> Iterator[str]:
         """Texts that the parameters of one call use more often than the question contains them, whole or in part."""
         schemas = next(offer.schemas for offer in self.used if offer.spec.name == call.tool)
-        free = [value for name, value in call.arguments.items() if "enum" not in schemas[name]]
-        taken = [run(text) for text in texts_in(free) if words(text) and not _NUMERIC.fullmatch(text)]
-        question = run(self.question.text)
-        for text in dict.fromkeys(taken):
-            if 1 < sum(each.count(text) for each in taken) > question.count(text) > 0:
+        values = [value for name, value in call.arguments.items() if "enum" not in schemas[name]]
+        used = [word_sequence(text) for text in texts_in(values) if words(text) and not _NUMERIC.fullmatch(text)]
+        question = word_sequence(self.question.text)
+        for text in dict.fromkeys(used):
+            if 1 < sum(each.count(text) for each in used) > question.count(text) > 0:
                 yield text.strip()
 
-    def _repeated(self) -> Iterator[str]:
+    def _repeated_numbers(self) -> Iterator[str]:
         """Numbers that one call uses more often than the question contains them, except defaults."""
-        said = Counter((*map(abs, signed_numbers_in(self.question.text)), *spoken_numbers_in(self.question.text)))
+        stated = Counter((*map(abs, signed_numbers_in(self.question.text)), *spoken_numbers_in(self.question.text)))
         schemas = {offer.spec.name: offer.schemas for offer in self.used}
         for call in self.calls:
             taken = Counter(
@@ -423,13 +433,13 @@ class _Case:
                 for name, value in call.arguments.items()
                 if type(value) in (int, float) and value != schemas[call.tool].get(name, {}).get("default")
             )
-            yield from (f"{number:g}" for number, count in taken.items() if count > max(said[number], 1))
+            yield from (f"{number:g}" for number, count in taken.items() if count > max(stated[number], 1))
 
-    def _unsaid(self) -> Iterator[str]:
+    def _unstated_options(self) -> Iterator[str]:
         """Options chosen without a matching word in the question, although some of its words are unexplained."""
         said = ideas(words(self.question.text))
         chosen = {text for text in self.texts if any(text in offer.options for offer in self.used)}
-        for option in chosen if self.rest else ():
+        for option in chosen if self.unexplained else ():
             named = ideas(words(option.replace("_", " ")))
             if named and said.isdisjoint(named):
                 yield option
@@ -443,7 +453,7 @@ def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Ma
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
         return all(grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
-    if isinstance(value, list) and value in [literal(span.text) for span in question.of(Shape.JSON)]:
+    if isinstance(value, list) and value in [json_value_of(span.text) for span in question.of(Shape.JSON)]:
         return True
     if isinstance(value, list):
         return all(grounded(each, question, schema.get("items") or {}, root) for each in value)
@@ -485,20 +495,20 @@ Leaf = tuple[Any, Mapping[str, Any]]
 
 def leaves(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
     """Every text, number and choice inside a value, with its schema."""
-    return (part for part in _parts(value, schema, root) if not isinstance(part[0], Mapping | list))
+    return (part for part in _partial_texts(value, schema, root) if not isinstance(part[0], Mapping | list))
 
 
-def _parts(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
+def _partial_texts(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
     """A value and every value nested in it, with its schema."""
     schema = plain_schema(schema, root)
     yield value, schema
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
         for name, each in value.items():
-            yield from _parts(each, properties.get(name, {}), root)
+            yield from _partial_texts(each, properties.get(name, {}), root)
     elif isinstance(value, list):
         for each in value:
-            yield from _parts(each, schema.get("items") or {}, root)
+            yield from _partial_texts(each, schema.get("items") or {}, root)
 
 
 def listed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
@@ -544,7 +554,7 @@ def _lists(
     value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]
 ) -> Iterator[tuple[list[Any], Mapping[str, Any]]]:
     """Every list inside a value, with the schema of its entries."""
-    found = (part for part in _parts(value, schema, root) if isinstance(part[0], list))
+    found = (part for part in _partial_texts(value, schema, root) if isinstance(part[0], list))
     return ((entries, plain_schema(kind.get("items") or {}, root)) for entries, kind in found)
 
 

@@ -31,8 +31,8 @@ class EngineProcess:
 
     def __init__(self, executable: str = sys.executable) -> None:
         self._executable = executable
-        self._turn = threading.Lock()
-        self._engine: _Process | None = None
+        self._lock = threading.Lock()
+        self._engine: _ProcessPipes | None = None
         self._stop: weakref.finalize[..., EngineProcess] | None = None
 
     def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any]:
@@ -41,12 +41,12 @@ class EngineProcess:
         Raises Unreachable after the timeout or if the process dies twice, BadResponse if the engine fails.
         """
         line = json.dumps(question).encode() + b"\n"
-        if not self._turn.acquire(timeout=timeout_seconds):
+        if not self._lock.acquire(timeout=timeout_seconds):
             raise Unreachable(f"The offline model was busy with other requests for {timeout_seconds:g} seconds.")
         try:
-            answer = self._exchange(line, timeout_seconds) or self._exchange(line, timeout_seconds)
+            answer = self._send_line(line, timeout_seconds) or self._send_line(line, timeout_seconds)
         finally:
-            self._turn.release()
+            self._lock.release()
         if answer is None:
             raise Unreachable("The offline model's process died twice while it was answering.")
         reply: dict[str, Any] = json.loads(answer)
@@ -54,11 +54,11 @@ class EngineProcess:
             raise BadResponse(f"The offline model failed: {reply['error']}")
         return reply
 
-    def _exchange(self, line: bytes, timeout_seconds: float) -> bytes | None:
+    def _send_line(self, line: bytes, timeout_seconds: float) -> bytes | None:
         """The reply to one line, or None if the process died."""
-        engine = self._running()
+        engine = self._running_process()
         late = threading.Event()
-        timer = threading.Timer(timeout_seconds, _give_up, (late, engine.process))
+        timer = threading.Timer(timeout_seconds, _kill_late, (late, engine.process))
         timer.daemon = True
         timer.start()
         answer = None
@@ -72,7 +72,7 @@ class EngineProcess:
             raise Unreachable(f"The offline model did not answer within {timeout_seconds:g} seconds.")
         return answer
 
-    def _running(self) -> _Process:
+    def _running_process(self) -> _ProcessPipes:
         if self._engine is None or self._engine.process.poll() is not None:
             self._end()
             self._engine = _start(self._executable)
@@ -84,7 +84,7 @@ class EngineProcess:
             self._stop()
 
 
-class _Process(NamedTuple):
+class _ProcessPipes(NamedTuple):
     """The process and the host's ends of its pipes, as plain descriptors: a fork must not copy buffered data."""
 
     process: subprocess.Popen[bytes]
@@ -98,30 +98,30 @@ class _Process(NamedTuple):
             while line:
                 line = line[os.write(self.questions, line) :]
             while not answer.endswith(b"\n"):
-                piece = os.read(self.answers, 65_536)
-                if not piece:
+                chunk = os.read(self.answers, 65_536)
+                if not chunk:
                     return None
-                answer += piece
+                answer += chunk
         except OSError:
             return None
         return answer
 
 
-def _give_up(late: threading.Event, process: subprocess.Popen[bytes]) -> None:
+def _kill_late(late: threading.Event, process: subprocess.Popen[bytes]) -> None:
     late.set()
     process.kill()
 
 
-def _start(executable: str) -> _Process:
+def _start(executable: str) -> _ProcessPipes:
     path = [str(Path(entry).absolute()) for entry in sys.path]
     command = [executable, "-I", "-c", _START.format(__spec__.name), json.dumps(path), str(os.getpid())]
-    their_questions, questions = os.pipe()
-    answers, their_answers = os.pipe()
+    child_questions, questions = os.pipe()
+    answers, child_answers = os.pipe()
     try:
         process = subprocess.Popen(  # noqa: S603 the command is this interpreter with a fixed script
             command,
-            stdin=their_questions,
-            stdout=their_answers,
+            stdin=child_questions,
+            stdout=child_answers,
             stderr=subprocess.DEVNULL,
             env=_environment(),
             start_new_session=True,
@@ -130,17 +130,19 @@ def _start(executable: str) -> _Process:
         _close(questions, answers)
         raise Unreachable(f"The offline model's process cannot be started: {error}") from error
     finally:
-        _close(their_questions, their_answers)
-    return _Process(process, questions, answers)
+        _close(child_questions, child_answers)
+    return _ProcessPipes(process, questions, answers)
 
 
 def _environment() -> dict[str, str]:
     """An environment without the host's keys or a writable home, with both telemetry switches of the engine off."""
-    kept = {name: value for name, value in settings.environment().items() if name in ("LANG", "LC_ALL", "SYSTEMROOT")}
-    return {**kept, "PATH": os.defpath, "HOME": os.devnull, "NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1"}
+    inherited = {
+        name: value for name, value in settings.environment().items() if name in ("LANG", "LC_ALL", "SYSTEMROOT")
+    }
+    return {**inherited, "PATH": os.defpath, "HOME": os.devnull, "NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1"}
 
 
-def _stop(engine: _Process, host: int) -> None:
+def _stop(engine: _ProcessPipes, host: int) -> None:
     """Close the host's ends of the pipes and, in the process that started it, terminate the engine."""
     _close(engine.questions, engine.answers)
     if os.getpid() == host:
@@ -156,19 +158,19 @@ def _close(*descriptors: int) -> None:
             os.close(descriptor)
 
 
-def replies(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def engine_replies(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """For each question, a line of JSON, yield the engine's envelope or the error it raised.
 
     Loading the tools is the larger part of the work, so that the engine is reused until they change.
     """
     engine: Any = None
-    held: object = None
+    loaded_setting: object = None
     for line in lines:
         question = json.loads(line)
         try:
             setting = (question["tools"], question["dated"])
-            if engine is None or setting != held:
-                engine, held = _engine(*setting), setting
+            if engine is None or setting != loaded_setting:
+                engine, loaded_setting = _engine(*setting), setting
             yield {"envelope": engine.complete(question["text"], question["max_tokens"])}
         except (ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
             engine = None
@@ -188,10 +190,10 @@ class Engine:  # pragma: no cover - tested from outside, as a separate process
     def serve(cls, host: int) -> None:
         """Answer each line of JSON on standard input with one on standard output, until `host` exits."""
         network = "none" if cls._leave_network() else "open"
-        threading.Thread(target=cls._end_with, args=(host,), daemon=True).start()
+        threading.Thread(target=cls._exit_with_host, args=(host,), daemon=True).start()
         answers = os.dup(1)
         os.dup2(2, 1)  # output that the engine prints itself must not mix with the replies
-        for reply in replies(iter(sys.stdin.buffer.readline, b"")):
+        for reply in engine_replies(iter(sys.stdin.buffer.readline, b"")):
             line = json.dumps({**reply, "network": network}).encode() + b"\n"
             while line:
                 line = line[os.write(answers, line) :]
@@ -210,7 +212,7 @@ class Engine:  # pragma: no cover - tested from outside, as a separate process
             return False
 
     @staticmethod
-    def _end_with(host: int) -> None:
+    def _exit_with_host(host: int) -> None:
         """Exit within a second of the host's exit, even during a computation."""
         while os.getppid() == host:
             time.sleep(1)

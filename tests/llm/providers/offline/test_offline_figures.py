@@ -2,7 +2,13 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.argument_matching import as_counted, in_turn, is_beside, measures_in, operation_in
+from agentkit.llm.providers.offline.argument_matching import (
+    enumerated_numbers,
+    in_unit_of_parameter,
+    is_next_to_name,
+    measures_in,
+    operation_in,
+)
 
 NUMBER, WHOLE = {"type": "number"}, {"type": "integer"}
 
@@ -31,12 +37,12 @@ def about(description, kind="number"):
 )
 def test_number_is_converted_to_the_unit_of_the_parameter(value, schema, text, expected):
     """5 % is 0.05 unless the parameter is in percent, and 2 million are written out unless it is in millions."""
-    assert as_counted(value, "rate", schema, text) == expected
+    assert in_unit_of_parameter(value, "rate", schema, text) == expected
 
 
 def test_name_of_a_parameter_may_state_percent():
     """A parameter may be in percent by its name or its description."""
-    assert as_counted(0.2, "discount_percent", NUMBER, "with 20% off") == 20
+    assert in_unit_of_parameter(0.2, "discount_percent", NUMBER, "with 20% off") == 20
 
 
 def test_number_that_also_occurs_without_a_unit():
@@ -61,7 +67,7 @@ def test_number_that_also_occurs_without_a_unit():
 )
 def test_listed_numbers_go_to_numbered_parameters(names, text, expected):
     """An enumeration with as many numbers as there are parameters fills them in order."""
-    assert in_turn(names, text) == expected
+    assert enumerated_numbers(names, text) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,4 +103,4 @@ def test_other_sums_are_ignored(text):
 )
 def test_number_belongs_to_the_parameter_next_to_it(number, name, text, expected):
     """A number belongs to the parameter named by the next word or one of the two words before it."""
-    assert is_beside(number, name, WHOLE, text) is expected
+    assert is_next_to_name(number, name, WHOLE, text) is expected

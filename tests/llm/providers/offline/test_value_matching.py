@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.argument_matching import day_of, states_date, written
+from agentkit.llm.providers.offline.argument_matching import day_of, format_day, states_date
 
 
 @pytest.mark.for_each(
@@ -36,7 +36,7 @@ def test_date_must_be_unambiguous(day, text, said):
 )
 def test_date_is_written_in_the_pattern_of_the_description(description, expected):
     """A date is written in the pattern of the description, and an invalid pattern is ignored."""
-    assert written("2027-03-05", {"description": description}) == expected
+    assert format_day("2027-03-05", {"description": description}) == expected
 
 
 @pytest.mark.for_each(

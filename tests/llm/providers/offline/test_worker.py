@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import BadResponse, Unreachable
-from agentkit.llm.providers.offline.worker import EngineProcess, replies
+from agentkit.llm.providers.offline.worker import EngineProcess, engine_replies
 
 pytestmark = pytest.mark.slow
 
@@ -264,7 +264,7 @@ def test_engine_is_initialized_again_for_other_tools(monkeypatch):
         json.dumps([{"name": "x", "description": "long " * 9_000}]),
     )
     lines = [{**QUESTION, "tools": tools} for tools in (TOOLS, TOOLS, other, failing, TOOLS)]
-    given = list(replies(json.dumps(line).encode() for line in lines))
+    given = list(engine_replies(json.dumps(line).encode() for line in lines))
     assert [next(iter(reply)) for reply in given] == ["envelope", "envelope", "envelope", "error", "envelope"]
     assert (
         given[0]["envelope"]["confidence"] == given[1]["envelope"]["confidence"] == given[4]["envelope"]["confidence"]
