@@ -9,6 +9,9 @@ from typing import Literal
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 
+NO_RULE = "no-rule"
+"""The rule of the decision on a tool without a judge."""
+
 
 class SafetyLevel(IntEnum):
     """SAFE < NETWORK < SYSTEM. A tool has one level; an agent has the highest level it can use without approval."""

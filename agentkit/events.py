@@ -2,7 +2,8 @@
 
 `StoredEvent` events fully describe a run: the run's state is derived from them, and sessions and cassettes store
 them. The other events are incremental previews of upcoming stored events. Each class declares how it is stored,
-logged, traced and displayed; the codec, the listeners and all pages render from these declarations.
+logged, traced and displayed; the codec, the listeners and all pages render from these declarations. The code of a run
+emits a stored event with `emit` of `agents/effects.py`, which also applies it to the run's state; it yields others.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class EventDescription:
     """How an event is displayed to people and logged.
 
     `title` is one line, `text` what a person, a model or a tool wrote, `outcome` the result in a few words. `figures`
-    are counts, rendered after the title. `fields` are names, numbers and decisions, which are always logged; `content`
-    are texts, which are logged only on request. `call` is the tool call that the event is about.
+    are counts, rendered after the title. `fields` are names, numbers and decisions, which go to JSON lines and traces;
+    never put texts here. `content` are texts, which are logged only on request. `call` is the tool call that the event
+    is about.
     """
 
     title: str = ""

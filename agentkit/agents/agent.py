@@ -35,9 +35,9 @@ from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
-from agentkit.sessions.export import validate_messages
 from agentkit.sessions.session import Session
 from agentkit.sessions.state import RunState
+from agentkit.sessions.transfer import validate_messages
 from agentkit.tooling.run_context import CONTEXT, NO_RUN, ContextType
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset

@@ -25,7 +25,7 @@ from agentkit.agents.tool_policy import JudgedCall, encode_arguments
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
 from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, ToolCallFinished, response_deltas
 from agentkit.llm.client import LLM
-from agentkit.llm.pipeline import CANCELLATION, LEFT_USAGE, RequestCancellation, too_late
+from agentkit.llm.pipeline import ABANDONED_USAGE, CANCELLATION, RequestCancellation, too_late
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.recording import (
     TAPE,
@@ -71,11 +71,11 @@ class AskModel:
     @contextmanager
     def collect_usage(self) -> Iterator[None]:
         """Collect in `abandoned_usage` what is known of the usage of a stream that is closed in the block."""
-        token = LEFT_USAGE.set(self.abandoned_usage.append)
+        token = ABANDONED_USAGE.set(self.abandoned_usage.append)
         try:
             yield
         finally:
-            LEFT_USAGE.reset(token)
+            ABANDONED_USAGE.reset(token)
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""

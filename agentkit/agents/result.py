@@ -20,9 +20,9 @@ from agentkit.messages import Content, Message
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, ApproverReply
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
-from agentkit.sessions.export import unexecuted_approvals
 from agentkit.sessions.session import is_record_of
 from agentkit.sessions.state import RunState, Step, fault_in
+from agentkit.sessions.transfer import unexecuted_approvals
 from agentkit.suggestions import closest
 from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.undo import Undone

@@ -375,7 +375,7 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
         canonical = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
         places = resolve_paths(tool, arguments, policy_context.policies, policy_context.workspace)
         decision = _judge_by_all(policy_context, tool, own, (arguments, canonical, places), read)
-        if any(policy.flow for policy in policy_context.policies):
+        if any(policy.checks_data_flow for policy in policy_context.policies):
             hosted_labels = frozenset[Label]() if tool.spec.hosted is None else tool.labels
             decision = judge_flow(
                 read, tool.name, _model_arguments(tool, arguments), decision, policy_context.above, hosted_labels

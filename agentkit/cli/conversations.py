@@ -20,8 +20,8 @@ from agentkit.atomic_write import write_whole
 from agentkit.cli.terminal import line_text, print_note, quote_word
 from agentkit.errors import SessionError
 from agentkit.event_rendering import suggestion
-from agentkit.sessions.export import new_name
 from agentkit.sessions.session import Session
+from agentkit.sessions.transfer import new_name
 from agentkit.settings import state_folder
 
 if TYPE_CHECKING:

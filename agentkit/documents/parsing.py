@@ -108,7 +108,8 @@ def parse_document(
         flood_bytes=MAX_OUTPUT_BYTES,
     )
     request = {"kind": kind, "body": body.decode("latin-1")}
-    packages = _package_folders(_PACKAGES[kind]) if kind in _PACKAGES else ()
+    found = find_spec(_PACKAGES[kind]) if kind in _PACKAGES else None
+    packages = tuple(map(os.path.realpath, (found and found.submodule_search_locations) or ()))
     if kind == "pdf" and not packages:
         raise MissingExtra("pdf", "Reading a PDF")
     try:
@@ -140,12 +141,6 @@ def document_kind(body: bytes) -> Kind | None:
     found = _HEADERS.match(body, body.find(b"\n", 0, _MAX_PREFIX_BYTES) + 1 if body.startswith(b"From ") else 0)
     names = {name.lower() for name in _HEADER.findall(found[0])} if found else set()
     return "mail" if b"from" in names and names & _MAIL_HEADERS else None
-
-
-def _package_folders(package: str) -> tuple[str, ...]:
-    """The folders of a package that the worker imports; empty if it is not installed."""
-    found = find_spec(package)
-    return tuple(os.path.realpath(folder) for folder in (found and found.submodule_search_locations) or ())
 
 
 def _document(kind: Kind, frames: list[dict[str, str]]) -> ParsedDocument | None:

@@ -20,7 +20,7 @@ from agentkit.llm.endpoint import Description, Endpoint, LLMArguments, ProtocolN
 from agentkit.llm.pipeline import Provider, adjustments_of
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalling
-from agentkit.llm.protocols.chat_format import Rereading, typed_messages
+from agentkit.llm.protocols.chat_format import MessageReader, typed_messages
 from agentkit.llm.request_settings import LIMITS, given_settings, merge_settings
 from agentkit.messages import (
     EmbeddingAnswer,
@@ -273,8 +273,8 @@ class LLM:
         return replace(request, settings=merge_settings(own, given_settings(settings)))
 
     @cached_property
-    def _rereading(self) -> Rereading:
-        return Rereading()
+    def _rereading(self) -> MessageReader:
+        return MessageReader()
 
     def chat(self, messages: Prompt, **settings: Any) -> str:
         """Return the text of the model's response. Raises ModelError."""

@@ -87,8 +87,7 @@ _DETECTION_ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], 
     (("AGENTKIT_BASE_URL",), lambda _: "openai"),
     (("OPENAI_API_KEY",), lambda _: "openai"),
     (("OPENAI_BASE_URL",), lambda _: "openai"),
-    (("ANTHROPIC_API_KEY",), lambda _: "anthropic"),
-    (("GEMINI_API_KEY",), lambda _: "gemini"),
+    *(((service.key_variable,), lambda _, name=name: name) for name, service in SERVICES.items() if service.model),
 )
 
 _VARIABLES = (
@@ -295,10 +294,11 @@ def _no_provider(values: Values) -> str:
         return _no_service(model)
     if slashed := _slash_error(model):
         return slashed
+    *keys, last = ("OPENAI_API_KEY", *(service.key_variable for service in SERVICES.values() if service.model))
     ignored = f"Ignored: {incomplete[1]}. " if incomplete else ""
     return (
-        f"No API key found. {ignored}Set OPENAI_API_KEY, ANTHROPIC_API_KEY or "
-        "GEMINI_API_KEY; AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server without keys. "
+        f"No API key found. {ignored}Set {', '.join(keys)} or {last}; "
+        "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server without keys. "
         f"{_offline_advice()}"
     )
 

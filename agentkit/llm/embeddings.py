@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from agentkit.errors import BadResponse, ConfigError, ModelError, Rejected
 from agentkit.llm.pipeline import Provider, StageSteps
-from agentkit.llm.protocols.error_mapping import ended, json_object, raise_error_inside
+from agentkit.llm.protocols.error_mapping import as_sentence, json_object, raise_error_in
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, usage_of, word
 from agentkit.messages import EmbeddingAnswer
 from agentkit.usage import NO_USAGE, Cost, Tariff, Usage, is_whole, unreported
@@ -27,17 +27,10 @@ if TYPE_CHECKING:
 
 Vector = list[float]
 
-_PATHS = {"gemini": "/openai/embeddings"}
-
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
 _MAX_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
 _MAX_DIGITS = 9
 _TRY = "Try again, or use another model."
-
-
-def embeddings_path(protocol: str) -> str:
-    """The path of a request for embeddings. Google's servers take it in OpenAI's form, too."""
-    return _PATHS.get(protocol, "/embeddings")
 
 
 class Embeddings(list[Vector]):
@@ -66,7 +59,7 @@ def body_of(texts: Sequence[str], model: str, settings: Mapping[str, Any]) -> di
 def read_vectors(text: str, count: int) -> EmbeddingAnswer:
     """Parse the response for `count` texts. Raises ModelError for an error, BadResponse for an invalid response."""
     data = json_object(text)
-    raise_error_inside(data)
+    raise_error_in(data)
     entries = dictionaries(data.get("data"))
     if len(entries) != count:
         shown = "" if entries else f": it says {text[:_MAX_SHOWN_CHARS]!r}"
@@ -287,4 +280,4 @@ def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) ->
     elif error.status in _NO_VECTORS:
         advice = _NAME_ONE
     if advice:
-        error.args = (f"{ended(str(error))} {advice}",)
+        error.args = (f"{as_sentence(str(error))} {advice}",)

@@ -13,7 +13,7 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unau
 from agentkit.event_rendering import truncate
 from agentkit.llm import pipeline
 from agentkit.llm.pipeline import Provider, Stage, StageSteps, is_cancelled, steps_of
-from agentkit.llm.protocols.error_mapping import is_spent
+from agentkit.llm.protocols.error_mapping import is_quota_exhausted
 from agentkit.llm.request_settings import merge_settings
 from agentkit.messages import FailedModel, Request, Response, usage_of
 from agentkit.usage import NO_USAGE, Tariff, unreported
@@ -48,12 +48,12 @@ def should_try_next(error: ModelError) -> bool:
         return False
     is_unknown = (error.code or "").lower() in _NO_MODEL
     is_unsupported = error.status is not None and error.status >= 500
-    return error.status in _NOT_SERVED or is_unsupported or is_unknown or is_spent(f"{error.code} {error}")
+    return error.status in _NOT_SERVED or is_unsupported or is_unknown or is_quota_exhausted(f"{error.code} {error}")
 
 
 def is_permanent(error: ModelError) -> bool:
     """Whether the error persists until someone acts: a wrong key, no credit, an unknown model."""
-    return isinstance(error, Unauthorized | Rejected) or is_spent(f"{error.code} {error}")
+    return isinstance(error, Unauthorized | Rejected) or is_quota_exhausted(f"{error.code} {error}")
 
 
 def failed_model(name: str, error: ModelError, tariff: Tariff | None) -> FailedModel:
@@ -208,7 +208,7 @@ class FallbackProvider(Stage):
         for member in self.members:
             await pipeline.aclose(member.provider)
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
         """The steps that answer a request: those of each model in turn, until one answers."""
         all_missed: list[FailedModel] = []
         before: ModelError | None = None
@@ -216,7 +216,7 @@ class FallbackProvider(Stage):
             missed_before, began = tuple(all_missed), self._now()
             try:
                 response = yield from steps_of(
-                    member.provider, member.sent(request), streaming=streaming, is_hasty=has_next or is_hasty
+                    member.provider, member.sent(request), streaming=streaming, has_fallback=has_next or has_fallback
                 )
             except ModelError as error:
                 failed = error
@@ -238,7 +238,7 @@ class FallbackProvider(Stage):
         raise all_failed_error(failed, all_missed) from failed
 
     def _candidates(self, all_missed: list[FailedModel]) -> Iterator[tuple[FallbackMember, bool]]:
-        """The models in order, each with `is_hasty`. Models with an open circuit come last, if all others failed."""
+        """The models in order, each with `has_fallback`. Those with an open circuit come last, if all others failed."""
         away: list[tuple[FallbackMember, FailedModel]] = []
         for place, member in enumerate(self.members):
             known = member.circuit_breaker.claim()

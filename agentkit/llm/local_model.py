@@ -113,7 +113,7 @@ class LocalModel(Stage):
         for each in self._released():
             await each.remote.aclose()
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
         """The steps that start the server if needed and send it the request."""
         options = self._options(request.settings)
         start = partial(self._started, options)
@@ -126,7 +126,7 @@ class LocalModel(Stage):
             )
         settings = {name: value for name, value in request.settings.items() if name not in _OPTIONS}
         own = replace(request, settings=settings)
-        return (yield from running.remote.steps(own, streaming=streaming, is_hasty=is_hasty))
+        return (yield from running.remote.steps(own, streaming=streaming, has_fallback=has_fallback))
 
     def _released(self) -> list[_RunningServer]:
         released = list(self._running.values())

@@ -81,8 +81,8 @@ class Stage(ABC):
     """A provider that is implemented by steps."""
 
     @abstractmethod
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
-        """The steps that answer a request. `is_hasty`: give up sooner, because another model can be called."""
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
+        """The steps that answer a request. `has_fallback`: give up sooner, because another model can be called."""
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
@@ -101,10 +101,12 @@ class Stage(ABC):
         return aperform(self.steps(request, streaming=True), ResponseReceived)
 
 
-def steps_of(provider: Provider, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
+def steps_of(
+    provider: Provider, request: Request, *, streaming: bool, has_fallback: bool = False
+) -> StageSteps[Response]:
     """The steps of any provider."""
     if isinstance(provider, Stage):
-        return provider.steps(request, streaming=streaming, is_hasty=is_hasty)
+        return provider.steps(request, streaming=streaming, has_fallback=has_fallback)
     return _provider_steps(provider, request, streaming=streaming)
 
 
@@ -336,7 +338,7 @@ def is_cancelled() -> bool:
     return cancellation is not None and (cancellation.is_cancelled or not cancellation.seconds_left())
 
 
-LEFT_USAGE: ContextVar[Callable[[Usage], None] | None] = ContextVar("LEFT_USAGE", default=None)
+ABANDONED_USAGE: ContextVar[Callable[[Usage], None] | None] = ContextVar("ABANDONED_USAGE", default=None)
 """Receives what is known of the usage of a stream while it is closed before its end."""
 
 ABANDONED = "abandoned"

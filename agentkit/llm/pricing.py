@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 OFFLINE_PRICE = Price(0, 0, source="the offline model is free")
 LOCAL_PRICE = Price(0, 0, source="the model runs on this machine")
 _FREE = {"offline": OFFLINE_PRICE, "local": LOCAL_PRICE}
-_OTHER_NAMES = {"gemini": "google"}
-"""Providers that genai-prices lists under another name."""
-
 _OF_INPUT, _OF_BOTH = frozenset({"input_mtok"}), frozenset({"input_mtok", "output_mtok"})
 """The rates required to compute a price."""
 
@@ -148,8 +145,11 @@ def _price_of(provider: str, model: str, on: date, _timestamp: datetime, needed:
 
 def _model(provider: str, model: str) -> ModelInfo | None:
     """The model in genai-prices, without its guesses for misspelt providers."""
-    snapshot = _snapshot()
-    name, url = _OTHER_NAMES.get(provider, provider), provider if "://" in provider else None
+    from agentkit.llm.providers.openai import SERVICES
+
+    snapshot, service = _snapshot(), SERVICES.get(provider)
+    name = service.price_name or provider if service is not None else provider
+    url = provider if "://" in provider else None
     if not model or (url is None and all(known.id != name for known in snapshot.providers)):
         return None
     try:

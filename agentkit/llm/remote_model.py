@@ -16,15 +16,25 @@ from agentkit.llm.compat.content_fallback import add_file_advice
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
 from agentkit.llm.compat.request_adjustments import adjustment_for, apply_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
-from agentkit.llm.embeddings import BatchLimits, embedding_steps, embeddings_path, read_vectors
+from agentkit.llm.embeddings import BatchLimits, embedding_steps, read_vectors
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import LEFT_USAGE, IOCall, Stage, StageSteps, arun, map_events, partial_answer, pause, run
+from agentkit.llm.pipeline import (
+    ABANDONED_USAGE,
+    IOCall,
+    Stage,
+    StageSteps,
+    arun,
+    map_events,
+    partial_answer,
+    pause,
+    run,
+)
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
-from agentkit.llm.protocols.encoding import EncodingCache, written
-from agentkit.llm.protocols.error_mapping import ended, json_object
-from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
+from agentkit.llm.protocols.encoding import EncodingCache, serialise_body
+from agentkit.llm.protocols.error_mapping import as_sentence, json_object
+from agentkit.llm.protocols.reasoning import UnopenedReasoningHolder, split_unopened_reasoning
 from agentkit.llm.protocols.sse import EventStream
 from agentkit.messages import AssistantMessage, EmbeddingAnswer, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported
@@ -62,13 +72,13 @@ class _Parts:
             return
         from agentkit.llm.protocols import anthropic
 
-        self.answer = anthropic.joined(self.answer, part) if self._pauses else part
+        self.answer = anthropic.join_answers(self.answer, part) if self._pauses else part
         self._pauses += 1
         if is_over or self._pauses > anthropic.MAX_PAUSES:
-            self.next_request, self.answer = None, anthropic.ended(self.answer)
+            self.next_request, self.answer = None, anthropic.without_pause(self.answer)
             return
         self.next_request = replace(self._request, messages=[*self._request.messages, self.answer.message])
-        self.paragraphs = anthropic.paragraphs_behind(self.answer)
+        self.paragraphs = anthropic.paragraphs_after(self.answer)
 
     def joined(self, event: Event) -> Iterable[Event]:
         """The event of a further part; a paragraph that was interrupted is joined to its beginning."""
@@ -147,11 +157,11 @@ class RemoteModel(Stage):
         if "_transport" in vars(self):
             await self._transport.aclose()
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
         """The steps that answer a request."""
         if self._wire.can_pause:
-            return self._continued(request, streaming=streaming, is_hasty=is_hasty)
-        return self._part(request, streaming=streaming, is_hasty=is_hasty)
+            return self._continued(request, streaming=streaming, has_fallback=has_fallback)
+        return self._part(request, streaming=streaming, has_fallback=has_fallback)
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Embed texts, one vector each, blocking."""
@@ -161,11 +171,11 @@ class RemoteModel(Stage):
         """Async version of `embed`."""
         return await arun(embedding_steps(texts, settings, self._tariff, self._batches, self._vectors))
 
-    def _continued(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
+    def _continued(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         """Answer a request in consecutive parts: one part, unless the server pauses the turn."""
         parts = _Parts(request)
         while parts.next_request:
-            steps = self._part(parts.next_request, streaming=streaming, is_hasty=is_hasty)
+            steps = self._part(parts.next_request, streaming=streaming, has_fallback=has_fallback)
             try:
                 parts.take((yield from map_events(steps, parts.joined) if parts.paragraphs else steps))
             except ModelError as error:
@@ -173,9 +183,12 @@ class RemoteModel(Stage):
                 raise
         return parts.answer
 
-    def _part(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
+    def _part(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         """Send one request, adjusted to what the server refuses, and return its response."""
-        retries, learnt = self._transport.retries(is_hasty=is_hasty), dict(self._learnt)
+        # Each round encodes the request with all known adjustments and sends it. A refusal adds an adjustment for the
+        # next round, which is stored for later requests once it has changed the body. The loop ends with a response,
+        # with a refusal that no adjustment fits, or when an adjustment leaves the body as it was.
+        retries, learnt = self._transport.retries(has_fallback=has_fallback), dict(self._learnt)
         body: dict[str, Any] = {}
         adjustment: Adjustment | None = None
         with self._scrubbed(retries):
@@ -204,7 +217,7 @@ class RemoteModel(Stage):
 
     def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> StageSteps[Response]:
         """Send one body and return the response; a temporary error inside a response with status 200 is retried."""
-        path, content = self._wire.url(self._endpoint.model, streaming=streaming), written(body)
+        path, content = self._wire.url(self._endpoint.model, streaming=streaming), serialise_body(body)
         while True:
             reading = self._reading() if streaming else None
             try:
@@ -215,7 +228,7 @@ class RemoteModel(Stage):
                     yield from self._transport.stream(path, content, reading, retries)
                     response = yield from reading.finish()
             except GeneratorExit:
-                count = LEFT_USAGE.get()
+                count = ABANDONED_USAGE.get()
                 if count is not None:
                     known = NO_USAGE if reading is None else reading.usage
                     count(replace(known + unreported(retries.unanswered), unreported=1).with_tariff(self._tariff))
@@ -230,7 +243,7 @@ class RemoteModel(Stage):
             yield pause(seconds)
 
     def _reading(self) -> _StreamedAnswer:
-        holder = ThoughtsHolder() if self._closes_thoughts else None
+        holder = UnopenedReasoningHolder() if self._closes_thoughts else None
         framing = self._wire.framing(self._transport.scrub)
         return _StreamedAnswer(framing, self._wire.reader(), self._decode, self._attribute, holder)
 
@@ -247,7 +260,7 @@ class RemoteModel(Stage):
             converter = Converter(receiver, self._origin, is_strict=self._endpoint.strict)
             found = self._converters.setdefault(receiver, (converter, EncodingCache(converter.message)))
         sent, names = found[0].request(request)
-        body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, before=found[1])
+        body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, cache=found[1])
         if streaming:
             body = {**self._wire.streaming, **body}
         model, wire = self._endpoint.model, self._wire.name
@@ -272,7 +285,7 @@ class RemoteModel(Stage):
         """The response with the origin of its message and the tariff of its usage set."""
         tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
         message = replace(response.message, origin=self._origin)
-        if (parts := closed_thoughts(message.text)) is not None:
+        if (parts := split_unopened_reasoning(message.text)) is not None:
             self._closes_thoughts = True
             message = replace(
                 message, reasoning="\n\n".join(filter(None, (message.reasoning, parts[0]))), text=parts[1]
@@ -283,7 +296,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (yield from self._transport.request(embeddings_path(self._wire.name), written(body), retries)).text
+            text = (yield from self._transport.request(self._wire.embeddings_path, serialise_body(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered
@@ -296,7 +309,7 @@ class RemoteModel(Stage):
         except ModelError as error:
             retries.record(error)
             if self._endpoint.provider == "azure" and _NEEDS_VERSION.search(str(error)):
-                error.args = (f"{ended(str(error))} {_VERSION_ADVICE}",)
+                error.args = (f"{as_sentence(str(error))} {_VERSION_ADVICE}",)
             error.args = tuple(_cut_middle(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
@@ -322,7 +335,7 @@ class _StreamedAnswer:
         reader: StreamReader,
         decode: Callable[[str], Response],
         attribute: Callable[[Response], Response],
-        holder: ThoughtsHolder | None,
+        holder: UnopenedReasoningHolder | None,
     ) -> None:
         self.emitted: list[Event] = []
         self._framing, self._reader = framing, reader

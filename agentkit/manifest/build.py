@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent, AgentTool
 from agentkit.agents.coding import TaskTool
-from agentkit.decisions import Decision, SafetyLevel, Verdict
+from agentkit.decisions import NO_RULE, Decision, SafetyLevel, Verdict
 from agentkit.manifest import file, schema
 from agentkit.manifest.identity import (
     OURS,
@@ -33,7 +33,7 @@ from agentkit.manifest.identity import (
 )
 from agentkit.manifest.schema import ANYTHING, IN_MEMORY, ON_THIS_MACHINE, WEAKENED
 from agentkit.messages import digest_of
-from agentkit.safety.policy import NO_RULE, Policy
+from agentkit.safety.policy import Policy
 from agentkit.safety.rules import Rule
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.watchdog import ProcessLimits
@@ -376,7 +376,7 @@ def _base_facts(agent: Agent[Any]) -> _Facts:
     yield ("ceiling",), agent.policy.level.name.lower()
     yield ("class",), None if type(agent) is Agent else code_of(type(agent))
     yield ("dry_run",), agent.dry_run or agent.workspace.dry_run
-    yield ("flow",), agent.policy.flow
+    yield ("flow",), agent.policy.checks_data_flow
     yield ("output",), None if output is None else f"sha256:{digest_of({'schema': output.schema})}"
     yield ("policy",), None if type(agent.policy) is Policy else code_of(type(agent.policy))
     yield ("session",), session_kind(agent.configured_session)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.agents.run_config import LINEAGE
-from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
+from agentkit.decisions import NO_RULE, Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
 from agentkit.event_rendering import escape_invisible, suggestion
 from agentkit.mcp.connection import Question, ServerConnection
@@ -243,7 +243,7 @@ def judge_definition(server: str, name: str, change: DefinitionChange | None, le
     """Return the decision on a tool, given how its definition has changed since it was accepted."""
     egress = level >= SafetyLevel.NETWORK
     if change is None:
-        return Decision(Verdict.ALLOW, "no-rule", f"{name} is as it was accepted of {server!r}.", egress=egress)
+        return Decision(Verdict.ALLOW, NO_RULE, f"{name} is as it was accepted of {server!r}.", egress=egress)
     if change.after is None:
         return Decision(Verdict.DENY, REMOVED, f"The MCP server {server!r} no longer offers {name}.")
     return Decision(

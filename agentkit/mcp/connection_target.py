@@ -147,9 +147,8 @@ def _read_headers(token: str | None, headers: Mapping[str, str] | None) -> dict[
 def _remote(url: str, name: str | None, headers: Mapping[str, str]) -> Target:
     parts = urlsplit(url)
     if not parts.hostname or parts.username is not None or parts.fragment:
-        raise ConfigError(
-            f"{_without_user(url)!r} is not a server address: it needs a host, and no user name or password."
-        )
+        shown = re.sub(r"//[^/@]*@", "//", url.partition("?")[0])  # without user name, password and query
+        raise ConfigError(f"{shown!r} is not a server address: it needs a host, and no user name or password.")
     if headers and not is_encrypted(url):
         what = "token" if "authorization" in headers else "headers"
         raise ConfigError(f"The {what} would be sent unencrypted to {parts.hostname}. Use https://.")
@@ -187,8 +186,3 @@ def _check_name(name: str | None) -> str | None:
             f"name= takes 1 to 24 letters, digits, '_' and '-', because tools are named after it. Got {name!r}."
         )
     return name
-
-
-def _without_user(url: str) -> str:
-    """Strip user name, password and query from an address."""
-    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])

@@ -105,7 +105,9 @@ def local_names(
     taken_keys = set(map(_lookalike_key, taken))
     for name in names:
         plain = _UNNAMEABLE.sub("_", name) or "tool"
-        local_name = f"{server}_{plain}" if prefixed or _is_lookalike(plain, taken_keys) else plain
+        key = _lookalike_key(plain)
+        is_taken = key in taken_keys or key.startswith(_lookalike_key("hand_off_to_"))
+        local_name = f"{server}_{plain}" if prefixed or is_taken else plain
         if len(local_name) > _MAX_NAME_CHARS or local_name in named.values() or local_name in taken:
             mark = hashlib.sha256(f"{server}\0{name}".encode("utf-8", "backslashreplace")).hexdigest()[:_DIGEST_CHARS]
             local_name = f"{local_name[: _MAX_NAME_CHARS - _DIGEST_CHARS - 1]}_{mark}"
@@ -122,11 +124,6 @@ def clashing(servers: Sequence[Collection[str]]) -> set[str]:
         for name in names
         if any(_lookalike_key(name) in other for other in keys if other is not own)
     }
-
-
-def _is_lookalike(name: str, taken_keys: Collection[str]) -> bool:
-    """Whether a name looks like a taken name or a handoff tool."""
-    return _lookalike_key(name) in taken_keys or _lookalike_key(name).startswith(_lookalike_key("hand_off_to_"))
 
 
 def _lookalike_key(name: str) -> str:

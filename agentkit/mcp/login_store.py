@@ -36,7 +36,9 @@ class StoredLogin:
     """The stored login for one server, valid for its exact address only."""
 
     def __init__(self, url: str, folder: str | Path | None = None) -> None:
-        self._url_digest = hashlib.sha256(_normalise_url(url).encode("utf-8", "backslashreplace")).hexdigest()
+        parts = urlsplit(url)
+        plain_url = parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl()
+        self._url_digest = hashlib.sha256(plain_url.encode("utf-8", "backslashreplace")).hexdigest()
         logins_folder = settings.state_folder() / "mcp" / "logins" if folder is None else Path(folder)
         self.path = logins_folder / f"{self._url_digest[:32]}.json"
 
@@ -120,12 +122,6 @@ class StoredLogin:
 
     def _cannot_be_used(self) -> str:
         return f"The login in {self.path} cannot be used; delete it and log in again"
-
-
-def _normalise_url(url: str) -> str:
-    """Normalise scheme and host of an address to lower case."""
-    parts = urlsplit(url)
-    return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl()
 
 
 _AUTHORIZATION = "authorization"

@@ -39,10 +39,12 @@ def element(name: str, /, *children: Child, **attributes: str | float | None) ->
 
 def page(title: str, style: str, *body: Child) -> Markup:
     """Create a complete page with an embedded style sheet; it cannot load other resources or run scripts."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     head = element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_content_policy(style)),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
@@ -50,12 +52,6 @@ def page(title: str, style: str, *body: Child) -> Markup:
         element("style", Markup(style)),
     )
     return Markup(f"<!doctype html>\n{element('html', head, element('body', *body), lang='en')}\n")
-
-
-def _content_policy(style: str) -> str:
-    """The content security policy of the page, which allows only this style sheet."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def _join(children: Child) -> str:

@@ -167,7 +167,7 @@ def secret(path: str) -> str | None:
 
 
 def protected(path: str) -> str | None:
-    """The reason why writing `path` needs approval, such as that other programs run it later; None if there is none."""
+    """The reason why writing `path` needs approval, such as that other programs run it later; otherwise None."""
     return _ASKED.reason(_normal_form(path))
 
 

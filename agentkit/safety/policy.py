@@ -7,13 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, SafetyLevel, Verdict, strictest
+from agentkit.decisions import NO_RULE, Decision, SafetyLevel, Verdict, strictest
 from agentkit.errors import ConfigError
 from agentkit.safety.paths import NO_FACTS, CallFacts
 from agentkit.safety.rules import Rule, rules_from
-
-NO_RULE = "no-rule"
-"""The rule of the decision on a tool without a judge."""
 
 BY_LEVEL = "safety-level"
 """The rule of a decision that the safety level of the call determines."""
@@ -43,18 +40,22 @@ class Policy:
     """Calls up to `level` are allowed; calls above it need approval, unless a rule says otherwise.
 
     Of several matching `rules`, the strictest binds. A rule can tighten any decision and loosen an `ask`, but not a
-    denial by the tool's judge. `flow=False` disables approval of calls that could carry data out of a run that has read
-    untrusted text and private data.
+    denial by the tool's judge. `checks_data_flow=False` disables approval of calls that could carry data out of a run
+    that has read untrusted text and private data.
     """
 
     level: SafetyLevel = SafetyLevel.NETWORK
     rules: tuple[Rule, ...] = ()
-    flow: bool = True
+    checks_data_flow: bool = True
 
     if TYPE_CHECKING:
 
         def __init__(
-            self, level: SafetyLevel | str = ..., rules: Iterable[Rule | Mapping[str, Any]] = ..., *, flow: bool = ...
+            self,
+            level: SafetyLevel | str = ...,
+            rules: Iterable[Rule | Mapping[str, Any]] = ...,
+            *,
+            checks_data_flow: bool = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -74,30 +75,32 @@ class Policy:
         self,
         tool: str,
         level: SafetyLevel,
-        own: Decision,
+        tool_decision: Decision,
         arguments: Mapping[str, Any] | None = None,
         canonical: Mapping[str, Any] | None = None,
         facts: CallFacts = NO_FACTS,
     ) -> Decision:
-        """The decision on a call of `tool`, which has the safety level `level` and whose judge decided `own`.
+        """The decision on a call of `tool`, which has the safety level `level` and whose judge decided `tool_decision`.
 
         Rules see the arguments in their canonical spelling; those that tighten, also as they were written. The judge
         can set a level for this call. If rules and judge agree, the judge's decision is returned, because it has seen
         the arguments.
         """
-        if own.denied:
-            return own
-        by_level = self._by_level(tool, level if own.level is None else own.level, own.rule)
-        default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
+        if tool_decision.denied:
+            return tool_decision
+        by_level = self._by_level(
+            tool, level if tool_decision.level is None else tool_decision.level, tool_decision.rule
+        )
+        default = strictest((by_level, tool_decision) if tool_decision.rule == NO_RULE else (tool_decision, by_level))
         spellings = arguments or {}, canonical or arguments or {}
         fitting = self._fitting(tool, spellings, facts) if self.rules else []
         by_rules = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if by_rules is None else by_rules if by_rules.allowed else strictest((by_rules, default))
-        # a destination that the user named is not foreign
+        # Data sent to an address that the user named does not count as egress.
         is_asked_for = decision is by_rules and by_rules.allowed and any(rule.is_about_words for rule in fitting)
-        egress = own.egress and not is_asked_for
-        is_same = (decision.level, decision.egress) == (own.level, egress)
-        return decision if is_same else replace(decision, level=own.level, egress=egress)
+        egress = tool_decision.egress and not is_asked_for
+        is_same = (decision.level, decision.egress) == (tool_decision.level, egress)
+        return decision if is_same else replace(decision, level=tool_decision.level, egress=egress)
 
     def _fitting(
         self, tool: str, spellings: tuple[Mapping[str, Any], Mapping[str, Any]], facts: CallFacts

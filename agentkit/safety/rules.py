@@ -120,33 +120,31 @@ class Rule:
     r"""A rule: `verdict` for the calls of `tool` whose arguments all fit `where`.
 
     `tool` is the name of a tool, or a pattern for names, such as `run_*`: `*` matches any characters, `?` one
-    character, `[ab]` one of these. An agent raises ConfigError for a rule whose tool or argument is a misspelt name
-    of its tools.
+    character, `[ab]` one of these. An agent raises ConfigError if a tool or argument of a rule looks like a misspelt
+    name.
 
     `where` maps an argument to the value it must equal, or to tests: `{"command": {"words": ["git", "push"]}}`.
     The tests are
 
     - `equals`, `one_of`: the value itself, or one of a list
-    - `matches`, `contains`: a regular expression, for the whole text or for any part of it. A rule that allows commands
-      of `run_shell` by one fits none with operators, expansions, escapes or variables before it: these can hide others
+    - `matches`, `contains`: a regular expression, for the whole text or for any part of it. With it, an allow rule for
+      `run_shell` fits no command with operators, expansions, escapes or leading variables: these can hide others
     - `words`: the first words of a plain command, one without operators, quotes or expansions
-    - `host`: the host of the requested URL, or a domain above it; redirects are not looked at
+    - `host`: the host of the requested URL, or a domain above it; redirects are not examined
     - `origin`: scheme, host and port of a URL, such as `https://example.com`
-    - `below`: a folder that a path, or each path of a list, lies in: relative to the workspace, or absolute
+    - `below`: a folder that contains the path, or each path of a list; relative to the workspace, or absolute
     - `at_most`, `at_least`: a number
     - `from_user`: whether the user wrote all texts and numbers of the argument literally, or it has none. A rule that
       allows by `from_user` matches only if the user also wrote all arguments that it does not name; `{}` names an
-      argument that can have any value. Such calls may also leave a conversation that has read private data and
-      untrusted text.
+      argument that can have any value. Calls allowed by it need no approval for data flow, even if the conversation
+      has read private data and untrusted text.
 
-    Tests of a path look at the place that it names and at the real place, all links followed, however the call or the
-    rule spells it. A rule that denies or asks fits when either passes, `below`, `equals` and `one_of` whatever the case
-    of letters; one that allows, when both pass. A path is what
-    a tool declares as one (`Tool(paths=[...])`, the `path` of the file tools), and what a rule tests by `below`.
+    A path is tested in normal form, both as written and with all links followed. A rule that denies or asks fits if
+    either passes, where `below`, `equals` and `one_of` ignore case; a rule that allows fits if both pass. Paths are the
+    arguments that a tool declares (`Tool(paths=[...])`, the `path` of the file tools) or that a rule tests by `below`.
 
-    `match` and `not_match` are arguments of calls that the rule must and must not fit; they are checked at once, as if
-    the person had written what the rule wants. Raises ConfigError for a test that does not exist, and for an example
-    that proves the rule wrong.
+    `match` and `not_match` are arguments of calls that the rule must and must not fit. They are checked on creation, as
+    if each `from_user` test passed. Raises ConfigError for an unknown test, and for an example with the wrong result.
     """
 
     verdict: Verdict | str

@@ -192,7 +192,8 @@ class AddressRules:
 
     def _objection(self, text: str, url: Url) -> Decision | None:
         """The first objection to a parsed URL."""
-        address = IPv4Address("127.0.0.1") if _is_loopback_name(url.host) else url.address
+        is_loopback = not _LOOPBACK_NAMES.isdisjoint({url.host, url.host.rpartition(".")[2]})
+        address = IPv4Address("127.0.0.1") if is_loopback else url.address
         if address and _is_metadata(address):
             return _denial("url.metadata", f"{url.host} is {objection(str(address))}.", _span(text))
         if self._names_host(url, address):
@@ -332,10 +333,6 @@ def _mixes_scripts(label: str) -> bool:
 
     letters = {unicodedata.name(char, "").partition(" ")[0] for char in idna.decode(label)}
     return len(letters & _LOOK_ALIKE_SCRIPTS) > 1
-
-
-def _is_loopback_name(host: str) -> bool:
-    return not _LOOPBACK_NAMES.isdisjoint({host, host.rpartition(".")[2]})
 
 
 def _address(text: str) -> _Address | None:

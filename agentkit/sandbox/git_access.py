@@ -183,7 +183,12 @@ class Git:
         racy = {n: path for n, path in paths.items() if found.is_racy(found.entries[n]) and os.path.isfile(path)}
         if racy and index.refresh(place, found, racy, length):
             found = index.load(place, names, length) or found
-        covers = {path: _cover_spec(found.entries[name]) for name, path in paths.items() if name in found.entries}
+        entries = {path: found.entries[name] for name, path in paths.items() if name in found.entries}
+        # The size and time in the index, and the executable bits.
+        covers = {
+            path: f"{entry.size} {0o111 & entry.mode:o} {entry.mtime * 10**9 + entry.mtime_ns}"
+            for path, entry in entries.items()
+        }
         below = {path: {at: covers[at] for at in covers if at.startswith(f"{path}/")} for path in hidden}
         return _Covers(tuple(name for name in names if name not in paths), covers, below)
 
@@ -218,11 +223,6 @@ class _Covers:
             if kind == "tmpfs":
                 found += [("cover", place, description) for place, description in self.below.get(path, {}).items()]
         return found
-
-
-def _cover_spec(entry: index.Entry) -> str:
-    """Describe the cover of a tracked file: the size and time in the index, and the executable bits."""
-    return f"{entry.size} {0o111 & entry.mode:o} {entry.mtime * 10**9 + entry.mtime_ns}"
 
 
 def _settings_mounts(git_dir: str) -> list[Mount]:

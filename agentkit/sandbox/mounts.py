@@ -1,12 +1,14 @@
-"""The file system that a sandboxed program sees."""
+"""The file system that a sandboxed program sees, and its access to SQLite databases."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from agentkit import settings
@@ -283,3 +285,57 @@ def _empty_mounts(path: str) -> list[Mount]:
     if os.path.isdir(path):
         return [("tmpfs", path, _MIN_SIZE), ("seal", path, "")]
     return [("cover", path, cover_description(os.lstat(path)))]
+
+
+_SQLITE_WORD = re.compile(r"[^\s'\"|&;<>()=$`,]+")
+_HEADER, _MODE, _WAL = b"SQLite format 3\0", slice(18, 20), b"\2\2"
+_MAX_WORDS, _MAX_ENTRIES, _MAX_FOLDERS = 500, 300, 5
+
+
+def with_databases(view: MountPlan, command: str, folder: str, scratch_bytes: int) -> MountPlan:
+    """Let a command in a read-only workspace open the SQLite databases that it names.
+
+    SQLite creates files to open some databases, so their folders are replaced by writable ones in memory. Folders with
+    more than 300 entries are left out; opening a database in them fails.
+    """
+    arguments = list(dict.fromkeys(_SQLITE_WORD.findall(command)))[:_MAX_WORDS]
+    found: dict[str, None] = {}
+    for path in _named_files(arguments, folder):
+        parent = os.path.dirname(path)
+        has_both = os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
+        if parent not in found and not has_both and _is_in_wal_mode(path) and len(os.listdir(parent)) <= _MAX_ENTRIES:
+            found[parent] = None
+    folders = [*found][:_MAX_FOLDERS]
+    at = view.mounts.index(("ro", folder, folder)) + 1
+    more = [mount for each in sorted(folders) for mount in database_mounts(each, scratch_bytes)]
+    rules = tuple(("all", each) for each in folders)
+    return replace(view, mounts=(*view.mounts[:at], *more, *view.mounts[at:]), rules=(*view.rules, *rules))
+
+
+def _named_files(arguments: list[str], folder: str) -> Iterator[str]:
+    """Yield the real paths of files in the workspace named by these words, also relative to folders named by them."""
+    bases = [folder, *(path for word in arguments if os.path.isdir(path := os.path.join(folder, word)))]
+    for base in bases[:_MAX_FOLDERS]:
+        for word in arguments:
+            path = os.path.realpath(os.path.join(base, word.removeprefix("file:").partition("?")[0]))
+            if path.startswith(f"{folder}/") and os.path.isfile(path):
+                yield path
+
+
+def _is_in_wal_mode(path: str) -> bool:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        start = file.read(_MODE.stop)
+        return start.startswith(_HEADER) and start[_MODE] == _WAL
+    return False
+
+
+def database_mounts(folder: str, size: int) -> list[Mount]:
+    """Mounts that replace a folder by one in memory that contains all of its entries read-only."""
+    mounts: list[Mount] = [("tmpfs", folder, str(size))]
+    with os.scandir(folder) as scan:
+        for entry in sorted(scan, key=lambda each: each.name):
+            if entry.is_symlink():
+                mounts.append(("link", entry.path, os.readlink(entry.path)))
+            elif entry.is_file() or entry.is_dir():
+                mounts.append(("ro", entry.path, entry.path))
+    return mounts

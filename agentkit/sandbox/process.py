@@ -1,4 +1,4 @@
-"""Execution of shell commands in the strongest available isolation, within limits; SQLite files of a command."""
+"""Execution of shell commands in the strongest available isolation, within limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from agentkit.sandbox.isolation import (
     uses_docker,
 )
 from agentkit.sandbox.launcher import start_isolated
-from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, command_mounts
+from agentkit.sandbox.mounts import SCRATCH, MountPlan, command_mounts, with_databases
 from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
 from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, Program, attend
@@ -233,7 +233,7 @@ def _run_attempts(
         if attempt:
             time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         others = _commands.watch()
-        with _prepare(*task) as job, contextlib.suppress(_FilesMoved):
+        with _prepare(*task) as job, contextlib.suppress(_SecretsMoved):
             if searched and job.found.incomplete_because:
                 reason = f"secrets in the workspace may stay readable, because {job.found.incomplete_because}"
                 raise SandboxError(f"The command was not run: {reason}.")
@@ -261,17 +261,17 @@ def _prepare(command: str, folder: str, confinement: Confinement) -> Iterator[_J
 def _run_once(
     job: _Job, boundary: Boundary, cancellation: Cancellation | None, others: Callable[[], bool]
 ) -> ProcessOutcome:
-    """Run the command once behind this boundary. Raises _FilesMoved if the files have moved since the search."""
+    """Run the command once behind this boundary. Raises _SecretsMoved if the files have moved since the search."""
     start = _backend(job, boundary, others=others())
     try:
         with start(job, boundary) as running:
             if "mount" in boundary.mechanisms and not _is_current(job, others=others()):
-                raise _FilesMoved
+                raise _SecretsMoved
             running.go()
             return _collect_outcome(running, job.confinement.limits, cancellation)
     except SandboxError:
         if not (job.found.matches(job.git.search()) and job.found.still_holds()):
-            raise _FilesMoved from None
+            raise _SecretsMoved from None
         # Forget the detected boundaries, because one of them could not be set up.
         _mechanisms_of_worker.cache_clear()
         bubblewrap.forget()
@@ -314,7 +314,7 @@ class _Commands:
 _commands = _Commands()
 
 
-class _FilesMoved(Exception):
+class _SecretsMoved(Exception):
     """Files with secrets were moved or replaced after the search."""
 
 
@@ -444,27 +444,7 @@ def _mount_plan(job: _Job) -> MountPlan:
         hidden=confinement.hidden,
     )
     view = job.git.with_repository(view)
-    return view if confinement.writable else _with_databases(view, job)
-
-
-def _with_databases(view: MountPlan, job: _Job) -> MountPlan:
-    """Let a command in a read-only workspace open the databases that it names."""
-    # SQLite creates files to open some databases, so their folders are replaced by writable ones in memory. Folders
-    # with more than 300 entries are left out; opening a database in them fails.
-    arguments = list(dict.fromkeys(_SQLITE_WORD.findall(job.command)))[:_MAX_WORDS]
-    found: dict[str, None] = {}
-    for path in _named_files(arguments, job.folder):
-        parent = os.path.dirname(path)
-        has_both = os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
-        if parent not in found and not has_both and _is_in_wal_mode(path) and len(os.listdir(parent)) <= _MAX_ENTRIES:
-            found[parent] = None
-    folders = [*found][:_MAX_FOLDERS]
-    at = view.mounts.index(("ro", job.folder, job.folder)) + 1
-    more = [
-        mount for folder in sorted(folders) for mount in database_mounts(folder, job.confinement.limits.scratch_bytes)
-    ]
-    rules = tuple(("all", folder) for folder in folders)
-    return replace(view, mounts=(*view.mounts[:at], *more, *view.mounts[at:]), rules=(*view.rules, *rules))
+    return view if confinement.writable else with_databases(view, job.command, job.folder, scratch_bytes)
 
 
 def _environment(job: _Job, home: str) -> dict[str, str]:
@@ -525,37 +505,3 @@ def check_syntax(command: str) -> bool:
         check=False,
     )
     return process.returncode == 0
-
-
-_SQLITE_WORD = re.compile(r"[^\s'\"|&;<>()=$`,]+")
-_HEADER, _MODE, _WAL = b"SQLite format 3\0", slice(18, 20), b"\2\2"
-_MAX_WORDS, _MAX_ENTRIES, _MAX_FOLDERS = 500, 300, 5
-
-
-def _named_files(arguments: list[str], folder: str) -> Iterator[str]:
-    """Yield the real paths of files in the workspace named by these words, also relative to folders named by them."""
-    bases = [folder, *(path for word in arguments if os.path.isdir(path := os.path.join(folder, word)))]
-    for base in bases[:_MAX_FOLDERS]:
-        for word in arguments:
-            path = os.path.realpath(os.path.join(base, word.removeprefix("file:").partition("?")[0]))
-            if path.startswith(f"{folder}/") and os.path.isfile(path):
-                yield path
-
-
-def _is_in_wal_mode(path: str) -> bool:
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        start = file.read(_MODE.stop)
-        return start.startswith(_HEADER) and start[_MODE] == _WAL
-    return False
-
-
-def database_mounts(folder: str, size: int) -> list[Mount]:
-    """Mounts that replace a folder by one in memory that contains all of its entries read-only."""
-    mounts: list[Mount] = [("tmpfs", folder, str(size))]
-    with os.scandir(folder) as scan:
-        for entry in sorted(scan, key=lambda each: each.name):
-            if entry.is_symlink():
-                mounts.append(("link", entry.path, os.readlink(entry.path)))
-            elif entry.is_file() or entry.is_dir():
-                mounts.append(("ro", entry.path, entry.path))
-    return mounts

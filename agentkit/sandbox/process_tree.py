@@ -31,7 +31,8 @@ def kill_descendants(root: int) -> None:
     Their parents reap them. Whole groups are killed at once, because a fork bomb would be faster otherwise; `root` and
     its group are spared. Processes that the kernel cannot end within a second are not waited for.
     """
-    spared = {_group(root), os.getpgrp(), 0}
+    root_stat = _stat(root)
+    spared = {int(root_stat[_GROUP]) if root_stat else 0, os.getpgrp(), 0}
     killed: set[int] = set()
     for _ in range(_MAX_ROUNDS):
         below = _below(root)
@@ -58,11 +59,6 @@ def _below(root: int) -> dict[int, list[bytes]]:
         found.update((process, stats[process]) for process in frontier)
         frontier = [child for process in frontier for child in children.get(process, ()) if child not in found]
     return found
-
-
-def _group(process: int) -> int:
-    words = _stat(process)
-    return int(words[_GROUP]) if words else 0
 
 
 def _kill(process: int) -> None:

@@ -155,16 +155,12 @@ class TerminationReason:
     sentence: str
 
 
-def _is_never_done() -> bool:
-    return False
-
-
 def attend(
     program: Program,
     outputs: Mapping[int, Callable[[bytes], None]],
     limits: ProcessLimits,
     cancellation: Cancellation | None = None,
-    is_done: Callable[[], bool] = _is_never_done,
+    is_done: Callable[[], bool] = lambda: False,
 ) -> TerminationReason | None:
     """Read the program's output until it ends or exceeds a limit; returns None if it ended by itself.
 

@@ -30,9 +30,9 @@ from agentkit.server.http_types import (
     json_response,
     stream_response,
 )
-from agentkit.sessions.export import new_name
 from agentkit.sessions.store import SessionStore, SessionSummary
 from agentkit.sessions.transcript import RunStory, outer, show_text, stories_of, without_secrets
+from agentkit.sessions.transfer import new_name
 from agentkit.usage import Usage, format_cost
 
 _RUN = re.compile("[0-9a-f]{1,64}")

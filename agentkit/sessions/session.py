@@ -15,7 +15,7 @@ from typing import Any
 from agentkit.errors import SessionError
 from agentkit.events import RunEnded, RunResumed, RunStarted, StoredEvent, ToolCallFinished
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from agentkit.sessions import export as archive
+from agentkit.sessions import transfer
 from agentkit.sessions.state import Conversation, RunState, Summary
 from agentkit.sessions.store import (
     START,
@@ -74,7 +74,7 @@ class SessionRun:
 
     def new_record_id(self) -> str:
         """A new id for a record of the run's changes. Matching a record to its run requires the run's id."""
-        return f"{time.time_ns():020d}-{_token(self.id)}"
+        return f"{time.time_ns():020d}-{_run_digest(self.id)}"
 
     def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the message's tool calls unique within the session."""
@@ -159,10 +159,10 @@ class SessionRun:
 
 def is_record_of(run: str, record: str) -> bool:
     """Whether a record of changes belongs to a run, judged by its id."""
-    return record.rpartition("-")[2] == _token(run)
+    return record.rpartition("-")[2] == _run_digest(run)
 
 
-def _token(run: str) -> str:
+def _run_digest(run: str) -> str:
     return hashlib.sha256(run.encode()).hexdigest()[:16]
 
 
@@ -195,7 +195,7 @@ class Session:
         self.name = name if store is None else validate_session_name(name)
         self.store = store
         self._lock = threading.RLock()
-        self._holds = LocalRunLocks() if store is None else store
+        self._run_locks = LocalRunLocks() if store is None else store
         self.resumed: dict[str, int] = {}  # how often runs were resumed, including runs removed since
         self._forget()
 
@@ -216,7 +216,7 @@ class Session:
 
         Raises SessionError if the file is damaged or a session of that name exists; then nothing is stored.
         """
-        exported, entries = archive.read_export(file)
+        exported, entries = transfer.read_export(file)
         store = store_at(place)
         store.create(validate_session_name(name or exported), entries)
         return cls(name or exported, store)
@@ -253,7 +253,7 @@ class Session:
     @property
     def entries(self) -> list[SessionEntry]:
         """All stored entries in order; without a store, the messages as if they came from elsewhere."""
-        return archive.history_entries(self.messages) if self.store is None else self.store.read(self.name)[0]
+        return transfer.history_entries(self.messages) if self.store is None else self.store.read(self.name)[0]
 
     def begin(self) -> SessionRun:
         """Start a run. Runs that were cut off are ended first, as interrupted."""
@@ -286,9 +286,9 @@ class Session:
         """Add messages from elsewhere; an empty list adds nothing.
 
         Raises SessionError, and adds nothing, if an item is not a message or a call does not have exactly one result.
-        `are_valid` states that the messages were validated by `agentkit.sessions.export.validate_messages`.
+        `are_valid` states that the messages were validated by `agentkit.sessions.transfer.validate_messages`.
         """
-        entries = archive.history_entries(messages if are_valid else archive.validate_messages(messages))
+        entries = transfer.history_entries(messages if are_valid else transfer.validate_messages(messages))
         with self._lock:
             if self.store is not None:
                 self.store.append(self.name, entries)
@@ -300,9 +300,9 @@ class Session:
 
         Raises SessionError if that would separate a tool call from its result, or if a session of that name exists.
         """
-        messages, fork = archive.first_messages(self.messages, at), Session(name, self.store)
+        messages, fork = transfer.first_messages(self.messages, at), Session(name, self.store)
         if self.store is not None:
-            self.store.create(name, archive.history_entries(messages))
+            self.store.create(name, transfer.history_entries(messages))
         else:
             fork.append(messages)
         return fork
@@ -323,7 +323,7 @@ class Session:
 
     def export(self, file: str | PathLike[str]) -> None:
         """Write all entries as JSON lines to a new file for its owner only. Raises SessionError if that fails."""
-        archive.write_export(file, self.name, self.entries)
+        transfer.write_export(file, self.name, self.entries)
 
     def show(self) -> str:
         """Render the session for people: prompts, answers, tool calls with their decisions, changes."""
@@ -334,7 +334,7 @@ class Session:
     def start_over(self) -> Session:
         """Return an empty session of the same name. A stored session is renamed to its name with the time."""
         if self.store is not None and self.entries:
-            self.store.rename(self.name, archive.old_name(self.name))
+            self.store.rename(self.name, transfer.old_name(self.name))
         new = Session(self.name, self.store)
         new.resumed = self.resumed
         return new
@@ -349,7 +349,7 @@ class Session:
         begun = [at for at, entry in enumerate(entries) if isinstance(entry.event, RunStarted)]
         if self.store is None:
             return self.fork(name, asked[-1] if asked else 0)
-        self.rename(archive.old_name(name, "before"))
+        self.rename(transfer.old_name(name, "before"))
         if not begun:  # all messages are from elsewhere
             return self.fork(name, asked[-1] if asked else 0)
         if begun[-1]:
@@ -434,7 +434,7 @@ class Session:
 
     def _interrupt(self, run: str) -> None:
         """End a run that was cut off, unless another caller is doing so."""
-        release = self._holds.hold(self.name, run)
+        release = self._run_locks.hold(self.name, run)
         if release is not None:
             self._refresh()
             known = self.conversation.active_runs.get(run)
@@ -444,7 +444,7 @@ class Session:
 
     def _claim(self, run: str) -> Release:
         """Lock a run."""
-        release = self._holds.hold(self.name, run) if run else None
+        release = self._run_locks.hold(self.name, run) if run else None
         if release is None:
             if run:
                 text = (
@@ -459,7 +459,7 @@ class Session:
 
     def _unfinished_runs(self) -> list[str]:
         """The runs that have not ended or are paused, and that are not locked."""
-        return [run for run in self.conversation.active_runs if not self._holds.is_held(self.name, run)]
+        return [run for run in self.conversation.active_runs if not self._run_locks.is_held(self.name, run)]
 
     def _cut_off(self) -> list[str]:
         """The runs that have not ended, are not paused and are not locked."""

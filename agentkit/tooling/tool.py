@@ -24,7 +24,7 @@ from typing import (
 )
 from weakref import WeakSet
 
-from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
+from agentkit.decisions import MAX_EVIDENCE_CHARS, NO_RULE, Decision, Label, Level, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
@@ -77,7 +77,7 @@ def judgment(
     """
     if judge is None:
         leaves = level >= SafetyLevel.NETWORK
-        return Decision(Verdict.ALLOW, "no-rule", f"The tool {name} has no judge.", egress=leaves)
+        return Decision(Verdict.ALLOW, NO_RULE, f"The tool {name} has no judge.", egress=leaves)
     decide: Callable[..., object] = judge
     of_run = run_parameter_of(judge)
     if of_run is not None:
@@ -198,16 +198,28 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     """An immutable function tool with a name, a description, a safety level, limits and optionally a judge.
 
     Calling it returns the function's own value; `invoke` returns a ToolResult. Parameters are read from signature and
-    annotations, descriptions from the docstring. `timeout_seconds=None` means no limit; `max_chars` limits the result
-    text sent to the model. `labels` classify its results; by default, those of a NETWORK tool are untrusted and those
-    of a SYSTEM tool private. `within` creates the same tool for another workspace. `when_denied` computes the return
-    value of a denied direct call, which otherwise raises Blocked. `asynchronous` is an equivalent coroutine function
-    for asynchronous callers, and can be cancelled. An `idempotent` tool can be called again if a run was killed during
-    the call. The value of a tool with `ends_run` is the run's answer. With `when`, a function of nothing or of the
-    RunContext, the tool is offered in a request only if it returns True.
-    Without a `level` a tool counts as SAFE, and `is_labelled` is False. The third type parameter is the type of the
-    context of its runs, if the first parameter of the function is a RunContext. Raises ConfigError if the function
-    cannot be a tool.
+    annotations, descriptions from the docstring. The third type parameter is the type of the context of its runs, if
+    the first parameter of the function is a RunContext.
+
+    Args:
+        function: The function, which can be asynchronous.
+        name: The name for the model; by default that of the function.
+        description: The description for the model; by default that of the docstring.
+        level: What the tool accesses. Without one it counts as SAFE, and `is_labelled` is False.
+        timeout_seconds: The time limit of a call; None for no limit.
+        max_chars: The length limit of the result text that is sent to the model.
+        judge: Decides on a call from its arguments, in addition to the policy of the agent.
+        labels: The classification of its results; by default, those of a NETWORK tool are untrusted and those of a
+            SYSTEM tool private.
+        within: Creates the same tool for another workspace.
+        when_denied: Computes the return value of a denied direct call, which otherwise raises Blocked.
+        asynchronous: An equivalent coroutine function for asynchronous callers, which can be cancelled.
+        idempotent: Whether a call can be repeated if the run was killed during it.
+        ends_run: Whether the value of the tool is the answer of the run.
+        when: A function of nothing or of the RunContext; a request offers the tool only if it returns True.
+        paths: The names of the parameters that are paths.
+
+    Raises ConfigError if the function cannot be a tool.
     """
 
     plugin = ""

@@ -222,6 +222,11 @@ class FileTool(Tool[..., Result]):
 def _file_tool(
     function: Callable[..., Result], judge: FileJudge, within: Within, *keys_when_denied: str, **limits: Any
 ) -> FileTool:
+    """Create a file tool, which is SYSTEM in lists of tools because it reads files of this machine.
+
+    Calls have the level that the judge decides: NETWORK for reads in the workspace, so that they need no approval by
+    default.
+    """
     denied = denial_handler(*keys_when_denied, **({"success": False} if judge.access == "write" else {}))
     limits = {"level": SafetyLevel.SYSTEM, "timeout_seconds": None, **limits}
     return FileTool(function, judge=judge, within=within, when_denied=denied, paths=("path",), **limits)

@@ -197,10 +197,10 @@ class _Shell:
         return result | {"note": " ".join(notes)} if notes else result
 
     def _decide(self, command: str, *, contained: bool) -> Decision:
-        from agentkit.safety.shell import settled
+        from agentkit.safety.shell import confirm_judgment
 
         judgment = self.judgment(command, contained=contained)
-        decision = settled(
+        decision = confirm_judgment(
             judgment,
             command,
             agrees=bash_can_parse,

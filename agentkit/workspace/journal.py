@@ -1,4 +1,4 @@
-"""The journal: the changes of each run, and the contents before."""
+"""The journal: records of changes and the contents before. A record holds the changes of one run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,18 @@ _NOTE_KEYS: dict[str, dict[str, tuple[type, ...]]] = {
     "note": {"note": _TEXT},
     "undone": {"undone": _NUMBER},
 }
-"""The required keys of a note and their types, by the first key."""
+"""The required keys of a note and their types, by the key that identifies its kind. A record is a list of notes:
+
+| kind | meaning |
+|---|---|
+| `run` | the header of the record: the run, its label and its start |
+| `path` | the state of one path before and after a change by a tool; the change is about to be made |
+| `done` | `count` changes from index `done` on have been made; `modes` can have the modes of the written files |
+| `watch` | a command that changes files by itself has started; the path of its snapshot, which has `places` entries |
+| `watched` | the changes since the snapshot at this path have been recorded |
+| `note` | a text for people, such as a change that cannot be undone |
+| `undone` | the time of an undo of the first `count` changes, without the indices in `pending` |
+"""
 
 
 @dataclass(slots=True)

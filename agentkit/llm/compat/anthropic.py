@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from agentkit.llm.compat.rules import Adjustment, Body, RequestRefusal, drop, without
-from agentkit.llm.protocols.anthropic import LIMIT_NAMES, MAX_TOKENS, budgeted
+from agentkit.llm.protocols.anthropic import LIMIT_NAMES, MAX_TOKENS, limit_thinking_budget
 
 _SAMPLING = ("top_p", "top_k", "temperature")
 _SAMPLING_REFUSED = r"(?i)deprecated|only be set to|cannot both be|not permitted|not support|when thinking"
@@ -61,7 +61,7 @@ def _use_manual_thinking(body: Body) -> Body:
         return body
     effort = body.get("output_config", {}).get("effort", "")
     budget = {"type": "enabled", "budget_tokens": _BUDGETS.get(effort, _BUDGET_TOKENS)}
-    return budgeted({**_drop_effort(body), "thinking": budget})
+    return limit_thinking_budget({**_drop_effort(body), "thinking": budget})
 
 
 MANUAL_THINKING = Adjustment("thinking has a token budget instead of an effort", _use_manual_thinking)
@@ -145,7 +145,7 @@ def _limit_max_tokens(body: Body, max_tokens: int) -> Body:
     if body.get("max_tokens", 0) <= max_tokens:
         return body
     limited = {**body, "max_tokens": max_tokens}
-    return budgeted(limited) if "budget_tokens" in (body.get("thinking") or {}) else limited
+    return limit_thinking_budget(limited) if "budget_tokens" in (body.get("thinking") or {}) else limited
 
 
 def _handle_max_tokens(refusal: RequestRefusal) -> Adjustment | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from agentkit.content import quoted_file
 from agentkit.errors import MissingExtra, Rejected, ToolError
 from agentkit.llm.compat.rules import Adjustment, Body, RequestRefusal
-from agentkit.llm.protocols.chat_completions import NEIGHBOUR_SHARE
+from agentkit.llm.protocols.chat_completions import RESULT_CONTENT_PREFIX
 
 _TEXT_REQUIRED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid type|untagged enum"
 _IMAGES_NAMED = r"image|vision|multi-?modal|mmproj"
@@ -24,7 +24,7 @@ _PART_REFUSED = (
 )
 """Patterns in rejections of an unknown content type; Ollama only states that the format is invalid."""
 
-_RESULT_PREFIXES = (NEIGHBOUR_SHARE, "<RESULT: ")
+_RESULT_PREFIXES = (RESULT_CONTENT_PREFIX, "<RESULT: ")
 """The start of texts that precede the images and files of a tool result, in Chat Completions and in prompted tools."""
 
 _RESULT_TYPES = ("function_call_output", "tool_result")

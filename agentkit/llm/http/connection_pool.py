@@ -26,7 +26,7 @@ import httpx2
 from agentkit.errors import BadResponse, ConfigError, Unreachable
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
-from agentkit.llm.protocols.error_mapping import ended
+from agentkit.llm.protocols.error_mapping import as_sentence
 from agentkit.settings import environment
 
 
@@ -127,8 +127,8 @@ class BoundedBody(PassThroughStream):
     def _has_content(self, chunk: bytes) -> bool:
         """Whether a line with content ends in this chunk. Lines of JSON do not count, only the whole document."""
         self._start = self._start or chunk.lstrip()[:1]
-        ended, newline, tail = chunk.rpartition(b"\n")
-        has_content = bool(newline) and _CONTENT_LINE.search(self._line + ended) is not None
+        as_sentence, newline, tail = chunk.rpartition(b"\n")
+        has_content = bool(newline) and _CONTENT_LINE.search(self._line + as_sentence) is not None
         self._line = (tail if newline else self._line + chunk[:_START_BYTES])[:_START_BYTES]
         return has_content and self._start not in _JSON_STARTS
 
@@ -567,6 +567,6 @@ def _configure(make: Callable[[], _T]) -> _T:
     except httpx2.InvalidURL:
         cause = "The address of the proxy is invalid."  # details are omitted: they could contain part of the password
     except (ImportError, OSError, ValueError) as error:
-        cause = f"{type(error).__name__}: {ended(str(error))}"
+        cause = f"{type(error).__name__}: {as_sentence(str(error))}"
     names = [name for name in environment() if name.upper() in _CONNECTION_VARIABLES]
     raise ConfigError(f"The connection cannot be configured: {cause} Check {' and '.join(names)}.")

@@ -18,7 +18,7 @@ from agentkit.errors import AgentKitError, BadResponse, ConfigError, ModelError,
 from agentkit.llm.endpoint import display_url
 from agentkit.llm.http.connection_pool import RETRY_ADVICE
 from agentkit.llm.pipeline import is_cancelled, too_late
-from agentkit.llm.protocols.error_mapping import CUT_SHORT, GENERATION_FAILED, ended, is_spent
+from agentkit.llm.protocols.error_mapping import CUT_SHORT, GENERATION_FAILED, as_sentence, is_quota_exhausted
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.messages import Response
 from agentkit.usage import unreported
@@ -63,23 +63,25 @@ _POSSIBLY_PROCESSED = (
 class Retries:
     """The retries of one request, at most `max_retries`, and the count of attempts without a complete answer.
 
-    `is_hasty`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
+    `has_fallback`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
     `has_begun` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
     """
 
-    def __init__(self, max_retries: int, *, is_hasty: bool = False) -> None:
-        self.is_hasty, self.has_begun, self.unanswered = is_hasty, False, 0
+    def __init__(self, max_retries: int, *, has_fallback: bool = False) -> None:
+        self.has_fallback, self.has_begun, self.unanswered = has_fallback, False, 0
         self._left, self._seconds = max_retries, _INITIAL_BACKOFF_SECONDS
 
     def after_error(self, error: Exception) -> float | None:
         """Seconds to wait after a connection error; None if the request is not retried."""
         self.unanswered += isinstance(error, _POSSIBLY_PROCESSED)
-        return self._next_pause() if isinstance(error, _HASTY_ERRORS if self.is_hasty else _RETRYABLE_ERRORS) else None
+        return (
+            self._next_pause() if isinstance(error, _HASTY_ERRORS if self.has_fallback else _RETRYABLE_ERRORS) else None
+        )
 
     def after_error_response(self, response: httpx2.Response, error: AgentKitError) -> float | None:
         """Seconds to wait after an error response, whose headers can set the pause; None if it is not retried."""
         retry_after = retry_after_seconds(response.headers) or 0.0
-        max_seconds = _HASTY_RETRY_AFTER_SECONDS if self.is_hasty else _MAX_RETRY_AFTER_SECONDS
+        max_seconds = _HASTY_RETRY_AFTER_SECONDS if self.has_fallback else _MAX_RETRY_AFTER_SECONDS
         if retry_after > max_seconds or not _is_retryable(response, error):
             return None
         seconds = self._next_pause()
@@ -88,7 +90,11 @@ class Retries:
     def after_response_error(self, error: ModelError) -> float | None:
         """Seconds to wait after an error inside a response with status 200; None if it is not retried."""
         is_temporary = isinstance(error, RateLimited | Unreachable) or error.code in _RETRYABLE_CODES
-        if not (self.has_begun and is_temporary) or error.partial is not None or is_spent(f"{error.code} {error}"):
+        if (
+            not (self.has_begun and is_temporary)
+            or error.partial is not None
+            or is_quota_exhausted(f"{error.code} {error}")
+        ):
             return None
         seconds = None if error.code == STALLED else self._next_pause()
         self.unanswered += seconds is not None
@@ -114,7 +120,7 @@ class Retries:
 
 
 def _is_retryable(response: httpx2.Response, error: AgentKitError) -> bool:
-    if isinstance(error, RateLimited) and is_spent(response.text):
+    if isinstance(error, RateLimited) and is_quota_exhausted(response.text):
         return False  # no credit left
     should_retry = response.headers.get("x-should-retry")
     if should_retry in ("true", "false"):
@@ -187,7 +193,7 @@ def translate_error(error: Exception, connection: ConnectionInfo, retries: Retri
     translate = next(translate for types, translate in _TRANSLATIONS if isinstance(error, types))
     if translate is _read_timeout and retries.has_begun:
         translate = _stalled
-    elif translate is _read_timeout and retries.is_hasty:
+    elif translate is _read_timeout and retries.has_fallback:
         translate = _read_timeout_unretried
     return translate(error, connection)
 
@@ -230,8 +236,8 @@ def _stalled(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
 def _proxy_error(reason: str, connection: ConnectionInfo) -> ModelError:
     proxy = f"The proxy {connection.proxy}" if connection.proxy else "A proxy"
     return Unreachable(
-        f"{proxy} refused the connection to {connection.where}: {ended(reason)} Check its address and password in "
-        "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or add the host to NO_PROXY."
+        f"{proxy} refused the connection to {connection.where}: {as_sentence(reason)} Check its address and password "
+        "in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or add the host to NO_PROXY."
     )
 
 
@@ -240,19 +246,19 @@ def _proxy_refused(error: BaseException, connection: ConnectionInfo) -> AgentKit
 
 
 def _connect_error(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
-    return Unreachable(f"Cannot reach {connection.where}: {ended(str(error))} {_hint(error)}")
+    return Unreachable(f"Cannot reach {connection.where}: {as_sentence(str(error))} {_hint(error)}")
 
 
 def _connection_lost(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
     reason = str(error) or _LOST_REASONS.get(type(error).__name__, type(error).__name__)
     is_http = not reason.startswith(_NOT_HTTP_REASONS)
     advice = "Try again." if is_http else "Is it an HTTP server, and is http:// or https:// right in the base URL?"
-    return Unreachable(f"The connection to {connection.where} broke: {ended(reason)} {advice}")
+    return Unreachable(f"The connection to {connection.where} broke: {as_sentence(reason)} {advice}")
 
 
 def _decoding_error(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
     return BadResponse(
-        f"The response of {connection.where} is not compressed as its header declares: {ended(str(error))} "
+        f"The response of {connection.where} is not compressed as its header declares: {as_sentence(str(error))} "
         "Try again, or check for a proxy that modifies responses."
     )
 

@@ -106,9 +106,9 @@ class Transport:
         """The proxy that the environment sets for the endpoint, without its password; empty if there is none."""
         return display_url(proxy_of(self._endpoint) or "")
 
-    def retries(self, *, is_hasty: bool = False) -> Retries:
+    def retries(self, *, has_fallback: bool = False) -> Retries:
         """The retries of one request."""
-        return Retries(self.max_retries, is_hasty=is_hasty)
+        return Retries(self.max_retries, has_fallback=has_fallback)
 
     def stream(self, path: str, content: bytes, reader: ResponseReader, retries: Retries) -> StageSteps[None]:
         """The steps that send a request and pass its response to `reader` as it arrives. Raise ModelError.

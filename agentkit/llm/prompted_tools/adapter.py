@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agentkit.messages import OutputSchema
 
 
-Lesson = Literal["tools", "schema", "both", "final_answer"]
+UnsupportedFeature = Literal["tools", "schema", "both", "final_answer"]
 """A feature that a server does not support: tools; an output schema; both at once; the tool for the final answer."""
 
 _STATUSES = {400, 404, 405, 422, 500, 501}
@@ -39,7 +39,7 @@ _IS_REFUSED = (
 )
 _UNKNOWN = r"(?:unsupported|unknown|unrecognized|unexpected|unavailable) (?:\w+ ){0,2}?[\w ]{0,80}(?:supplied)?:? ?"
 
-_NO_TOOLS = lazy_pattern(
+_TOOLS_REFUSED = lazy_pattern(
     # Ollama, DeepSeek and Ark; Perplexity, Groq, DeepInfra, Gemini and Mistral; old llama.cpp and OpenAI
     rf"not (?:yet |currently )?support (?:the )?{_TOOLS}"
     rf"|{_TOOLS} {_IS_REFUSED}"
@@ -49,7 +49,7 @@ _NO_TOOLS = lazy_pattern(
     r"|tool choice requires --|tools param requires",
     re.IGNORECASE,
 )
-_NO_SCHEMA = lazy_pattern(
+_SCHEMA_REFUSED = lazy_pattern(
     # Groq; OpenAI and Azure; DeepSeek; old llama.cpp and LM Studio
     rf"not (?:yet |currently )?support (?:the )?{_SCHEMA}"
     rf"|{_SCHEMA}[^:.]{{0,60}} {_IS_REFUSED}"
@@ -61,48 +61,48 @@ _NO_SCHEMA = lazy_pattern(
     r"|\boutput_config(?:\.format\b|: extra inputs)|compiled grammar|grammar compilation|schema is too complex",
     re.IGNORECASE,
 )
-_NOT_BOTH = lazy_pattern(
+_COMBINATION_REFUSED = lazy_pattern(
     # Groq; Gemini
     r"(?:json mode|response_format|json_schema).{0,80}(?:combined|compatible|used) with.{0,20}(?:tool|function)"
     r"|(?:tool|function)[ \w]{0,20} with a response mime type",
     re.IGNORECASE,
 )
-_WANT_OF_CALL = lazy_pattern(r"did not call (?:a|any) (?:tool|function)", re.IGNORECASE)  # Groq
-_WRONG_SCHEMA = lazy_pattern(r"invalid[ _](?:json[ _])?schema", re.IGNORECASE)
+_MISSING_CALL = lazy_pattern(r"did not call (?:a|any) (?:tool|function)", re.IGNORECASE)  # Groq
+_INVALID_SCHEMA = lazy_pattern(r"invalid[ _](?:json[ _])?schema", re.IGNORECASE)
 _REFUSED_FIELD = lazy_pattern(
     r"not permitted|not allowed|unsupported|not supported|extra inputs|unknown", re.IGNORECASE
 )
 
 
-def lesson_of(error: ModelError, request: Request) -> Lesson | None:
+def unsupported_feature(error: ModelError, request: Request) -> UnsupportedFeature | None:
     """The feature that a rejection is about, to be replaced by text; None if it is about something else.
 
-    Nothing is learnt from an invalid schema: the developer must correct it.
+    An invalid schema is not replaced: the developer must correct it.
     """
     if error.status not in _STATUSES:
         return None
     text = f"{error} {error.code or ''}"
-    if _WRONG_SCHEMA.search(text):
+    if _INVALID_SCHEMA.search(text):
         return None
     top = re.split(r"[.\[]", error.parameter or "")[0] if _REFUSED_FIELD.search(text) else ""
     is_bare = error.parameter == top
     if request.output_schema is not None:
-        is_named = is_bare and top in {"response_format", "text"}
-        if request.tools and _NOT_BOTH.search(text):
+        is_parameter = is_bare and top in {"response_format", "text"}
+        if request.tools and _COMBINATION_REFUSED.search(text):
             return "both"
-        if is_named or _NO_SCHEMA.search(text):
+        if is_parameter or _SCHEMA_REFUSED.search(text):
             return "schema"
-    if request.tools and ((is_bare and top == "tools") or _NO_TOOLS.search(text)):
+    if request.tools and ((is_bare and top == "tools") or _TOOLS_REFUSED.search(text)):
         return "tools"
     return None
 
 
-def is_want_of_call(error: ModelError) -> bool:
+def is_missing_call(error: ModelError) -> bool:
     """Whether a server rejected the model's output because a call was required and the output is not a call."""
-    return _WANT_OF_CALL.search(str(error)) is not None
+    return _MISSING_CALL.search(str(error)) is not None
 
 
-def is_refused_tool(error: ModelError, request: Request, name: str) -> bool:
+def is_about_last_tool(error: ModelError, request: Request, name: str) -> bool:
     """Whether a rejection is about the tool `name`, the last one of the request: about its schema, or a call of it.
 
     Servers give its name or its index. If it is the only tool, any rejection about tools is about it.
@@ -110,21 +110,21 @@ def is_refused_tool(error: ModelError, request: Request, name: str) -> bool:
     if error.status not in {400, 422} or error.is_too_long:
         return False
     last = len(request.tools) - 1
-    about = rf"\b{re.escape(name)}\b|\b(?:tools|function_declarations)[.\[]{last}\b"
+    pattern = rf"\b{re.escape(name)}\b|\b(?:tools|function_declarations)[.\[]{last}\b"
     text = f"{error} {error.code or ''} {error.parameter or ''}"
-    return bool(re.search(about if last else rf"{about}|\b(?:tool|function)s?(?:\b|_)", text, re.IGNORECASE))
+    return bool(re.search(pattern if last else rf"{pattern}|\b(?:tool|function)s?(?:\b|_)", text, re.IGNORECASE))
 
 
 _NAME = "final_answer"
 _DESCRIPTION = "Give the final answer. Use it once, when you have everything it needs."
-_ORDER = """\
+_ANSWER_INSTRUCTION = """\
 # Answer
 
 Give your {answer} by calling the tool {name}: the arguments of the call are the answer. Call it alone, and write \
 nothing beside it."""
 
 
-def can_be_called(request: Request) -> bool:
+def can_answer_by_call(request: Request) -> bool:
     """Whether the answer can be given by a call: its schema must be an object, and a setting can forbid all calls."""
     output = request.output_schema
     is_object = output is not None and output.schema.get("type") == "object"
@@ -138,8 +138,8 @@ class FinalAnswer:
     """
 
     def __init__(self, request: Request, output: OutputSchema) -> None:
-        self.name = _free_name({spec.name for spec in request.tools})
-        self.request = _with_tool(request, output, self.name)
+        self.name = _unused_name({spec.name for spec in request.tools})
+        self.request = _with_answer_tool(request, output, self.name)
         self._has_others = bool(request.tools)
         self._answers: dict[int, None] = {}
         self._numbers: dict[int, int] = {}
@@ -165,32 +165,34 @@ class FinalAnswer:
     def events(self, event: Event) -> Iterator[Event]:
         """The events to emit for one of the provider's events. The arguments of the answer are streamed as text."""
         if isinstance(event, ToolCallDelta):
-            yield from self._piece(event)
+            yield from self._handle_chunk(event)
         else:
             yield event
 
-    def _piece(self, piece: ToolCallDelta) -> Iterator[Event]:
+    def _handle_chunk(self, chunk: ToolCallDelta) -> Iterator[Event]:
         """Handle a chunk of a call. The first of several answers is used; other calls are renumbered."""
-        if piece.name == self.name:
-            self._answers.setdefault(piece.index)
-        if piece.index not in self._answers:
-            yield replace(piece, index=self._numbers.setdefault(piece.index, len(self._numbers)))
-        elif piece.arguments and piece.index == next(iter(self._answers)):
-            yield TextDelta(piece.arguments)
+        if chunk.name == self.name:
+            self._answers.setdefault(chunk.index)
+        if chunk.index not in self._answers:
+            yield replace(chunk, index=self._numbers.setdefault(chunk.index, len(self._numbers)))
+        elif chunk.arguments and chunk.index == next(iter(self._answers)):
+            yield TextDelta(chunk.arguments)
 
 
-def _with_tool(request: Request, output: OutputSchema, name: str) -> Request:
+def _with_answer_tool(request: Request, output: OutputSchema, name: str) -> Request:
     """The request with an additional tool in place of the output schema."""
     tool = ToolSpec(name, _DESCRIPTION, output.schema, output.schema if output.strict else None)
-    order = _ORDER.format(name=name, answer="final answer, once you need no other tool," if request.tools else "answer")
-    instruction = "\n\n".join(filter(None, [request.instruction, order]))
+    answer_instruction = _ANSWER_INSTRUCTION.format(
+        name=name, answer="final answer, once you need no other tool," if request.tools else "answer"
+    )
+    instruction = "\n\n".join(filter(None, [request.instruction, answer_instruction]))
     return replace(request, instruction=instruction, tools=(*request.tools, tool), output_schema=None)
 
 
-def _free_name(taken: Collection[str]) -> str:
+def _unused_name(used: Collection[str]) -> str:
     """A name that is not used by a tool of the user."""
     names = (_NAME if number == 1 else f"{_NAME}_{number}" for number in count(1))
-    return next(name for name in names if name not in taken)
+    return next(name for name in names if name not in used)
 
 
 ToolCalling = Literal["auto", "native", "text"]
@@ -201,38 +203,38 @@ _UNREADABLE_CALL = "tool_use_failed"
 
 _MAYBE_CALL = lazy_pattern(r"[<\[]|\A\s*[{`]")
 
-_ADJUSTMENTS: dict[Lesson, str] = {
+_ADJUSTMENTS: dict[UnsupportedFeature, str] = {
     "tools": "tools are described in the instruction and called as text",
     "schema": "a typed answer is given by calling a tool",
     "both": "with tools, a typed answer is given by calling an additional tool",
     "final_answer": "the schema of an answer is written into the instruction",
 }
-_NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})
-"""After these lessons an answer cannot be given by calling a tool."""
+_WITHOUT_ANSWER_CALL: frozenset[UnsupportedFeature] = frozenset({"tools", "final_answer"})
+"""If these are not supported, an answer cannot be given by calling a tool."""
 
 
 class PromptedToolsProvider(Stage):
     """Wraps a provider and replaces features that it rejects.
 
     A typed answer is requested by the provider's structured output, otherwise by a tool, otherwise in the instruction.
-    Lessons from rejections are remembered for the lifetime of the object.
+    Rejected features are remembered for the lifetime of the object.
     """
 
     def __init__(self, provider: Provider, tool_calling: ToolCalling = "auto") -> None:
         self.provider = provider
         self._is_native = tool_calling == "native"
-        self._learnt: dict[Lesson, None] = {"tools": None} if tool_calling == "text" else {}
+        self._unsupported: dict[UnsupportedFeature, None] = {"tools": None} if tool_calling == "text" else {}
 
     @property
     def adjustments(self) -> tuple[str, ...]:
         """The names of the adjustments for features that the server rejected, and for tools called as text."""
-        learnt = tuple(self._learnt)
-        is_in_instruction = not _NO_CALL.isdisjoint(learnt)
-        written: list[Lesson] = [
-            "final_answer" if is_in_instruction and lesson != "tools" else lesson for lesson in learnt
+        unsupported = tuple(self._unsupported)
+        is_in_instruction = not _WITHOUT_ANSWER_CALL.isdisjoint(unsupported)
+        shown: list[UnsupportedFeature] = [
+            "final_answer" if is_in_instruction and feature != "tools" else feature for feature in unsupported
         ]
-        own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in written)
-        return (*pipeline.adjustments_of(self.provider), *own)
+        names = dict.fromkeys(_ADJUSTMENTS[feature] for feature in shown)
+        return (*pipeline.adjustments_of(self.provider), *names)
 
     def prepare(self) -> None:
         """Load the HTTP client of the blocking methods. Nothing is sent."""
@@ -254,78 +256,78 @@ class PromptedToolsProvider(Stage):
         """Async version of `embed`."""
         return await embedder(self.provider).aembed(texts, settings)
 
-    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> StageSteps[Response]:
+    def steps(self, request: Request, *, streaming: bool, has_fallback: bool = False) -> StageSteps[Response]:
         """The steps that answer a request: those of the wrapped provider, if nothing has to be translated."""
-        if not (request.tools or request.output_schema or self._learnt):
-            return steps_of(self.provider, request, streaming=streaming, is_hasty=is_hasty)
-        return self._translated(request, streaming=streaming, is_hasty=is_hasty)
+        if not (request.tools or request.output_schema or self._unsupported):
+            return steps_of(self.provider, request, streaming=streaming, has_fallback=has_fallback)
+        return self._translated_steps(request, streaming=streaming, has_fallback=has_fallback)
 
-    def _translated(self, request: Request, *, streaming: bool, is_hasty: bool) -> StageSteps[Response]:
-        is_again = False
+    def _translated_steps(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
+        is_retry = False
         while True:
-            form = self._form(request, streaming=streaming)
-            steps = steps_of(self.provider, form.request, streaming=streaming, is_hasty=is_hasty)
+            form = self._sent_form(request, streaming=streaming)
+            steps = steps_of(self.provider, form.request, streaming=streaming, has_fallback=has_fallback)
             try:
                 response = yield from map_events(steps, form.events) if streaming and form.translation else steps
             except ModelError as error:
                 refusal = error
             else:
                 return response if form.translation is None else (yield from form.finish(response, streaming=streaming))
-            attempt = form.attempt(refusal)
-            if attempt is not None:
+            recovered = form.recover(refusal)
+            if recovered is not None:
                 if streaming:
-                    yield from form.unstreamed(attempt, refusal.partial)
-                return (yield from form.finish(attempt, streaming=streaming))
-            if refusal.code != _UNREADABLE_CALL or is_again or refusal.partial is not None:
-                self._learn(refusal, form)
-            is_again = True
+                    yield from form.missing_events(recovered, refusal.partial)
+                return (yield from form.finish(recovered, streaming=streaming))
+            if refusal.code != _UNREADABLE_CALL or is_retry or refusal.partial is not None:
+                self._add_unsupported(refusal, form)
+            is_retry = True
 
-    def _form(self, request: Request, *, streaming: bool) -> _Form:
-        if "tools" not in self._learnt and request.tools and request.settings.get("tool_choice") != "none":
-            native: _Translation | None = _NativeCalls(request, streaming=streaming)
+    def _sent_form(self, request: Request, *, streaming: bool) -> _SentForm:
+        if "tools" not in self._unsupported and request.tools and request.settings.get("tool_choice") != "none":
+            native: _Translation | None = _NativeTranslation(request, streaming=streaming)
         else:
             native = None
-        if not self._learnt:
-            return _Form(request, native)
-        # Copied, because other threads can add lessons.
-        learnt = frozenset(self._learnt)
-        output, way = request.output_schema, _way_of_answering(request, learnt)
-        if output is not None and way == "tool":
+        if not self._unsupported:
+            return _SentForm(request, native)
+        # Copied, because other threads can add features.
+        unsupported = frozenset(self._unsupported)
+        output, mode = request.output_schema, _answer_mode(request, unsupported)
+        if output is not None and mode == "tool":
             answer = FinalAnswer(request, output)
-            return _Form(answer.request, answer, answer.name)
-        if way != "text" and "tools" not in learnt:
-            return _Form(request, native)
+            return _SentForm(answer.request, answer, answer.name)
+        if mode != "text" and "tools" not in unsupported:
+            return _SentForm(request, native)
         from agentkit.llm.prompted_tools import text_format  # imported on demand: most programs do not need it
 
-        written = text_format.schema_as_text(request, output) if output is not None and way == "text" else request
-        if "tools" in learnt and text_format.has_tools(request):
-            return _Form(text_format.tools_as_text(written), _CallsAsText(request))
-        return _Form(written, native)
+        text_request = text_format.schema_as_text(request, output) if output is not None and mode == "text" else request
+        if "tools" in unsupported and text_format.has_tools(request):
+            return _SentForm(text_format.tools_as_text(text_request), _TextTranslation(request))
+        return _SentForm(text_request, native)
 
-    def _learn(self, refusal: ModelError, form: _Form) -> None:
-        """Learn from a refusal, so that the request is sent in another form. Raises it if it teaches nothing."""
-        lesson = None if refusal.partial is not None else self._lesson(refusal, form)
-        if lesson is None:
+    def _add_unsupported(self, refusal: ModelError, form: _SentForm) -> None:
+        """Record the feature that a rejection is about. Raises the rejection if it is about none of them."""
+        feature = None if refusal.partial is not None else self._unsupported_feature(refusal, form)
+        if feature is None:
             raise refusal
-        self._learnt[lesson] = None
+        self._unsupported[feature] = None
 
-    def _lesson(self, refusal: ModelError, form: _Form) -> Lesson | None:
-        """The lesson of a rejection. With native tools only the tool for the final answer is replaced."""
-        request, own = form.request, form.own_tool
-        lesson = lesson_of(refusal, request)
-        if lesson == "tools" and self._is_native:
-            return "final_answer" if own and len(request.tools) == 1 else None
-        if lesson is None and own and is_refused_tool(refusal, request, own):
+    def _unsupported_feature(self, refusal: ModelError, form: _SentForm) -> UnsupportedFeature | None:
+        """The feature that a rejection is about. With native tools only the tool for the final answer is replaced."""
+        request, added_tool = form.request, form.added_tool
+        feature = unsupported_feature(refusal, request)
+        if feature == "tools" and self._is_native:
+            return "final_answer" if added_tool and len(request.tools) == 1 else None
+        if feature is None and added_tool and is_about_last_tool(refusal, request, added_tool):
             return "final_answer"
-        return lesson
+        return feature
 
 
-def _way_of_answering(request: Request, learnt: frozenset[Lesson]) -> Literal["schema", "tool", "text"]:
+def _answer_mode(request: Request, unsupported: frozenset[UnsupportedFeature]) -> Literal["schema", "tool", "text"]:
     """How the output schema is sent. With calls as text it is not enforced natively, since this would prevent calls."""
-    is_taken = "schema" not in learnt and not (request.tools and learnt & {"tools", "both"})
-    if request.output_schema is None or is_taken:
+    is_native = "schema" not in unsupported and not (request.tools and unsupported & {"tools", "both"})
+    if request.output_schema is None or is_native:
         return "schema"
-    return "tool" if learnt.isdisjoint(_NO_CALL) and can_be_called(request) else "text"
+    return "tool" if unsupported.isdisjoint(_WITHOUT_ANSWER_CALL) and can_answer_by_call(request) else "text"
 
 
 class _Translation(Protocol):
@@ -340,14 +342,14 @@ class _Translation(Protocol):
         ...
 
 
-class _Form(NamedTuple):
+class _SentForm(NamedTuple):
     """A request as sent, the translation of its response, and the name of the tool added to it, if any."""
 
     request: Request
     translation: _Translation | None = None
-    own_tool: str = ""
+    added_tool: str = ""
 
-    def attempt(self, refusal: ModelError) -> Response | None:
+    def recover(self, refusal: ModelError) -> Response | None:
         """Recover a response from model output that its server rejected as an invalid call.
 
         The calls are returned, so that the model gets their errors. Output that was rejected because it is not a call
@@ -359,13 +361,13 @@ class _Form(NamedTuple):
         from agentkit.llm.prompted_tools.parser import attempted_calls
 
         calls = attempted_calls(refusal.written, self.request.tools)
-        if any(call.name == self.own_tool for call in calls) or not (calls or is_want_of_call(refusal)):
+        if any(call.name == self.added_tool for call in calls) or not (calls or is_missing_call(refusal)):
             return None
         text = partial.text if calls else partial.text or refusal.written
         message = with_distinct_ids(AssistantMessage(text, calls, partial.reasoning), set())
         return Response(message, "tool_calls" if calls else "stop", unreported(1))
 
-    def unstreamed(self, response: Response, partial: AssistantMessage | None) -> Iterator[Event]:
+    def missing_events(self, response: Response, partial: AssistantMessage | None) -> Iterator[Event]:
         """The events of a recovered response, of types that were not streamed."""
         kinds = set() if partial is None else set(map(type, response_deltas(Response(partial))))
         for event in response_deltas(response):
@@ -377,7 +379,7 @@ class _Form(NamedTuple):
         return (event,) if self.translation is None else self.translation.events(event)
 
     def finish(self, response: Response, *, streaming: bool) -> StageSteps[Response]:
-        """Emit the last events if the response is streamed; returns it in the form that was asked for."""
+        """Emit the last events if the response is streamed; returns it in the form that the caller requested."""
         if self.translation is None:
             return response
         events, response = self.translation.finish(response)
@@ -386,7 +388,7 @@ class _Form(NamedTuple):
         return response
 
 
-class _NativeCalls:
+class _NativeTranslation:
     """Reads calls that a model writes as text although its tools are native, as behind servers that do not parse them.
 
     They are calls if they exactly fit the tools. Text is held back from the beginning of such a call.
@@ -411,18 +413,18 @@ class _NativeCalls:
         """The last events, and the response with the calls parsed from its text."""
         message, held = response.message, self._holder.held if self._holder else ""
         if not message.tool_calls and response.finish_reason != "length" and _MAYBE_CALL.search(message.text):
-            from agentkit.llm.prompted_tools.native_formats import exact_calls
+            from agentkit.llm.prompted_tools.native_formats import matching_calls
 
-            if found := exact_calls(message.text, self._request):
+            if found := matching_calls(message.text, self._request):
                 message = replace(message, text=found[1], tool_calls=found[0], extra={})
                 message = with_distinct_ids(message, set())
-                called = Response(message)
-                events = [event for event in response_deltas(called) if isinstance(event, ToolCallDelta)]
+                call_response = Response(message)
+                events = [event for event in response_deltas(call_response) if isinstance(event, ToolCallDelta)]
                 return events, replace(response, message=message, finish_reason="tool_calls")
         return [TextDelta(held)] if held else [], response
 
 
-class _CallsAsText:
+class _TextTranslation:
     """Translates a response that contains its calls as text."""
 
     def __init__(self, request: Request) -> None:
@@ -432,13 +434,13 @@ class _CallsAsText:
 
         self._reader = AnswerReader(request.tools, is_single=text_format.is_single(request))
         self._holder = MarkupHolder(MARKERS, [spec.name for spec in request.tools])
-        self._fed = 0
+        self._fed_chars = 0
         self._numbers: dict[tuple[str, int], int] = {}
 
     def events(self, event: Event) -> Iterator[Event]:
         """The events to emit for one of the provider's events."""
         if isinstance(event, TextDelta):
-            self._fed += len(event.text)
+            self._fed_chars += len(event.text)
             yield from self._numbered(self._reader.feed(self._holder.feed(event.text)), "read")
         else:
             yield from self._numbered([event], "native")
@@ -456,8 +458,8 @@ class _CallsAsText:
         """The last events, and the response. A changed message loses its original form, so that it is not sent back."""
         reader = self._reader
         is_cut = response.finish_reason == "length"
-        events = reader.feed(self._holder.feed(response.text[self._fed :]))
-        events += reader.enter(self._holder.held, is_cut=is_cut)
+        events = reader.feed(self._holder.feed(response.text[self._fed_chars :]))
+        events += reader.emit_held(self._holder.held, is_cut=is_cut)
         events += reader.finish(is_cut=is_cut)
         message = response.message
         if reader.text != message.text:

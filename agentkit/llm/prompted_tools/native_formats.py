@@ -16,7 +16,7 @@ from agentkit.messages import ToolCall, ToolMessage
 if TYPE_CHECKING:
     from agentkit.messages import Request, ToolSpec
 
-Fields = tuple[str, Any]
+NameAndArguments = tuple[str, Any]
 """The name of a tool and its arguments: an object, or texts by parameter in `TextArguments`."""
 
 MARKERS = (
@@ -37,7 +37,7 @@ _MARKUP = re.compile(
 )
 _NAME = r"(?:functions\.)?(?P<name>[\w.-]+?)"
 _BAR = "\uff5c"
-_FORMS: tuple[re.Pattern[str], ...] = tuple(
+_FORMATS: tuple[re.Pattern[str], ...] = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
         # GLM; Qwen3-Coder and Llama; Anthropic and MiniMax
@@ -58,15 +58,15 @@ _FORMS: tuple[re.Pattern[str], ...] = tuple(
 )
 _PAIR = re.compile(r"<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _PARAMETER = re.compile(r"<parameter(?:=|\s+name=)[\"']?([^\s\"'>]+)[\"']?>\n?(.*?)\n?</parameter>", re.DOTALL)
-_JSON_FORMS = (
+_JSON_FORMATS = (
     re.compile(r"<tool_call>\s*(?P<json>[\[{].*?)\s*(?:</tool_call>|\Z)", re.DOTALL),
     re.compile(r"\[TOOL_CALLS\]\s*(?P<json>\[.*)", re.DOTALL),
     re.compile(
         r"<\|(?:tool_call|python_tag)\|>\s*(?P<json>[\[{].*?)\s*(?:<\|/?tool_call\|>|<\|eom_id\|>|\Z)", re.DOTALL
     ),
 )
-_BARE = re.compile(r"\s*(?:```(?:json|tool_call)?\s*\n)?\s*(?P<json>[\[{].*[\]}])\s*(?:\n```)?\s*", re.DOTALL)
-_LEFT_OVER = re.compile(
+_BARE_JSON = re.compile(r"\s*(?:```(?:json|tool_call)?\s*\n)?\s*(?P<json>[\[{].*[\]}])\s*(?:\n```)?\s*", re.DOTALL)
+_REMAINS = re.compile(
     r"</?tool_call>|</?function_calls>|</?tool_calls?_section_\w+>|<\|tool_calls_section_\w+\|>"
     rf"|<{_BAR}tool\u2581calls\u2581(?:begin|end){_BAR}>|<\|(?:start|end|call|eom_id|eot_id)\|>(?:assistant)?"
 )
@@ -74,7 +74,7 @@ _OPENING = re.compile(
     r"\A(?:<function_calls>|<tool_call>\s*(?=<function=)|<\|tool_calls_section_begin\|>"
     rf"|<{_BAR}tool\u2581calls\u2581begin{_BAR}>)\s*"
 )
-_INNER = re.compile(r"\s*(?:(?P<name>[\w.-]+)\s*)?<(?:arg_key>|function=|parameter[= ])")
+_NAME_BEFORE_MARKUP = re.compile(r"\s*(?:(?P<name>[\w.-]+)\s*)?<(?:arg_key>|function=|parameter[= ])")
 _CODE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
 _WRAPPERS = ("tool_calls", "calls")
 _MAX_CHARS = 200_000
@@ -93,28 +93,28 @@ def has_call(text: str) -> bool:
     """Whether a text looks like a tool call, outside of code."""
     if _MARKER.search(_CODE.sub("", text)) is not None:
         return True
-    bare = _BARE.fullmatch(text)
-    return bare is not None and any(_named(bare["json"], is_bare=True))
+    bare = _BARE_JSON.fullmatch(text)
+    return bare is not None and any(_calls_in_json(bare["json"], is_bare=True))
 
 
-def exact_calls(text: str, request: Request) -> tuple[tuple[ToolCall, ...], str] | None:
+def matching_calls(text: str, request: Request) -> tuple[tuple[ToolCall, ...], str] | None:
     """The calls at the end of an answer, without ids, and the text before them.
 
     None unless all of them exactly fit the tools of the request, and none is a quotation of the result of a tool.
     """
     found = _calls(text)
-    if found is None or found.rest or any(piece in each for piece in found.pieces for each in _results(request)):
+    if found is None or found.rest or any(source in result for source in found.sources for result in _results(request)):
         return None
     specs = {tool.name: tool for tool in request.tools if tool.hosted is None}
-    calls = [_fitting(name, arguments, specs) for name, arguments in found.fields]
+    calls = [_matching_call(name, arguments, specs) for name, arguments in found.fields]
     return (tuple(filter(None, calls)), found.before) if all(calls) else None
 
 
-def foreign_calls(text: str, tools: Mapping[str, ToolSpec]) -> tuple[ToolCall, ...]:
+def calls_in_native_formats(text: str, tools: Mapping[str, ToolSpec]) -> tuple[ToolCall, ...]:
     """The calls in a text, without ids, whether they fit or not; empty if it contains none."""
     found = _calls(text)
     return tuple(
-        ToolCall("", name, json.dumps(_typed(arguments, tools.get(name)), ensure_ascii=False))
+        ToolCall("", name, json.dumps(_typed_arguments(arguments, tools.get(name)), ensure_ascii=False))
         for name, arguments in (found.fields if found else ())
     )
 
@@ -124,15 +124,15 @@ def name_before_markup(text: str) -> str | None:
 
     Such an input is not the intended argument.
     """
-    match = _INNER.match(text)
+    match = _NAME_BEFORE_MARKUP.match(text)
     return None if match is None else match["name"] or ""
 
 
-class _Found(NamedTuple):
+class _FoundCalls(NamedTuple):
     """The calls in a text: names and arguments, their spelling, and the text before and after them."""
 
-    fields: list[Fields]
-    pieces: list[str]
+    fields: list[NameAndArguments]
+    sources: list[str]
     before: str
     rest: str
 
@@ -141,46 +141,46 @@ def _results(request: Request) -> list[str]:
     return [message.content for message in request.messages if isinstance(message, ToolMessage)]
 
 
-def _calls(text: str) -> _Found | None:
+def _calls(text: str) -> _FoundCalls | None:
     """All calls in a text; None if it contains none, or if one of them cannot be read."""
     if len(text) > _MAX_CHARS:
         return None
-    bare = _BARE.fullmatch(text)
-    if bare is not None and (named := list(_named(bare["json"], is_bare=True))):
-        return _Found(named, [bare["json"]], "", "")
-    hidden = text if "tool\u2581" in text else _CODE.sub(lambda match: " " * len(match[0]), text)
-    start = _MARKER.search(hidden)
+    bare = _BARE_JSON.fullmatch(text)
+    if bare is not None and (calls := list(_calls_in_json(bare["json"], is_bare=True))):
+        return _FoundCalls(calls, [bare["json"]], "", "")
+    masked = text if "tool\u2581" in text else _CODE.sub(lambda match: " " * len(match[0]), text)
+    start = _MARKER.search(masked)
     if start is None:
         return None
-    before, rest = text[: start.start()].rstrip(), text[start.start() :]
-    fields: list[Fields] = []
-    pieces: list[str] = []
-    while (read := _next(rest)) is not None:
-        pieces.append(rest[: len(rest) - len(read[1])].strip())
-        fields += read[0]
-        rest = _without_left_over(read[1])
-    return None if not fields or _MARKUP.search(rest) else _Found(fields, pieces, before, rest)
+    before, remainder = text[: start.start()].rstrip(), text[start.start() :]
+    fields: list[NameAndArguments] = []
+    sources: list[str] = []
+    while (next_call := _next_call(remainder)) is not None:
+        sources.append(remainder[: len(remainder) - len(next_call[1])].strip())
+        fields += next_call[0]
+        remainder = _without_remains(next_call[1])
+    return None if not fields or _MARKUP.search(remainder) else _FoundCalls(fields, sources, before, remainder)
 
 
-def _without_left_over(text: str) -> str:
+def _without_remains(text: str) -> str:
     """The text without the markup around calls at its start."""
     text = text.lstrip()
-    while _next(text) is None and (match := _LEFT_OVER.match(text)):
+    while _next_call(text) is None and (match := _REMAINS.match(text)):
         text = text[match.end() :].lstrip()
     return text
 
 
-def _next(text: str) -> tuple[list[Fields], str] | None:
+def _next_call(text: str) -> tuple[list[NameAndArguments], str] | None:
     """The call, or list of calls, at the start of a text, and the text after it."""
     text = _OPENING.sub("", text)
-    for form in _FORMS:
-        if match := form.match(text):
+    for pattern in _FORMATS:
+        if match := pattern.match(text):
             arguments = _arguments(match)
             return None if arguments is None else ([(match["name"], arguments)], text[match.end() :])
-    for form in _JSON_FORMS:
-        if match := form.match(text):
-            named = list(_named(match["json"]))
-            return (named, text[match.end() :]) if named else None
+    for pattern in _JSON_FORMATS:
+        if match := pattern.match(text):
+            calls = list(_calls_in_json(match["json"]))
+            return (calls, text[match.end() :]) if calls else None
     return None
 
 
@@ -199,7 +199,7 @@ def _arguments(match: re.Match[str]) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _named(text: str, *, is_bare: bool = False) -> Iterator[Fields]:
+def _calls_in_json(text: str, *, is_bare: bool = False) -> Iterator[NameAndArguments]:
     """Names and arguments in JSON of one call, of a list, or of an object with a list; nothing if it is another JSON.
 
     Bare JSON must contain nothing but a call, because it could be an answer.
@@ -215,25 +215,25 @@ def _named(text: str, *, is_bare: bool = False) -> Iterator[Fields]:
         yield from (entry for entry in entries if entry is not None)
 
 
-def _entry(entry: object, *, is_bare: bool) -> Fields | None:
+def _entry(entry: object, *, is_bare: bool) -> NameAndArguments | None:
     fields = entry.get("function", entry) if isinstance(entry, dict) else None
     if isinstance(fields, str) and isinstance(entry, dict):
         fields = {**entry, "name": fields}
     if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
         return None
-    given = next((fields[key] for key in INNER_KEYS if key in fields), None)
-    if given is None and is_bare:
+    arguments = next((fields[key] for key in INNER_KEYS if key in fields), None)
+    if arguments is None and is_bare:
         return None
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         try:
-            given = json.loads(given)
+            arguments = json.loads(arguments)
         except ValueError:
             return None
-    given = {} if given is None else given
-    return (fields["name"].removeprefix("functions."), given) if isinstance(given, dict) else None
+    arguments = {} if arguments is None else arguments
+    return (fields["name"].removeprefix("functions."), arguments) if isinstance(arguments, dict) else None
 
 
-def _typed(arguments: Any, spec: ToolSpec | None) -> Any:
+def _typed_arguments(arguments: Any, spec: ToolSpec | None) -> Any:
     """The arguments; texts of parameters that are not texts are read as JSON."""
     if not isinstance(arguments, TextArguments) or spec is None:
         return arguments
@@ -250,18 +250,18 @@ def _value(text: str, schema: object) -> Any:
         return text
 
 
-def _fitting(name: str, arguments: Any, specs: Mapping[str, ToolSpec]) -> ToolCall | None:
+def _matching_call(name: str, arguments: Any, specs: Mapping[str, ToolSpec]) -> ToolCall | None:
     """The call, if name and arguments exactly fit an offered tool and no argument contains markup of calls."""
     spec = specs.get(name)
     if spec is None or not isinstance(arguments, dict):
         return None
-    arguments = _typed(arguments, spec)
+    arguments = _typed_arguments(arguments, spec)
     text = json.dumps(arguments, ensure_ascii=False)
-    is_fitting = not _MARKUP.search(text) and _fits(arguments, spec.parameters)
-    return ToolCall("", name, text) if is_fitting else None
+    is_match = not _MARKUP.search(text) and _matches_schema(arguments, spec.parameters)
+    return ToolCall("", name, text) if is_match else None
 
 
-def _fits(value: Any, schema: Any) -> bool:
+def _matches_schema(value: Any, schema: Any) -> bool:
     """Whether a value fits a schema, as far as types, names, required fields and choices are concerned."""
     if not isinstance(schema, Mapping):
         return True
@@ -277,9 +277,9 @@ def _fits(value: Any, schema: Any) -> bool:
         return (
             value.keys() >= set(schema.get("required") or ())
             and (is_open or value.keys() <= properties.keys())
-            and all(_fits(each, properties.get(name)) for name, each in value.items())
+            and all(_matches_schema(each, properties.get(name)) for name, each in value.items())
         )
-    return not isinstance(value, list) or all(_fits(each, schema.get("items")) for each in value)
+    return not isinstance(value, list) or all(_matches_schema(each, schema.get("items")) for each in value)
 
 
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
@@ -302,39 +302,39 @@ class MarkupHolder:
     def __init__(self, markers: Sequence[str], names: Sequence[str]) -> None:
         self._markers = tuple(markers)
         self._longest = max(map(len, self._markers))
-        self._named = re.compile(rf'{_BEFORE_NAME}(?:{"|".join(map(re.escape, names))})"')
+        self._calls_in_json = re.compile(rf'{_BEFORE_NAME}(?:{"|".join(map(re.escape, names))})"')
         self.held = ""
         self._is_holding, self._is_start = False, bool(names)
 
-    def feed(self, piece: str) -> str:
+    def feed(self, chunk: str) -> str:
         """The text that can be shown."""
-        self.held += piece
+        self.held += chunk
         if self._is_holding:
             return ""
         if self._is_start:
-            is_call = self._is_call()
+            is_call = self._starts_with_call()
             if is_call is None:
                 return ""
             self._is_start, self._is_holding = False, is_call
-        places = [place for marker in self._markers if (place := self.held.find(marker)) >= 0]
-        self._is_holding = self._is_holding or bool(places)
-        end = 0 if self._is_holding and not places else min(places, default=self._certain())
-        shown, self.held = self.held[:end], self.held[end:]
-        return shown
+        positions = [position for marker in self._markers if (position := self.held.find(marker)) >= 0]
+        self._is_holding = self._is_holding or bool(positions)
+        end = 0 if self._is_holding and not positions else min(positions, default=self._safe_length())
+        visible, self.held = self.held[:end], self.held[end:]
+        return visible
 
-    def _is_call(self) -> bool | None:
+    def _starts_with_call(self) -> bool | None:
         """Whether the text begins with JSON that names a tool; None while this is open."""
-        begun = re.sub(r"\A\s*(?:`{1,3}\w*\s*)?", "", self.held)
-        if not begun:
+        start = re.sub(r"\A\s*(?:`{1,3}\w*\s*)?", "", self.held)
+        if not start:
             return None if len(self.held) < _MAX_START_CHARS else False
-        if begun[0] not in "[{":
+        if start[0] not in "[{":
             return False
-        if self._named.match(begun):
+        if self._calls_in_json.match(start):
             return True
-        is_open = _OPEN_JSON.fullmatch(begun)
-        return None if is_open and len(begun) < _MAX_START_CHARS else False
+        is_undecided = _OPEN_JSON.fullmatch(start)
+        return None if is_undecided and len(start) < _MAX_START_CHARS else False
 
-    def _certain(self) -> int:
+    def _safe_length(self) -> int:
         """The number of characters that cannot become a marker."""
         for start in range(max(len(self.held) - self._longest + 1, 0), len(self.held)):
             if any(marker.startswith(self.held[start:]) for marker in self._markers):

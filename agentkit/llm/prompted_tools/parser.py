@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.prompted_tools import text_format as markup
-from agentkit.llm.prompted_tools.native_formats import foreign_calls, name_before_markup
+from agentkit.llm.prompted_tools.native_formats import calls_in_native_formats, name_before_markup
 from agentkit.llm.prompted_tools.text_format import INNER_KEYS, arguments_of, read_exact_object, read_json, read_object
 from agentkit.messages import ToolCall
 
@@ -34,36 +34,36 @@ class AnswerText:
         self._is_single = is_single
         self._events: list[Event] = []
         self._blanks: list[str] = []
-        self._written: list[str] | None = None
+        self._held_text: list[str] | None = None
         self._held: list[ToolCall] = []
 
     @property
     def is_holding(self) -> bool:
         """Whether calls are being held."""
-        return self._written is not None
+        return self._held_text is not None
 
     @property
     def has_called(self) -> bool:
         """Whether a call was found, held or not."""
         return bool(self.calls or self._held)
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Emit the next piece of text."""
         if not self.texts and (self.calls or self.reasoning):
             text, self._blanks = text.lstrip(), []
-        shown = text.rstrip()
-        if shown:
-            shown = "".join([*self._blanks, shown])
-            self.texts.append(shown)
-            self._events.append(TextDelta(shown))
+        visible = text.rstrip()
+        if visible:
+            visible = "".join([*self._blanks, visible])
+            self.texts.append(visible)
+            self._events.append(TextDelta(visible))
             self._blanks = []
         self._blanks.append(text[len(text.rstrip()) :])
 
-    def forget_blanks(self) -> None:
+    def drop_blanks(self) -> None:
         """Discard the buffered whitespace."""
         self._blanks = []
 
-    def think(self, text: str) -> None:
+    def add_reasoning(self, text: str) -> None:
         """Emit the next piece of reasoning."""
         self.reasoning.append(text)
         self._events.append(ReasoningDelta(text))
@@ -74,25 +74,25 @@ class AnswerText:
         if not self.is_holding:
             self.commit()
 
-    def hold(self) -> None:
+    def start_holding(self) -> None:
         """Start to hold calls."""
-        self._written = []
+        self._held_text = []
 
-    def keep(self, written: str) -> None:
+    def record_held(self, source: str) -> None:
         """Record the original spelling of held content."""
-        if self._written is not None:
-            self._written.append(written)
+        if self._held_text is not None:
+            self._held_text.append(source)
 
     def release(self) -> str:
         """Emit held content as text, because it was not a call, and return it."""
-        text = "".join(self._written or ())
-        self._written, self._held = None, []
-        self.say(text)
+        text = "".join(self._held_text or ())
+        self._held_text, self._held = None, []
+        self.add_text(text)
         return text
 
     def commit(self) -> None:
         """Emit the held calls."""
-        calls, self._held, self._written = self._held, [], None
+        calls, self._held, self._held_text = self._held, [], None
         for call in calls[: 1 - len(self.calls)] if self._is_single else calls:
             self._events.append(ToolCallDelta(len(self.calls), call.name, call.arguments))
             self.calls.append(call)
@@ -123,7 +123,7 @@ Specs = Mapping[str, "ToolSpec"]
 _LAST_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*$\s*(?P<after>.*)", re.MULTILINE | re.DOTALL)
 _NAMED_INPUT = re.compile(r"\s*(?P<name>[\w-]+)\s*(?::|\n)(?P<input>.*)", re.DOTALL)
 _FUNCTION = re.compile(r"<function[=(](?P<name>[\w.-]+)\)?>?\s*(?=\{)")
-_END_OF_FUNCTION = re.compile(r"\}\s*+>?(?:</function>|\Z)")
+_FUNCTION_END = re.compile(r"\}\s*+>?(?:</function>|\Z)")
 _TAGS = re.compile(r"</?[\w|-]+>")
 
 
@@ -140,35 +140,35 @@ class OpenCall:
     def __init__(self, tag: Tag, specs: Specs) -> None:
         self._is_line_start = True
         self._tag, self._specs = tag, specs
-        self._pieces: list[str] = []
+        self._chunks: list[str] = []
 
-    def add(self, piece: str) -> None:
+    def add(self, chunk: str) -> None:
         """Add a piece of the input."""
-        self._pieces.append(piece)
-        _, end, line = piece.rpartition("\n")
+        self._chunks.append(chunk)
+        _, end, line = chunk.rpartition("\n")
         self._is_line_start = not line.strip() and (bool(end) or self._is_line_start)
 
     @property
-    def may_end_here(self) -> bool:
+    def can_end_here(self) -> bool:
         """Whether the next tag can end a call without end tag: on a new line, or if the call's tag has no name."""
         return self._is_line_start or not self._tag.name
 
     @property
-    def written(self) -> str:
+    def source(self) -> str:
         """The original text of the call, without its end tag."""
-        return self._tag.text + "".join(self._pieces)
+        return self._tag.text + "".join(self._chunks)
 
-    def ended(self) -> ToolCall | None:
+    def complete(self) -> ToolCall | None:
         """The call, without id; None if neither tag nor input name a tool."""
-        return self._call("".join(self._pieces))
+        return self._call("".join(self._chunks))
 
-    def unended(self, *, in_fence: bool, is_cut: bool) -> ToolCall | None:
+    def incomplete(self, *, in_fence: bool, is_cut: bool) -> ToolCall | None:
         """The unfinished call at the end of the response; None if it is not a call, or was only quoted.
 
         In a response cut by the token limit, arguments are valid only as a complete object. Anything else is marked as
         cut off, which makes it invalid JSON, so that the model gets an error: half a shell command must not run.
         """
-        text = markup.without_cut_end("".join(self._pieces))
+        text = markup.strip_cut_end("".join(self._chunks))
         fence = _LAST_FENCE.search(text) if in_fence else None
         if fence and fence["after"]:
             return None
@@ -181,20 +181,24 @@ class OpenCall:
         name, attributes = self._tag.name, self._tag.attributes
         inner = name_before_markup(text)
         if inner is not None:
-            calls = foreign_calls(f"<tool_call>{name}{text}</tool_call>", self._specs)
-            return calls[0] if calls else ToolCall("", name or inner or _UNNAMED, f"{text.strip()} (unreadable markup)")
+            calls = calls_in_native_formats(f"<tool_call>{name}{text}</tool_call>", self._specs)
+            return (
+                calls[0]
+                if calls
+                else ToolCall("", name or inner or _DEFAULT_NAME, f"{text.strip()} (unreadable markup)")
+            )
         if not name:
-            found = _named(text, self._specs)
-            if found is None:
+            named = _name_and_input(text, self._specs)
+            if named is None:
                 return None
-            name, text = found
+            name, text = named
         if attributes and not text.strip():
             text = json.dumps(attributes, ensure_ascii=False)
         name = markup.known_name(name, self._specs) or name
         return ToolCall("", name, arguments_of(text, self._specs.get(name), is_escaped=self._tag.is_escaped))
 
 
-_UNNAMED = "unnamed"
+_DEFAULT_NAME = "unnamed"
 
 
 def attempted_calls(text: str, tools: Iterable[ToolSpec] = ()) -> tuple[ToolCall, ...]:
@@ -202,48 +206,48 @@ def attempted_calls(text: str, tools: Iterable[ToolSpec] = ()) -> tuple[ToolCall
 
     Accepts JSON of one call or of a list, optionally between tags, and `<function=NAME>{…}</function>`.
     """
-    if found := tuple(_functions(text)) or foreign_calls(text, {tool.name: tool for tool in tools}):
+    if found := tuple(_function_calls(text)) or calls_in_native_formats(text, {tool.name: tool for tool in tools}):
         return found
     try:
         value = read_json(_TAGS.sub("", text).strip())
     except ValueError:
         return ()
-    given = value.get("tool_calls", value) if isinstance(value, dict) else value
-    calls = [_call_in(entry) for entry in (given if isinstance(given, list) else [given])]
+    entries = value.get("tool_calls", value) if isinstance(value, dict) else value
+    calls = [_call_from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     return tuple(call for call in calls if call is not None) if all(calls) else ()
 
 
-def _functions(text: str) -> Iterator[ToolCall]:
+def _function_calls(text: str) -> Iterator[ToolCall]:
     """Calls from `<function=NAME>` to the next end. Each end is searched once, as there can be thousands of starts."""
-    ends = _END_OF_FUNCTION.finditer(text)
+    ends = _FUNCTION_END.finditer(text)
     end = next(ends, None)
-    place = 0
-    for begun in _FUNCTION.finditer(text):
-        while end is not None and end.start() < begun.end():
+    end_of_last = 0
+    for start in _FUNCTION.finditer(text):
+        while end is not None and end.start() < start.end():
             end = next(ends, None)
-        if end is not None and begun.start() >= place:
-            place = end.end()
-            yield ToolCall("", begun["name"], text[begun.end() : end.start() + 1])
+        if end is not None and start.start() >= end_of_last:
+            end_of_last = end.end()
+            yield ToolCall("", start["name"], text[start.end() : end.start() + 1])
 
 
-def _call_in(entry: object) -> ToolCall | None:
+def _call_from_entry(entry: object) -> ToolCall | None:
     fields = entry.get("function", entry) if isinstance(entry, dict) else None
     if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
         return None
-    return ToolCall("", fields["name"], _inner_input(fields))
+    return ToolCall("", fields["name"], _input_of(fields))
 
 
-def _inner_input(fields: Mapping[str, Any]) -> str:
+def _input_of(fields: Mapping[str, Any]) -> str:
     """The input in an object that names a tool."""
-    given: Any = next((fields[key] for key in INNER_KEYS if key in fields), {})
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    arguments: Any = next((fields[key] for key in INNER_KEYS if key in fields), {})
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def _named(text: str, specs: Specs) -> tuple[str, str] | None:
+def _name_and_input(text: str, specs: Specs) -> tuple[str, str] | None:
     """Name and input of a call whose tag has no name: from an object, or from a name before the input."""
-    found = read_object(text.strip())
-    if found is not None and isinstance(found.get("name"), str):
-        return found["name"], _inner_input(found)
+    fields = read_object(text.strip())
+    if fields is not None and isinstance(fields.get("name"), str):
+        return fields["name"], _input_of(fields)
     match = _NAMED_INPUT.fullmatch(text)
     name = markup.known_name(match["name"], specs) if match else None
     return (name, match["input"]) if match and name else None
@@ -251,12 +255,12 @@ def _named(text: str, specs: Specs) -> tuple[str, str] | None:
 
 _PLAIN = re.compile(r"[^<&`~\n]+")
 _MAX_CHARS_AT_ONCE = 2_000
-_MAX_AHEAD = 1_000
+_MAX_LOOKAHEAD_CHARS = 1_000
 """Maximum lookahead for the end of a line, or for the start of a code block's content."""
 
 _MAX_MARKS = 100
 """Maximum number of backticks in one mark; further ones start the next mark."""
-_WITHOUT_BRACKETS = re.compile(r"[^<&]+")
+_NO_BRACKETS = re.compile(r"[^<&]+")
 
 
 class _StepParser:
@@ -269,7 +273,7 @@ class _StepParser:
         self._answer = answer
         self._buffer = ""
         self._is_last = False
-        self._step: Callable[[], bool] = self._ignore
+        self._step: Callable[[], bool] = self._discard
 
     @property
     def text(self) -> str:
@@ -286,13 +290,13 @@ class _StepParser:
         """The calls so far, without ids."""
         return tuple(self._answer.calls)
 
-    def _go_on(self, piece: str) -> None:
-        for start in range(0, len(piece) or 1, _MAX_CHARS_AT_ONCE):
-            self._buffer += piece[start : start + _MAX_CHARS_AT_ONCE]
+    def _feed_buffer(self, chunk: str) -> None:
+        for start in range(0, len(chunk) or 1, _MAX_CHARS_AT_ONCE):
+            self._buffer += chunk[start : start + _MAX_CHARS_AT_ONCE]
             while self._buffer and self._step():
                 pass
 
-    def _ignore(self) -> bool:
+    def _discard(self) -> bool:
         """Discard the buffer."""
         self._take(len(self._buffer))
         return True
@@ -301,15 +305,15 @@ class _StepParser:
         """Whether the buffer could still become a tag."""
         return not self._is_last and _may_become_tag(self._buffer)
 
-    def _pass(self, length: int) -> bool:
+    def _emit_text(self, length: int) -> bool:
         """Emit the start of the buffer as text."""
-        self._answer.say(self._take(length))
+        self._answer.add_text(self._take(length))
         return True
 
     def _take(self, length: int) -> str:
-        taken, self._buffer = self._buffer[:length], self._buffer[length:]
-        self._answer.keep(taken)
-        return taken
+        start, self._buffer = self._buffer[:length], self._buffer[length:]
+        self._answer.record_held(start)
+        return start
 
 
 class AnswerReader(_StepParser):
@@ -328,20 +332,24 @@ class AnswerReader(_StepParser):
     def __init__(self, specs: Sequence[ToolSpec], *, is_single: bool = False) -> None:
         self._specs = {spec.name: spec for spec in specs}
         super().__init__(AnswerText(is_single=is_single))
-        self._step = self._begin
+        self._step = self._read_start
         self._is_line_start = True
         self._is_in_code = False
         self._mark = ""
         self._open_call: OpenCall | None = None
 
-    def feed(self, piece: str) -> list[Event]:
+    def feed(self, chunk: str) -> list[Event]:
         """The events in the next delta."""
-        self._go_on(piece)
+        self._feed_buffer(chunk)
         return self._answer.take_events()
 
-    def enter(self, held: str, *, is_cut: bool) -> list[Event]:
+    def emit_held(self, held: str, *, is_cut: bool) -> list[Event]:
         """The events for the rest of the response, if it begins with a call in the markup of another toolkit."""
-        calls = () if is_cut or self._step not in (self._begin, self._read) else foreign_calls(held, self._specs)
+        calls = (
+            ()
+            if is_cut or self._step not in (self._read_start, self._read)
+            else calls_in_native_formats(held, self._specs)
+        )
         if not held or not calls:
             return self.feed(held) if held else []
         for call in calls:
@@ -351,31 +359,31 @@ class AnswerReader(_StepParser):
     def finish(self, *, is_cut: bool = False) -> list[Event]:
         """The last events. `is_cut` means that the response ended at its token limit."""
         self._is_last = True
-        self._go_on("")
+        self._feed_buffer("")
         if self._open_call is not None:
-            call = self._open_call.unended(in_fence=self._answer.is_holding, is_cut=is_cut)
-            self._enter(call, self._open_call.written)
+            call = self._open_call.incomplete(in_fence=self._answer.is_holding, is_cut=is_cut)
+            self._emit_call(call, self._open_call.source)
         self._answer.end()
         return self._answer.take_events()
 
-    def _begin(self) -> bool:
+    def _read_start(self) -> bool:
         """Parse the start of the response: whitespace, and optionally reasoning."""
         if blanks := len(self._buffer) - len(self._buffer.lstrip()):
-            return self._pass(blanks)
+            return self._emit_text(blanks)
         if self._must_wait():
             return False
         tag = markup.tag_at_start(self._buffer)
         if tag and tag.kind == "thinking" and not tag.is_end:
             self._take(len(tag.text))
-            self._answer.forget_blanks()
-            self._step = self._think
+            self._answer.drop_blanks()
+            self._step = self._read_reasoning
         else:
             self._step = self._read
         return True
 
-    def _think(self) -> bool:
-        if plain := _WITHOUT_BRACKETS.match(self._buffer):
-            self._answer.think(self._take(plain.end()))
+    def _read_reasoning(self) -> bool:
+        if plain := _NO_BRACKETS.match(self._buffer):
+            self._answer.add_reasoning(self._take(plain.end()))
             return True
         if self._must_wait():
             return False
@@ -384,17 +392,17 @@ class AnswerReader(_StepParser):
             self._take(len(tag.text))
             self._step = self._read
         else:
-            self._answer.think(self._take(1))
+            self._answer.add_reasoning(self._take(1))
         return True
 
     def _read(self) -> bool:
         """Parse text in which a call can start."""
         if plain := _PLAIN.match(self._buffer):
             self._is_line_start = self._is_line_start and not plain[0].strip()
-            return self._pass(plain.end())
+            return self._emit_text(plain.end())
         if self._buffer[0] == "\n":
             self._is_line_start, self._is_in_code = True, False
-            return self._pass(1)
+            return self._emit_text(1)
         return self._read_marks() if self._buffer[0] in "`~" else self._read_tag()
 
     def _read_marks(self) -> bool:
@@ -409,36 +417,36 @@ class AnswerReader(_StepParser):
     def _pass_marks(self, marks: str) -> bool:
         self._is_line_start = False
         self._is_in_code ^= marks[0] == "`"
-        return self._pass(len(marks))
+        return self._emit_text(len(marks))
 
     def _read_fence(self, marks: str) -> bool:
         """Parse the first line of a code block, and look ahead at its content."""
         line, end, after = self._buffer.partition("\n")
-        inside = after.lstrip()
-        before = len(self._buffer) - len(inside)
-        if "`" in line[len(marks) : _MAX_AHEAD] or len(line) > _MAX_AHEAD:
+        content = after.lstrip()
+        content_start = len(self._buffer) - len(content)
+        if "`" in line[len(marks) : _MAX_LOOKAHEAD_CHARS] or len(line) > _MAX_LOOKAHEAD_CHARS:
             return self._pass_marks(marks)
-        if not self._is_last and before <= _MAX_AHEAD and (not inside or _may_become_tag(inside)):
+        if not self._is_last and content_start <= _MAX_LOOKAHEAD_CHARS and (not content or _may_become_tag(content)):
             return False
         self._mark = marks
-        if before <= _MAX_AHEAD and begins_call(markup.tag_at_start(inside), self._specs):
-            self._answer.hold()
-            self._take(before)
+        if content_start <= _MAX_LOOKAHEAD_CHARS and begins_call(markup.tag_at_start(content), self._specs):
+            self._answer.start_holding()
+            self._take(content_start)
             self._step = self._read_held
             return True
         self._step, self._is_line_start = self._read_code, True
-        return self._pass(len(line) + len(end))
+        return self._emit_text(len(line) + len(end))
 
     def _read_code(self) -> bool:
         """Parse a code block, in which calls are not executed."""
         line, end, _ = self._buffer.partition("\n")
         if self._is_line_start:
-            if not end and not self._is_last and len(line) <= _MAX_AHEAD and not line.strip(" \t`~"):
+            if not end and not self._is_last and len(line) <= _MAX_LOOKAHEAD_CHARS and not line.strip(" \t`~"):
                 return False
             if self._ends_block(line):
                 self._step = self._read
         self._is_line_start = bool(end)
-        return self._pass(len(line) + len(end))
+        return self._emit_text(len(line) + len(end))
 
     def _read_tag(self) -> bool:
         if self._must_wait():
@@ -449,27 +457,27 @@ class AnswerReader(_StepParser):
             return True
         if tag is None:
             self._is_line_start = False
-            return self._pass(1)
-        ahead = self._buffer[len(tag.text) : len(tag.text) + _MAX_AHEAD]
+            return self._emit_text(1)
+        ahead = self._buffer[len(tag.text) : len(tag.text) + _MAX_LOOKAHEAD_CHARS]
         line, end, _ = ahead.partition("\n")
         if self._is_in_code and "`" in line:
-            return self._pass(1)
-        if self._is_in_code and not end and len(ahead) < _MAX_AHEAD and not self._is_last:
+            return self._emit_text(1)
+        if self._is_in_code and not end and len(ahead) < _MAX_LOOKAHEAD_CHARS and not self._is_last:
             return False
         self._is_in_code = self._is_line_start = False
-        return self._follow(tag)
+        return self._handle_tag(tag)
 
-    def _follow(self, tag: Tag) -> bool:
+    def _handle_tag(self, tag: Tag) -> bool:
         """Handle a tag that is not quoted; a tag without effect here is text."""
         if begins_call(tag, self._specs):
             self._open(tag)
         elif tag.kind == "result" and (tag.is_strict or self._answer.has_called):
             self._take(len(tag.text))
-            self._step = self._ignore
+            self._step = self._discard
         elif tag.is_end and tag.kind == "tool" and self._answer.has_called:
             self._take(len(tag.text))
         else:
-            return self._pass(1)
+            return self._emit_text(1)
         return True
 
     def _read_held(self) -> bool:
@@ -486,7 +494,7 @@ class AnswerReader(_StepParser):
             self._answer.commit()
             self._step = self._read
         elif tag and tag.kind != "thinking" and (tag.kind == "result" or tag.is_end or begins_call(tag, self._specs)):
-            self._follow(tag)
+            self._handle_tag(tag)
         else:
             self._release()
         return True
@@ -494,12 +502,12 @@ class AnswerReader(_StepParser):
     def _read_held_fence(self) -> bool:
         """Parse a line of backticks after a call in a code block: it ends the block or starts the next one."""
         line, end, _ = self._buffer.partition("\n")
-        if not end and not self._is_last and len(line) <= _MAX_AHEAD:
+        if not end and not self._is_last and len(line) <= _MAX_LOOKAHEAD_CHARS:
             return False
         marks = _marks(line)
         if self._mark and self._ends_block(line):
             self._mark = ""
-        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MAX_AHEAD:
+        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MAX_LOOKAHEAD_CHARS:
             self._mark = marks
         else:
             self._release()
@@ -509,7 +517,7 @@ class AnswerReader(_StepParser):
 
     def _ends_block(self, line: str) -> bool:
         """Whether a line ends the code block that `_mark` started."""
-        marks = line.strip(" \t") if len(line) <= _MAX_AHEAD else ""
+        marks = line.strip(" \t") if len(line) <= _MAX_LOOKAHEAD_CHARS else ""
         return marks.startswith(self._mark) and not marks.strip(self._mark[0])
 
     def _release(self) -> None:
@@ -528,7 +536,7 @@ class AnswerReader(_StepParser):
 
     def _read_input(self, call: OpenCall) -> bool:
         """Parse the input of a call, up to its end tag or to a tag that can only follow it."""
-        plain = _WITHOUT_BRACKETS.match(self._buffer)
+        plain = _NO_BRACKETS.match(self._buffer)
         if plain is None and self._must_wait():
             return False
         tag = markup.tag_at_start(self._buffer)
@@ -536,7 +544,7 @@ class AnswerReader(_StepParser):
             call.add(self._take(plain.end() if plain else 1))
         elif tag.ends_input:
             self._close(call, self._take(len(tag.text)))
-        elif call.may_end_here and (tag.kind == "result" or begins_call(tag, self._specs)):
+        elif call.can_end_here and (tag.kind == "result" or begins_call(tag, self._specs)):
             self._close(call)
         else:
             call.add(self._take(1))
@@ -546,9 +554,9 @@ class AnswerReader(_StepParser):
         """Finish a call."""
         self._step = self._read_held if self._answer.is_holding else self._read
         self._is_line_start = False
-        self._enter(call.ended(), call.written + end)
+        self._emit_call(call.complete(), call.source + end)
 
-    def _enter(self, call: ToolCall | None, written: str) -> None:
+    def _emit_call(self, call: ToolCall | None, source: str) -> None:
         """Emit a call, or its original text if it is not a call."""
         self._open_call = None
         if call is not None:
@@ -556,7 +564,7 @@ class AnswerReader(_StepParser):
         elif self._answer.is_holding:
             self._release()
         else:
-            self._answer.say(written)
+            self._answer.add_text(source)
 
 
 def _may_become_tag(text: str) -> bool:

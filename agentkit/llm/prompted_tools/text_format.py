@@ -33,20 +33,20 @@ _KINDS: Mapping[str, Kind] = {
 """Tag names: agentkit's own, those that models were trained on, and those around reasoning."""
 
 _MAX_CHARS = 240
-_QUOTED_BRACKET = "\u2039"
-_SPELLINGS = f"(?a:{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
+_ESCAPED_BRACKET = "\u2039"
+_TAG_NAMES = f"(?a:{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
 """Case-insensitive for ASCII letters only: the long s does not match s."""
 
 _TAG = re.compile(
-    rf"(?P<start><|&lt;)[ \t]{{0,3}}(?P<slash>/?)[ \t]{{0,3}}(?P<word>{_SPELLINGS})(?![\w-])"
+    rf"(?P<start><|&lt;)[ \t]{{0,3}}(?P<slash>/?)[ \t]{{0,3}}(?P<word>{_TAG_NAMES})(?![\w-])"
     r"(?P<rest>[^<>\n]{0,200}?)(?P<empty>/?)[ \t]{0,3}(?:>|&gt;)",
     re.IGNORECASE,
 )
-_BEGUN = re.compile(r"(?:<|&lt;)[ \t]{0,3}/?[ \t]{0,3}(?P<word>\w*)(?P<rest>[^<>\n]*)", re.IGNORECASE)
-_CUT_CALL = re.compile(r"(?:<|&lt;)[ \t]{0,3}TOOL[ \t]{0,3}:[^<>\n]*", re.IGNORECASE)
-_CUT_END = re.compile(r"(?:<|&lt;)[ \t]{0,3}/[ \t]{0,3}(?:t|to|too|tool[^<>\n]{0,99})?\Z", re.IGNORECASE)
+_TAG_START = re.compile(r"(?:<|&lt;)[ \t]{0,3}/?[ \t]{0,3}(?P<word>\w*)(?P<rest>[^<>\n]*)", re.IGNORECASE)
+_CUT_OPENING_TAG = re.compile(r"(?:<|&lt;)[ \t]{0,3}TOOL[ \t]{0,3}:[^<>\n]*", re.IGNORECASE)
+_CUT_CLOSING_TAG = re.compile(r"(?:<|&lt;)[ \t]{0,3}/[ \t]{0,3}(?:t|to|too|tool[^<>\n]{0,99})?\Z", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([\w-]+)[ \t]*=[ \t]*(?:\"([^\"]*)\"|'([^']*)')")
-_OCCURRENCE = re.compile(rf"(?:<|&lt;)(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:{_SPELLINGS})(?![\w-]))", re.IGNORECASE)
+_TAG_BRACKET = re.compile(rf"(?:<|&lt;)(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:{_TAG_NAMES})(?![\w-]))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def tag_at_start(text: str) -> Tag | None:
         return None
     kind, rest = _KINDS[match["word"].lower()], match["rest"]
     name, attributes = _name_and_attributes(rest)
-    is_named = rest.lstrip().startswith(":")
+    has_colon = rest.lstrip().startswith(":")
     is_empty = bool(match["empty"])
     return Tag(
         text=match[0],
@@ -88,7 +88,7 @@ def tag_at_start(text: str) -> Tag | None:
         attributes=attributes,
         is_end=bool(match["slash"]) or (is_empty and kind == "tool" and not rest.strip()),
         is_empty=is_empty,
-        is_strict=is_named or match["word"] == "RESULT",
+        is_strict=has_colon or match["word"] == "RESULT",
         is_escaped=match["start"] != "<",
     )
 
@@ -104,7 +104,7 @@ def may_become_tag(text: str) -> bool:
     """Whether `text`, which starts with `<` or `&`, could become a tag with the next delta."""
     if "&lt;".startswith(text.lower()):
         return True
-    match = _BEGUN.fullmatch(text) if len(text) <= _MAX_CHARS else None
+    match = _TAG_START.fullmatch(text) if len(text) <= _MAX_CHARS else None
     if match is None:
         return False
     word = match["word"].lower()
@@ -113,36 +113,36 @@ def may_become_tag(text: str) -> bool:
 
 def is_cut_call(text: str) -> bool:
     """Whether a response that ends with `text` was cut inside the opening tag of a call."""
-    return bool(_CUT_CALL.fullmatch(text))
+    return bool(_CUT_OPENING_TAG.fullmatch(text))
 
 
-def without_cut_end(text: str) -> str:
+def strip_cut_end(text: str) -> str:
     """An input without an incomplete closing tag at its end."""
-    return _CUT_END.sub("", text)
+    return _CUT_CLOSING_TAG.sub("", text)
 
 
 def known_name(name: str, names: Iterable[str]) -> str | None:
     """Match a name as written by a model to one of `names`, ignoring case and punctuation."""
-    return next((each for each in names if each == name or _folded(each) == _folded(name)), None)
+    return next((each for each in names if each == name or _normalise_name(each) == _normalise_name(name)), None)
 
 
-def _folded(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def has_markup(text: str) -> bool:
     """Whether `text` contains something that looks like markup."""
-    return bool(_OCCURRENCE.search(text))
+    return bool(_TAG_BRACKET.search(text))
 
 
-def quoted(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Escape `text` so that it contains no markup, not even when a model repeats it."""
-    return _OCCURRENCE.sub(_QUOTED_BRACKET, text)
+    return _TAG_BRACKET.sub(_ESCAPED_BRACKET, text)
 
 
-def quoted_json(text: str) -> str:
+def escape_markup_in_json(text: str) -> str:
     """The same JSON value without markup: the bracket is written as a Unicode escape."""
-    return _OCCURRENCE.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)
+    return _TAG_BRACKET.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)
 
 
 STOP = "<RESULT"
@@ -164,10 +164,10 @@ The tools:
 
 {tools}"""
 
-_SEVERAL = "You may use several tools at once, one after the other."
-_ONE = "Use one tool at a time."
+_PARALLEL_RULE = "You may use several tools at once, one after the other."
+_SINGLE_RULE = "Use one tool at a time."
 
-_NONE_LEFT = "Tools cannot be used now: answer from what you know and from the results so far, without any TOOL."
+_NO_TOOLS = "Tools cannot be used now: answer from what you know and from the results so far, without any TOOL."
 
 _SCHEMA = """\
 # Answer
@@ -201,7 +201,9 @@ def tools_as_text(request: Request) -> Request:
     parts = [request.instruction, _tools_part(request)]
     return replace(
         request,
-        messages=_with_joined_turns([_message_as_text(message, specs) for message in _named(request.messages)]),
+        messages=_join_user_messages(
+            [_message_as_text(message, specs) for message in _with_tool_names(request.messages)]
+        ),
         instruction="\n\n".join(filter(None, parts)),
         tools=hosted,
         settings=_settings(request.settings),
@@ -210,35 +212,35 @@ def tools_as_text(request: Request) -> Request:
 
 def schema_as_text(request: Request, output: OutputSchema) -> Request:
     """The request without its output schema, which is described in the instruction instead."""
-    part = _schema_part(output, beside_tools=bool(request.tools))
+    part = _schema_part(output, has_tools=bool(request.tools))
     instruction = "\n\n".join(filter(None, [request.instruction, part]))
     return replace(request, instruction=instruction, output_schema=None)
 
 
-def _schema_part(output: OutputSchema, *, beside_tools: bool) -> str:
-    answer = "final answer, the one without a TOOL," if beside_tools else "answer"
+def _schema_part(output: OutputSchema, *, has_tools: bool) -> str:
+    answer = "final answer, the one without a TOOL," if has_tools else "answer"
     return _SCHEMA.format(answer=answer, schema=json.dumps(output.schema, ensure_ascii=False))
 
 
 def _tools_part(request: Request) -> str:
     choice = request.settings.get("tool_choice", "auto")
     if not request.tools or choice == "none":
-        return _NONE_LEFT
-    several = _ONE if is_single(request) else _SEVERAL
-    text = _PROTOCOL.format(several=several, tools="\n".join(map(_described, request.tools)))
+        return _NO_TOOLS
+    several = _SINGLE_RULE if is_single(request) else _PARALLEL_RULE
+    text = _PROTOCOL.format(several=several, tools="\n".join(map(_describe_tool, request.tools)))
     if choice == "auto":
         return text
     name = choice if isinstance(choice, str) and choice != "required" else ""
     return f"{text}\n\nYou must use {f'the tool {name}' if name else 'a tool'} now."
 
 
-def _described(spec: ToolSpec) -> str:
+def _describe_tool(spec: ToolSpec) -> str:
     """Describe a tool and its input for the instruction."""
     description = "\n  ".join(line for line in split_lines(spec.description) if line.strip())
-    return f"- {spec.name}: {description}\n  {_described_input(spec)}"
+    return f"- {spec.name}: {description}\n  {_describe_input(spec)}"
 
 
-def _described_input(spec: ToolSpec) -> str:
+def _describe_input(spec: ToolSpec) -> str:
     properties: Mapping[str, Any] = spec.parameters.get("properties") or {}
     if not properties:
         return f"Input: none. <TOOL: {spec.name}></TOOL>"
@@ -246,20 +248,20 @@ def _described_input(spec: ToolSpec) -> str:
     name = text_parameter(spec)
     if name is None:
         return f"Input: a JSON object that fits {schema}"
-    about = properties[name].get("description") if isinstance(properties[name], Mapping) else None
-    written = f"Input: {about or name}, as it is. <TOOL: {spec.name}>{name}</TOOL>"
-    return written if len(properties) == 1 else f"{written} Or a JSON object that fits {schema}"
+    description = properties[name].get("description") if isinstance(properties[name], Mapping) else None
+    text = f"Input: {description or name}, as it is. <TOOL: {spec.name}>{name}</TOOL>"
+    return text if len(properties) == 1 else f"{text} Or a JSON object that fits {schema}"
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings without those for tools, and with a stop sequence before the first invented result."""
-    kept = {name: value for name, value in settings.items() if name not in OF_TOOLS}
-    stops = kept.get("stop") or []
-    stops = [stops] if isinstance(stops, str) else list(stops)
-    return {**kept, "stop": [*stops, STOP]} if len(stops) < _MAX_STOPS else kept
+    remaining = {name: value for name, value in settings.items() if name not in OF_TOOLS}
+    stop = remaining.get("stop") or []
+    stop = [stop] if isinstance(stop, str) else list(stop)
+    return {**remaining, "stop": [*stop, STOP]} if len(stop) < _MAX_STOPS else remaining
 
 
-def _named(messages: Sequence[Message]) -> Iterator[Message]:
+def _with_tool_names(messages: Sequence[Message]) -> Iterator[Message]:
     """The messages, with the name of the tool added to every result."""
     names: dict[str, str] = {}
     for message in messages:
@@ -275,35 +277,37 @@ def _message_as_text(message: Message, specs: Mapping[str, ToolSpec]) -> Message
     """Convert a message to text. Markup in results and user content is escaped, so that only real results have it."""
     match message:
         case ToolMessage(_, name, content):
-            result = f"<RESULT: {quoted(name)}>\n{quoted(content)}\n</RESULT>"
+            result = f"<RESULT: {escape_markup(name)}>\n{escape_markup(content)}\n</RESULT>"
             return UserMessage((result, *message.attachments) if message.attachments else result)
         case UserMessage(content):
-            return UserMessage(_quoted_content(content))
+            return UserMessage(_escape_content(content))
         case AssistantMessage(text, (_, *_) as calls):
-            written = [f"<TOOL: {call.name}>{input_of(call.arguments, specs.get(call.name))}</TOOL>" for call in calls]
-            return AssistantMessage("\n".join(filter(None, [text, *written])))
+            calls_as_text = [
+                f"<TOOL: {call.name}>{input_of(call.arguments, specs.get(call.name))}</TOOL>" for call in calls
+            ]
+            return AssistantMessage("\n".join(filter(None, [text, *calls_as_text])))
     return message
 
 
-def _quoted_content(content: Content) -> Content:
+def _escape_content(content: Content) -> Content:
     if isinstance(content, str):
-        return quoted(content)
-    return tuple(quoted(part) if isinstance(part, str) else part for part in content)
+        return escape_markup(content)
+    return tuple(escape_markup(part) if isinstance(part, str) else part for part in content)
 
 
-def _with_joined_turns(messages: Sequence[Message]) -> list[Message]:
+def _join_user_messages(messages: Sequence[Message]) -> list[Message]:
     """Join consecutive user messages, because some models require alternating roles."""
     joined: list[Message] = []
     for message in messages:
         last = joined[-1] if joined else None
         if isinstance(message, UserMessage) and isinstance(last, UserMessage):
-            joined[-1] = UserMessage(_both(last.content, message.content))
+            joined[-1] = UserMessage(_join_contents(last.content, message.content))
         else:
             joined.append(message)
     return joined
 
 
-def _both(first: Content, second: Content) -> Content:
+def _join_contents(first: Content, second: Content) -> Content:
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"
     return (*parts_of(first), *parts_of(second))
@@ -329,12 +333,12 @@ def read_json(text: str) -> Any:
     strings, and missing brackets at the end.
     """
     try:
-        return _loaded(text)
+        return _parse_json(text)
     except ValueError:
-        repaired = _TOKEN.sub(_repaired, text)
+        repaired = _TOKEN.sub(_repair_token, text)
     for end in _MISSING_ENDS:
         try:
-            return _loaded(repaired + end)
+            return _parse_json(repaired + end)
         except ValueError:
             continue
     raise ValueError("This is not JSON")
@@ -354,24 +358,24 @@ def read_object(text: str) -> dict[str, Any] | None:
 def read_exact_object(text: str) -> dict[str, Any] | None:
     """Parse a JSON object without repairs; None if the text is not an object."""
     try:
-        value = _loaded(text)
+        value = _parse_json(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
 
 
-def _loaded(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
-        return json.loads(text, strict=False, parse_constant=_refuse)
+        return json.loads(text, strict=False, parse_constant=_reject_constant)
     except RecursionError:
         raise ValueError("This is nested too deeply") from None
 
 
-def _refuse(name: str) -> object:
+def _reject_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-def _repaired(token: re.Match[str]) -> str:
+def _repair_token(token: re.Match[str]) -> str:
     if token["double"] is not None:
         return f'"{_ESCAPE.sub(_escape, token["double"])}"'
     if token["single"] is not None:
@@ -404,17 +408,17 @@ _ASSIGNMENT = re.compile(
 )
 
 
-def arguments_of(written: str, spec: ToolSpec | None, *, is_escaped: bool = False) -> str:
+def arguments_of(source: str, spec: ToolSpec | None, *, is_escaped: bool = False) -> str:
     """Parse an input as arguments, returned as JSON text; an unreadable input is returned unchanged.
 
     `spec` is None for an unknown tool; `is_escaped` means that the surrounding markup was written with entities.
     """
-    text = _without_fence(_trimmed(written))
+    text = _without_fence(_dedent(source))
     found = None if is_escaped else read_object(text)
     if found is None:
         text = html.unescape(text) if is_escaped or _is_escaped(text) else text
         found = read_object(text)
-    arguments = _read(text, found, spec)
+    arguments = _read_arguments(text, found, spec)
     return well_formed(text if arguments is None else json.dumps(arguments, ensure_ascii=False))
 
 
@@ -422,11 +426,11 @@ def input_of(arguments: str, spec: ToolSpec | None) -> str:
     """Render arguments as input: plain text if `arguments_of` parses it back, otherwise JSON."""
     found = read_exact_object(arguments or "{}")
     if found is None:
-        return quoted(arguments)
+        return escape_markup(arguments)
     text = "".join(found.values()) if all(isinstance(value, str) for value in found.values()) else ""
     if len(found) <= 1 and not has_markup(text) and read_exact_object(arguments_of(text, spec)) == found:
         return text
-    return quoted_json(json.dumps(found, ensure_ascii=False))
+    return escape_markup_in_json(json.dumps(found, ensure_ascii=False))
 
 
 def text_parameter(spec: ToolSpec) -> str | None:
@@ -436,13 +440,13 @@ def text_parameter(spec: ToolSpec) -> str | None:
     return candidates[0] if len(candidates) == 1 else None
 
 
-def _read(text: str, found: dict[str, Any] | None, spec: ToolSpec | None) -> dict[str, Any] | None:
+def _read_arguments(text: str, found: dict[str, Any] | None, spec: ToolSpec | None) -> dict[str, Any] | None:
     """The arguments in a text; `found` is the object that the text was parsed as, if any."""
     if spec is None:
         return found if found is not None else {"input": text} if text else {}
     properties, name = _properties(spec), text_parameter(spec)
     if found is not None:
-        found = _unwrapped(found, properties)
+        found = _unwrap_call(found, properties)
         if name is None or (found and found.keys() <= properties.keys()):
             return found
     if not text or not properties:
@@ -458,7 +462,7 @@ def _properties(spec: ToolSpec) -> Mapping[str, Any]:
     return properties if isinstance(properties, Mapping) else {}
 
 
-def _unwrapped(found: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _unwrap_call(found: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments themselves, if the model wrote a complete call into its input."""
     for key in INNER_KEYS:
         inner = found.get(key)
@@ -488,10 +492,10 @@ def _assignments(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | N
         match = _ASSIGNMENT.match(text, position)
         if match is None or match["name"] not in properties:
             return None
-        found[match["name"]] = _value(_unquoted(match["value"]), properties[match["name"]])
+        found[match["name"]] = _value(_strip_quotes(match["value"]), properties[match["name"]])
         position = match.end()
-    is_sure = len(properties) > 1 or text.rstrip().endswith(('"', "'"))
-    return found if is_sure else None
+    is_clear = len(properties) > 1 or text.rstrip().endswith(('"', "'"))
+    return found if is_clear else None
 
 
 def _lines(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -514,18 +518,18 @@ def _lines(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
         else:
             current.append(line)
-    return {name: _value(_joined(parts), properties[name]) for name, parts in found.items()}
+    return {name: _value(_join_lines(parts), properties[name]) for name, parts in found.items()}
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join_lines(parts: Sequence[str]) -> str:
     """A single-line value without quotes, or a multi-line value, optionally after a bar as in YAML."""
     first, *others = parts
     if not others:
-        return _unquoted(first.rstrip(","))
-    return _trimmed("\n".join(others if first in {"", "|"} else parts))
+        return _strip_quotes(first.rstrip(","))
+    return _dedent("\n".join(others if first in {"", "|"} else parts))
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """A text without surrounding quotes."""
     if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
         return text
@@ -538,7 +542,7 @@ def _unquoted(text: str) -> str:
 
 def _value(text: str, schema: object) -> Any:
     """Convert a text according to its schema: unchanged for strings, otherwise parsed as JSON."""
-    if _takes_text(schema):
+    if _accepts_text(schema):
         return text
     try:
         return read_json(text)
@@ -546,17 +550,17 @@ def _value(text: str, schema: object) -> Any:
         return text
 
 
-def _takes_text(schema: object) -> bool:
+def _accepts_text(schema: object) -> bool:
     if not isinstance(schema, Mapping) or "$ref" in schema:
         return False
     kinds = schema.get("type")
     if kinds is not None:
         return "string" in ([kinds] if isinstance(kinds, str) else kinds)
     choices = [*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())]
-    return any(map(_takes_text, choices)) if choices else True
+    return any(map(_accepts_text, choices)) if choices else True
 
 
-def _trimmed(text: str) -> str:
+def _dedent(text: str) -> str:
     """Strip surrounding whitespace; common indentation of several lines is removed."""
     if "\n" not in text.strip():
         return text.strip()
@@ -568,7 +572,7 @@ def _without_fence(text: str) -> str:
     match = _FENCE.match(text)
     if match is None or not text.endswith(match[1]):
         return text
-    return _trimmed(text[match.end() :].removesuffix(match[1]).rstrip(" \t").removesuffix("\n"))
+    return _dedent(text[match.end() :].removesuffix(match[1]).rstrip(" \t").removesuffix("\n"))
 
 
 def _is_escaped(text: str) -> bool:

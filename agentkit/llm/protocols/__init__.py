@@ -68,13 +68,15 @@ class WireProtocol(Protocol):
     """A wire protocol. Its members with a body are the defaults of the classes that derive from it.
 
     `streaming` contains the additional body fields of a streaming request, and `headers` are sent with every request.
-    With `can_pause`, the server can pause a response, which is continued once it is sent back.
+    With `can_pause`, the server can pause a response, which is continued once it is sent back. `embeddings_path` is the
+    path of requests for embeddings, in OpenAI's format.
     """
 
     name: str
     headers: Mapping[str, str]
     streaming: Mapping[str, Any]
     can_pause: bool = False
+    embeddings_path: str = "/embeddings"
 
     def url(self, model: str, /, *, streaming: bool) -> str:
         """The path of a request, relative to the base URL; it can have a query."""
@@ -85,9 +87,9 @@ class WireProtocol(Protocol):
         ...
 
     def encode(
-        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+        self, request: Request, model: str, *, strict: bool, cache: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """Encode a request as a JSON body. `strict`: the server enforces schemas; `before` caches encoded messages."""
+        """Encode a request as a JSON body. `strict`: the server enforces schemas; `cache` caches encoded messages."""
         ...
 
     def decode(self, data: Mapping[str, Any]) -> Response:

@@ -15,10 +15,21 @@ from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import WireProtocol, parsing
-from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms, base64_source
-from agentkit.llm.protocols.error_mapping import cut_short, declined, failure, no_answer, raise_error_inside
-from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks
-from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, is_text_of, without_thoughts
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, PartEncoders, base64_source
+from agentkit.llm.protocols.error_mapping import (
+    cut_short_error,
+    error_from_body,
+    missing_field_error,
+    raise_error_in,
+    refusal_error,
+)
+from agentkit.llm.protocols.hosted_tools import declaration_of, uses_in_blocks
+from agentkit.llm.protocols.reasoning import (
+    ParagraphJoiner,
+    ReasoningSplitter,
+    equals_without_reasoning,
+    move_reasoning,
+)
 from agentkit.messages import (
     AssistantMessage,
     FinishReason,
@@ -54,41 +65,41 @@ _MAX_TOKENS_WITH_THOUGHTS = 32_000
 """Default token limit with thinking, whose tokens count, too."""
 
 _MIN_BUDGET_TOKENS = 1_024
-_UNTHINKING = r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)"
+_THINKS_ON_REQUEST = r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)"
 """Models that think only on request."""
 
 _THINKING = {"type": "adaptive", "display": "summarized"}
 """Sent with an effort: as much thinking as the model chooses, with summaries."""
 
 
-def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_settings(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The body with the settings and a token limit, which this protocol requires."""
     sent = {_RENAMED.get(name, name): value for name, value in settings.items()}
     effort, choice, parallel = (sent.pop(name, None) for name in ("reasoning_effort", "tool_choice", _PARALLEL))
     if isinstance(sent.get("stop_sequences"), str):
         sent["stop_sequences"] = [sent["stop_sequences"]]
-    wish = {"effort": _EFFORTS.get(str(effort), effort)} if effort and effort != "none" else {}
-    config = {**wish, **body.get("output_config", {}), **sent.pop("output_config", {})}
+    effort_config = {"effort": _EFFORTS.get(str(effort), effort)} if effort and effort != "none" else {}
+    config = {**effort_config, **body.get("output_config", {}), **sent.pop("output_config", {})}
     if config:
         sent["output_config"] = config
     if effort:
         sent.setdefault("thinking", {"type": "disabled"} if effort == "none" else _THINKING)
     if "container" in body and isinstance(sent.get("container"), dict):
         sent["container"] = {"id": body["container"], **sent["container"]}
-    if chosen := _tool_choice(choice, parallel):
-        sent["tool_choice"] = chosen
-    return _limited({**body, **sent})
+    if tool_choice := _tool_choice(choice, parallel):
+        sent["tool_choice"] = tool_choice
+    return _with_token_limit({**body, **sent})
 
 
 def _tool_choice(choice: object, parallel: object) -> dict[str, Any] | None:
     """The `tool_choice`, including whether parallel calls are allowed; None if neither setting is given."""
-    chosen = _chosen(choice)
+    chosen = _encode_tool_choice(choice)
     if parallel is None or (chosen or {}).get("type") == "none":
         return chosen
     return {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": not parallel}
 
 
-def _chosen(choice: object) -> dict[str, Any] | None:
+def _encode_tool_choice(choice: object) -> dict[str, Any] | None:
     if isinstance(choice, dict):
         function = choice.get("function")
         return {"type": "tool", "name": function["name"]} if isinstance(function, dict) else choice
@@ -99,107 +110,107 @@ def _chosen(choice: object) -> dict[str, Any] | None:
     return {"type": "tool", "name": choice}
 
 
-def _limited(body: dict[str, Any]) -> dict[str, Any]:
+def _with_token_limit(body: dict[str, Any]) -> dict[str, Any]:
     """The body with a token limit, and with a thinking budget below that limit."""
-    budget = _thinking_in(body).get("budget_tokens")
+    budget = _thinking_of(body).get("budget_tokens")
     if "max_tokens" in body:
-        return budgeted(body) if isinstance(budget, int) else body
+        return limit_thinking_budget(body) if isinstance(budget, int) else body
     if not _thinks(body):
         return {**body, "max_tokens": MAX_TOKENS}
     return {**body, "max_tokens": budget + MAX_TOKENS if isinstance(budget, int) else _MAX_TOKENS_WITH_THOUGHTS}
 
 
-def _thinking_in(body: dict[str, Any]) -> dict[str, Any]:
+def _thinking_of(body: dict[str, Any]) -> dict[str, Any]:
     return body["thinking"] if isinstance(body.get("thinking"), dict) else {}
 
 
 def _thinks(body: dict[str, Any]) -> bool:
     """Whether the model thinks before it answers, by setting or by default."""
-    if thinking := _thinking_in(body):
+    if thinking := _thinking_of(body):
         return bool(thinking.get("type") != "disabled")
-    return not re.search(_UNTHINKING, body["model"])
+    return not re.search(_THINKS_ON_REQUEST, body["model"])
 
 
-def budgeted(body: dict[str, Any]) -> dict[str, Any]:
+def limit_thinking_budget(body: dict[str, Any]) -> dict[str, Any]:
     """Limit the thinking budget to half of the token limit; thinking is removed if that is below the minimum.
 
     A budget that is below the limit already is not changed.
     """
-    most, thinking = body["max_tokens"], body["thinking"]
-    if thinking["budget_tokens"] < most:
+    max_tokens, thinking = body["max_tokens"], body["thinking"]
+    if thinking["budget_tokens"] < max_tokens:
         return body
-    if most // 2 < _MIN_BUDGET_TOKENS:
+    if max_tokens // 2 < _MIN_BUDGET_TOKENS:
         return {name: value for name, value in body.items() if name != "thinking"}
-    return {**body, "thinking": {**thinking, "budget_tokens": most // 2}}
+    return {**body, "thinking": {**thinking, "budget_tokens": max_tokens // 2}}
 
 
-_KEPT = frozenset({"$ref", "$defs", "type", "title", "description", "enum", "const", "required"})
+_ENFORCED_KEYWORDS = frozenset({"$ref", "$defs", "type", "title", "description", "enum", "const", "required"})
 _NESTED = {"properties": True, "$defs": True, "items": False, "anyOf": False, "allOf": False}
 """Keywords that contain schemas; true if the schemas are named."""
 
 _FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"),
 )
-_SILENT = frozenset({"$schema", "$id", "additionalProperties", "discriminator"})
+_IGNORED_KEYWORDS = frozenset({"$schema", "$id", "additionalProperties", "discriminator"})
 
 
 _COMBINERS = ("anyOf", "oneOf", "allOf")
 
 
-def rooted(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+def object_schema(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """The schema of a tool's input with an object at its root, as required, and a note on the keywords removed."""
     if schema.get("type") == "object" and not any(name in schema for name in _COMBINERS):
         return schema, ""
     note = "; ".join(f"{name}: {json.dumps(schema[name])}" for name in _COMBINERS if name in schema)
-    kept = {name: value for name, value in schema.items() if name not in _COMBINERS}
-    return {**kept, "type": "object"}, f"(Arguments fit {note})" if note else ""
+    remaining = {name: value for name, value in schema.items() if name not in _COMBINERS}
+    return {**remaining, "type": "object"}, f"(Arguments fit {note})" if note else ""
 
 
-def constrained(schema: Mapping[str, Any]) -> dict[str, Any]:
+def enforceable_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce a schema to keywords that the server can enforce. Others are moved to the description for the model.
 
     Objects are closed, except those with arbitrary property names: these cannot be closed, and the server rejects them.
     """
     schema = _with_one_type(schema)
     if "$ref" in schema:
-        kept = {"$ref": schema["$ref"]}
-        return kept | ({"$defs": _named(schema["$defs"])} if "$defs" in schema else {})
-    enforced = {name: value for name, value in schema.items() if name in _KEPT}
-    enforced |= {name: _inner(name, schema[name]) for name in _NESTED if name in schema}
+        reference = {"$ref": schema["$ref"]}
+        return reference | ({"$defs": _convert_named(schema["$defs"])} if "$defs" in schema else {})
+    enforced = {name: value for name, value in schema.items() if name in _ENFORCED_KEYWORDS}
+    enforced |= {name: _convert_keyword(name, schema[name]) for name in _NESTED if name in schema}
     if schema.get("type") == "object":
         enforced["additionalProperties"] = schema.get("additionalProperties", False)
     noted: dict[str, Any] = {}
     for name, value in schema.items():
         if (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1)):
             enforced[name] = value
-        elif name not in enforced and name not in _SILENT:
+        elif name not in enforced and name not in _IGNORED_KEYWORDS:
             noted[name] = value
     return _with_note(enforced, noted)
 
 
 def _with_one_type(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with `anyOf` in place of several types, and in place of `oneOf`."""
-    plain: dict[str, Any] = {("anyOf" if name == "oneOf" else name): value for name, value in schema.items()}
-    types = plain.get("type")
+    converted: dict[str, Any] = {("anyOf" if name == "oneOf" else name): value for name, value in schema.items()}
+    types = converted.get("type")
     if not isinstance(types, list):
-        return plain
-    about: dict[str, Any] = {name: plain.pop(name) for name in ("title", "description") if name in plain}
-    return about | {"anyOf": [{**(plain if kind != "null" else {}), "type": kind} for kind in types]}
+        return converted
+    annotations: dict[str, Any] = {name: converted.pop(name) for name in ("title", "description") if name in converted}
+    return annotations | {"anyOf": [{**(converted if kind != "null" else {}), "type": kind} for kind in types]}
 
 
-def _inner(name: str, value: Any) -> Any:
+def _convert_keyword(name: str, value: Any) -> Any:
     if isinstance(value, list):
-        return [_either(each) for each in value]
-    return _named(value) if _NESTED[name] else _either(value)
+        return [_convert_nested(each) for each in value]
+    return _convert_named(value) if _NESTED[name] else _convert_nested(value)
 
 
-def _named(schemas: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _either(each) for name, each in schemas.items()}
+def _convert_named(schemas: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _convert_nested(each) for name, each in schemas.items()}
 
 
-def _either(schema: Any) -> Any:
+def _convert_nested(schema: Any) -> Any:
     """Convert a nested schema; True, which allows any value, is left for the server to reject."""
-    return constrained(schema) if isinstance(schema, dict) else schema
+    return enforceable_schema(schema) if isinstance(schema, dict) else schema
 
 
 def _with_note(schema: dict[str, Any], noted: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,52 +218,52 @@ def _with_note(schema: dict[str, Any], noted: Mapping[str, Any]) -> dict[str, An
     if not noted:
         return schema
     note = ", ".join(f"{name}: {value}" for name, value in noted.items())
-    before = f"{schema['description']} " if schema.get("description") else ""
-    return {**schema, "description": f"{before}({note})"}
+    description = f"{schema['description']} " if schema.get("description") else ""
+    return {**schema, "description": f"{description}({note})"}
 
 
 _MARK = {"type": "ephemeral"}
-_SETTING = "cache_control"
+_CACHE_CONTROL = "cache_control"
 _MARKED_TURNS = 2
 """Number of user turns with a cache mark: the last turn, and the last turn of the previous request."""
 
 
-def marked(body: dict[str, Any]) -> dict[str, Any]:
+def with_cache_marks(body: dict[str, Any]) -> dict[str, Any]:
     """Set cache marks if another request is likely to start with the same prefix.
 
     That is the case with tools or an earlier response. A cache write costs 25% more than normal input, a cache read 10%
     of it, so that a single question without tools is not marked. The setting `cache_control` overrides this; False
     disables the marks.
     """
-    if _SETTING in body:
-        return body if body[_SETTING] else {name: value for name, value in body.items() if name != _SETTING}
+    if _CACHE_CONTROL in body:
+        return body if body[_CACHE_CONTROL] else {name: value for name, value in body.items() if name != _CACHE_CONTROL}
     turns = body["messages"]
     if "tools" not in body and all(turn["role"] == "user" for turn in turns):
         return body
-    return {**body, **_with_stable_part(body), "messages": _with_last_turns(turns)}
+    return {**body, **_mark_prefix(body), "messages": _mark_last_turns(turns)}
 
 
-def _with_stable_part(body: dict[str, Any]) -> dict[str, Any]:
+def _mark_prefix(body: dict[str, Any]) -> dict[str, Any]:
     """Mark the instruction, which the server places after the tools, or else the last tool."""
     if isinstance(body.get("system"), str):
-        return {"system": [{"type": "text", "text": body["system"], _SETTING: _MARK}]}
+        return {"system": [{"type": "text", "text": body["system"], _CACHE_CONTROL: _MARK}]}
     if "tools" in body:
-        return {"tools": [*body["tools"][:-1], {**body["tools"][-1], _SETTING: _MARK}]}
+        return {"tools": [*body["tools"][:-1], {**body["tools"][-1], _CACHE_CONTROL: _MARK}]}
     return {}
 
 
-def _with_last_turns(turns: list[Any]) -> list[Any]:
+def _mark_last_turns(turns: list[Any]) -> list[Any]:
     """Mark the end of the last user turns.
 
     The server looks for cached prefixes only a few blocks before a mark, and one response can have more calls.
     """
     places = [at for at, turn in enumerate(turns) if turn["role"] == "user"][-_MARKED_TURNS:]
-    return [_with_mark(turn) if at in places else turn for at, turn in enumerate(turns)]
+    return [_mark_turn(turn) if at in places else turn for at, turn in enumerate(turns)]
 
 
-def _with_mark(turn: dict[str, Any]) -> dict[str, Any]:
+def _mark_turn(turn: dict[str, Any]) -> dict[str, Any]:
     *blocks, last = turn["content"]
-    return {**turn, "content": [*blocks, {**last, _SETTING: _MARK}]}
+    return {**turn, "content": [*blocks, {**last, _CACHE_CONTROL: _MARK}]}
 
 
 BLOCKS = "content"
@@ -260,7 +271,7 @@ BLOCKS = "content"
 
 _SENDABLE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _DIGEST_CHARS = 8
-_NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(empty message)"}]})
+_EMPTY_TURN = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(empty message)"}]})
 """First turn of a conversation that does not start with a user message, which the protocol requires."""
 
 
@@ -278,17 +289,17 @@ def encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     return ({"role": role, "content": blocks},) if blocks else ()
 
 
-def in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEntry]]:
+def group_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEntry]]:
     """Split the leading system messages, as texts, from the turns; adjacent messages of the same role are joined.
 
     Later system messages become user messages: only some models accept them elsewhere.
     """
     first = next((at for at, entry in enumerate(entries) if entry["role"] != "system"), len(entries))
-    orders = [block["text"] for entry in entries[:first] for block in entry["content"]]
-    turns = [_joined(role, list(group)) for role, group in groupby(entries[first:], _wire_role)]
+    instructions = [block["text"] for entry in entries[:first] for block in entry["content"]]
+    turns = [_join_turn(role, list(group)) for role, group in groupby(entries[first:], _turn_role)]
     if not turns or turns[0]["role"] != "user":
-        turns.insert(0, _NOTHING)
-    return orders, turns
+        turns.insert(0, _EMPTY_TURN)
+    return instructions, turns
 
 
 def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
@@ -296,7 +307,7 @@ def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
     blocks = message.extra.get(BLOCKS, ())
     if (
         blocks
-        and is_text_of(message.text, text_of_blocks(blocks))
+        and equals_without_reasoning(message.text, text_of_blocks(blocks))
         and sum(map(is_call, blocks)) == len(message.tool_calls)
     ):
         calls = iter(message.tool_calls)
@@ -307,33 +318,33 @@ def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
 
 def text_of_blocks(blocks: Iterable[Any]) -> str:
     """The text of content blocks: adjacent text blocks are concatenated, others are separate paragraphs."""
-    paragraphs, pieces = ParagraphJoiner(), []
+    paragraphs, texts = ParagraphJoiner(), []
     for block in blocks:
-        if _is_of(block, "text"):
-            pieces.append(paragraphs.add(parsing.text_of(block)))
+        if _has_type(block, "text"):
+            texts.append(paragraphs.add(parsing.text_of(block)))
         else:
             paragraphs.interrupt()
-    return "".join(pieces)
+    return "".join(texts)
 
 
 def is_call(block: object) -> bool:
     """Whether a block is a tool call to execute; hosted tools are executed by the server."""
-    return _is_of(block, "tool_use")
+    return _has_type(block, "tool_use")
 
 
-def _is_of(block: object, kind: str) -> bool:
+def _has_type(block: object, kind: str) -> bool:
     return isinstance(block, dict) and block.get("type") == kind
 
 
 def _is_blank(block: object) -> bool:
-    return _is_of(block, "text") and not parsing.text_of(block).strip()
+    return _has_type(block, "text") and not parsing.text_of(block).strip()
 
 
-def _wire_role(entry: EncodedEntry) -> str:
+def _turn_role(entry: EncodedEntry) -> str:
     return "assistant" if entry["role"] == "assistant" else "user"
 
 
-def _joined(role: str, entries: list[EncodedEntry]) -> EncodedEntry:
+def _join_turn(role: str, entries: list[EncodedEntry]) -> EncodedEntry:
     """Join adjacent entries into one turn. Its JSON is assembled from the entries, which are encoded already."""
     if len(entries) == 1 and entries[0]["role"] == role:
         return entries[0]
@@ -345,13 +356,13 @@ def _joined(role: str, entries: list[EncodedEntry]) -> EncodedEntry:
 def _without_trailing_blanks(turn: EncodedEntry) -> EncodedEntry:
     """The last turn of the model, to be continued, without blanks at its end, which the server refuses."""
     *blocks, last = turn["content"]
-    if not _is_of(last, "text") or last["text"] == last["text"].rstrip():
+    if not _has_type(last, "text") or last["text"] == last["text"].rstrip():
         return turn
     return EncodedEntry({**turn, "content": [*blocks, {**last, "text": last["text"].rstrip()}]})
 
 
 def _encode_content(content: Content) -> list[dict[str, Any]]:
-    blocks = (_FORMS.part(part) for part in parts_of(content))
+    blocks = (_ENCODERS.part(part) for part in parts_of(content))
     return [block for block in blocks if not _is_blank(block)]
 
 
@@ -367,7 +378,7 @@ def _encode_file(file: File) -> dict[str, Any]:
     return {"type": "document", "source": _source(file.url), **({"title": file.name} if file.name else {})}
 
 
-_FORMS = Forms(_encode_text, _encode_image, _encode_file)
+_ENCODERS = PartEncoders(_encode_text, _encode_image, _encode_file)
 
 
 def _source(url: str) -> dict[str, Any]:
@@ -379,19 +390,19 @@ def _source(url: str) -> dict[str, Any]:
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:
-    given = parsing.well_formed_json(json.loads(parsing.sendable_arguments(call.arguments)))
+    arguments = parsing.well_formed_json(json.loads(parsing.sendable_arguments(call.arguments)))
     return {
         "type": "tool_use",
         "id": _sendable_id(call.id),
         "name": parsing.sendable_name(call.name),
-        "input": given,
+        "input": arguments,
     }
 
 
 def _encode_result(message: ToolMessage) -> dict[str, Any]:
     """Encode a tool result, marked if it is an error. Images and files follow the text."""
-    shown: Any = _encode_content(message.parts_content) if message.attachments else well_formed(message.content)
-    content = {"content": shown} if shown else {}
+    encoded: Any = _encode_content(message.parts_content) if message.attachments else well_formed(message.content)
+    content = {"content": encoded} if encoded else {}
     failed = {"is_error": True} if _is_failure(message.content) else {}
     return {"type": "tool_result", "tool_use_id": _sendable_id(message.call_id), **content, **failed}
 
@@ -426,10 +437,10 @@ def is_paused(data: Mapping[str, Any]) -> bool:
     return data.get("stop_reason") == PAUSED
 
 
-def settled(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def without_pending_calls(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The blocks without hosted calls that never got a result: the server rejects those in a conversation."""
-    answered = {block.get("tool_use_id") for block in blocks}
-    return [block for block in blocks if not _is_hosted_call(block) or block.get("id") in answered]
+    finished_ids = {block.get("tool_use_id") for block in blocks}
+    return [block for block in blocks if not _is_hosted_call(block) or block.get("id") in finished_ids]
 
 
 def container_entry(message: Message) -> tuple[dict[str, Any], ...]:
@@ -452,7 +463,7 @@ def _is_hosted_call(block: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and kind.endswith("_tool_use")
 
 
-_CUT = {*parsing.CUT_SHORT, PAUSED}
+_INCOMPLETE_REASONS = {*parsing.CUT_SHORT, PAUSED}
 """Stop reasons of an incomplete response."""
 
 _STATUSES = {
@@ -477,7 +488,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     _raise_error_in(data)
     content = data.get("content")
     if not isinstance(content, list | str):
-        raise no_answer("content", data)
+        raise missing_field_error("content", data)
     return _response(data, blocks_in(content))
 
 
@@ -492,29 +503,31 @@ def _raise_error_in(data: Mapping[str, Any]) -> None:
     """Raise the error that a body or event contains."""
     error = parsing.dictionary(data.get("error"))
     if data.get("type") == "error" and error:
-        raise failure(data, status=_STATUSES.get(parsing.word(error.get("type"))))
-    raise_error_inside(data)
+        raise error_from_body(data, status=_STATUSES.get(parsing.word(error.get("type"))))
+    raise_error_in(data)
 
 
 def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response:
     reason = parsing.word(data.get("stop_reason"))
     if reason == "refusal":
-        raise declined(_explained(data))
+        raise refusal_error(_refusal_reason(data))
     calls = [_read_call(block) for block in blocks if is_call(block)]
     message = parsing.assistant_message(text_of_blocks(blocks), calls, _reasoning(blocks), {})
-    kept = blocks if calls or is_paused(data) else settled(blocks)
+    sendable = blocks if calls or is_paused(data) else without_pending_calls(blocks)
     extra = {CONTAINER: container} if (container := parsing.dictionary(data.get(CONTAINER)).get("id")) else {}
-    sent = [{name: value for name, value in block.items() if value is not None} for block in kept]
+    sent = [{name: value for name, value in block.items() if value is not None} for block in sendable]
     if encode_answer(message) != sent:  # the blocks contain more than the message represents
-        extra = {BLOCKS: tuple(kept), **extra}
-    message = without_thoughts(replace(message, extra=parsing.well_formed_json(extra)))
-    finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
+        extra = {BLOCKS: tuple(sendable), **extra}
+    message = move_reasoning(replace(message, extra=parsing.well_formed_json(extra)))
+    finish: FinishReason = (
+        "length" if reason.lower() in _INCOMPLETE_REASONS else "tool_calls" if message.tool_calls else "stop"
+    )
     usage = _usage(parsing.dictionary(data.get("usage")))
     model, raw = parsing.word(data.get("model")), parsing.well_formed_json(data)
     return Response(message, finish, usage, model, raw, hosted=uses_in_blocks(blocks))
 
 
-def _explained(data: Mapping[str, Any]) -> str:
+def _refusal_reason(data: Mapping[str, Any]) -> str:
     """The reason for a refusal, if given."""
     details = parsing.dictionary(data.get("stop_details"))
     category = parsing.word(details.get("category"))
@@ -536,14 +549,19 @@ def _usage(figures: dict[str, Any]) -> Usage:
 
     With figures per iteration these are summed: the totals omit compaction and calls to other models.
     """
-    if trips := parsing.dictionaries(figures.get("iterations")):
+    if iterations := parsing.dictionaries(figures.get("iterations")):
         names = {
-            name for trip in trips for name in (*_INPUT_COUNTS, "output_tokens") if isinstance(trip.get(name), int)
+            name
+            for iteration in iterations
+            for name in (*_INPUT_COUNTS, "output_tokens")
+            if isinstance(iteration.get(name), int)
         }
-        figures = figures | {name: sum(trip.get(name) or 0 for trip in trips) for name in names}
+        figures = figures | {name: sum(iteration.get(name) or 0 for iteration in iterations) for name in names}
     counts = [figures[name] for name in _INPUT_COUNTS if isinstance(figures.get(name), int)]
-    whole = {"input_tokens": sum(counts)} if counts else {}
-    return parsing.usage_of({**figures, **whole}, ("input_tokens", "output_tokens"), ("", "output_tokens_details"))
+    input_count = {"input_tokens": sum(counts)} if counts else {}
+    return parsing.usage_of(
+        {**figures, **input_count}, ("input_tokens", "output_tokens"), ("", "output_tokens_details")
+    )
 
 
 class _Block:
@@ -551,7 +569,7 @@ class _Block:
 
     def __init__(self, fields: Mapping[str, Any], index: object = None) -> None:
         self._fields, self.index = dict(fields), index
-        self._pieces: dict[str, parsing.Pieces] = {}
+        self._chunks: dict[str, parsing.Pieces] = {}
         for name in ("text", "thinking"):
             if isinstance(self._fields.get(name), str):
                 self.add(name, self._fields[name])
@@ -566,9 +584,9 @@ class _Block:
         """The name of the tool, for a call."""
         return parsing.word(self._fields.get("name"))
 
-    def add(self, name: str, piece: str) -> str:
+    def add(self, name: str, chunk: str) -> str:
         """Add a chunk to a field; returns the part that can be displayed."""
-        return self._pieces.setdefault(name, parsing.Pieces()).add(piece)
+        return self._chunks.setdefault(name, parsing.Pieces()).add(chunk)
 
     def set(self, name: str, value: object) -> None:
         """Set a field that is sent whole."""
@@ -576,12 +594,12 @@ class _Block:
 
     def merge(self, fields: Mapping[str, Any]) -> None:
         """Merge the fields of an unknown type of delta."""
-        self._fields = parsing.merged("", self._fields, {**fields, "type": None})
+        self._fields = parsing.merge_field("", self._fields, {**fields, "type": None})
 
     def arguments(self) -> str:
         """The arguments of a call, if they were sent with its start instead of in chunks."""
-        given = self._fields.get("input")
-        return parsing.arguments_text(given) if given and not self._pieces.get("partial_json") else ""
+        arguments = self._fields.get("input")
+        return parsing.arguments_text(arguments) if arguments and not self._chunks.get("partial_json") else ""
 
     def append(self, name: str, value: object) -> None:
         """Append an entry to a field that is a list."""
@@ -589,7 +607,7 @@ class _Block:
 
     def whole(self) -> dict[str, Any]:
         """The complete block. The input of a call can be invalid JSON if the response was cut."""
-        fields = self._fields | {name: str(pieces) for name, pieces in self._pieces.items()}
+        fields = self._fields | {name: str(chunks) for name, chunks in self._chunks.items()}
         if arguments := parsing.without_empty(fields.pop("partial_json", "")):
             parsed = parsing.json_or_text(arguments)
             fields["input"] = parsed if isinstance(parsed, dict) else arguments
@@ -609,7 +627,7 @@ class AnthropicReader:
         self._calls: dict[int, int] = {}
         self._has_begun = self._has_stopped = False
         self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
-            "message": self._take_whole,
+            "message": self._feed_message_body,
             "message_start": self._begin,
             "content_block_start": self._begin_block,
             "content_block_delta": self._feed_block,
@@ -659,7 +677,7 @@ class AnthropicReader:
         self._merge(message)
         return None
 
-    def _take_whole(self, chunk: Mapping[str, Any]) -> Event | None:
+    def _feed_message_body(self, chunk: Mapping[str, Any]) -> Event | None:
         """Take a complete message from a server that ignores the stream setting."""
         self._has_begun = self._has_stopped = True
         self._merge(chunk)
@@ -671,8 +689,8 @@ class AnthropicReader:
         A null or 0 never replaces a known value. The content of the event is used if no blocks are streamed.
         """
         self._content = blocks_in(fields.get("content")) or self._content
-        known = {name for name, value in self._message.items() if value is not None}
-        new = {name: value for name, value in fields.items() if value is not None or name not in known}
+        present = {name for name, value in self._message.items() if value is not None}
+        new = {name: value for name, value in fields.items() if value is not None or name not in present}
         self._message |= {name: value for name, value in new.items() if name not in {"content", "usage"}}
         usage = parsing.dictionary(fields.get("usage"))
         self._usage |= {name: value for name, value in usage.items() if value or self._usage.get(name) is None}
@@ -716,10 +734,10 @@ class AnthropicReader:
 
     def _block(self, index: object, field: str) -> _Block | None:
         """The block for a chunk: by index, otherwise the last block, otherwise a new block whose start was not sent."""
-        kinds = _HOMES[field]
-        known = (self._by_index.get(_key(index)), *self._blocks[-1:])
-        block = next((block for block in known if block and block.kind.endswith(kinds)), None)
-        if block is None and field in _UNNAMED:
+        kinds = _BLOCK_TYPES[field]
+        candidates = (self._by_index.get(_key(index)), *self._blocks[-1:])
+        block = next((block for block in candidates if block and block.kind.endswith(kinds)), None)
+        if block is None and field in _IMPLICIT_BLOCKS:
             block = self._by_index[_key(index)] = _Block({"type": field})
             self._blocks.append(block)
             if field != "text":
@@ -734,7 +752,7 @@ class AnthropicReader:
         return ReasoningDelta(text) if text else None
 
     def _feed_arguments(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
-        text = block.add("partial_json", parsing.arguments_piece(delta.get("partial_json")))
+        text = block.add("partial_json", parsing.arguments_chunk(delta.get("partial_json")))
         number = self._calls.get(id(block))
         return ToolCallDelta(number, "", text) if text and number is not None else None
 
@@ -756,15 +774,15 @@ class AnthropicReader:
 
     def finish(self, *, closed: bool) -> Response:
         """The complete response. Raises BadResponse if the stream was cut short, Rejected on a refusal."""
-        blocks = [block.whole() for block in _in_order(self._blocks)] or self._content
+        blocks = [block.whole() for block in _by_block_index(self._blocks)] or self._content
         if not (self.is_answered or (closed and blocks)):
-            raise cut_short(len(text_of_blocks(blocks)))
+            raise cut_short_error(len(text_of_blocks(blocks)))
         if not (self._has_begun or blocks):
             raise BadResponse("The stream ended without an answer. Try again.")
         return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
 
 
-def _in_order(blocks: list[_Block]) -> list[_Block]:
+def _by_block_index(blocks: list[_Block]) -> list[_Block]:
     """The blocks by index if all indexes are distinct, otherwise in order of arrival."""
     indexes = [block.index for block in blocks if isinstance(block.index, int)]
     by_index = dict(zip(indexes, blocks, strict=False))
@@ -785,7 +803,7 @@ _FIELDS = {
 }
 """The field in each type of delta."""
 
-_HOMES = {
+_BLOCK_TYPES = {
     "text": ("text",),
     "thinking": ("thinking",),
     "partial_json": ("tool_use",),
@@ -794,7 +812,7 @@ _HOMES = {
 }
 """Suffixes of the block types to which each field can belong."""
 
-_UNNAMED = ("text", "thinking")
+_IMPLICIT_BLOCKS = ("text", "thinking")
 """Block types that a chunk can start without a start event."""
 
 
@@ -809,33 +827,33 @@ class AnthropicMessages(WireProtocol):
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     streaming: Mapping[str, Any] = {"stream": True}
     can_pause = True
-    error = staticmethod(failure)
+    error = staticmethod(error_from_body)
 
     def url(self, _model: str, /, **_streaming: bool) -> str:
         """The path of a request, relative to the base URL."""
         return "/messages"
 
     def encode(
-        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+        self, request: Request, model: str, *, strict: bool, cache: EncodingCache | None = None
     ) -> dict[str, Any]:
         """Encode a request as the body of a POST. The token limit is always sent, because it is required."""
-        before = before or EncodingCache()
-        orders, turns = in_turns(before.entries(request.messages, encode_message))
+        cache = cache or EncodingCache()
+        instructions, turns = group_turns(cache.entries(request.messages, encode_message))
         if turns[-1]["role"] == "assistant":
             turns[-1] = _without_trailing_blanks(turns[-1])
         body: dict[str, Any] = {"model": model, "messages": turns}
-        for container in before.entries(unfinished_answer(request.messages), container_entry):
+        for container in cache.entries(unfinished_answer(request.messages), container_entry):
             body |= container
-        instruction = "\n\n".join(order for order in (request.instruction, *orders) if order.strip())
+        instruction = "\n\n".join(text for text in (request.instruction, *instructions) if text.strip())
         if instruction:
             body["system"] = well_formed(instruction)
         if request.tools:
-            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
+            body["tools"] = cache.entries(request.tools, _strict_tool if strict else _plain_tool)
         if request.output_schema:
             body["output_config"] = {
-                "format": {"type": "json_schema", "schema": constrained(request.output_schema.schema)}
+                "format": {"type": "json_schema", "schema": enforceable_schema(request.output_schema.schema)}
             }
-        return marked(entered(body, request.settings))
+        return with_cache_marks(with_settings(body, request.settings))
 
     def decode(self, data: Mapping[str, Any]) -> Response:
         """Decode a complete body. Raises ModelError if it contains no response."""
@@ -848,8 +866,8 @@ class AnthropicMessages(WireProtocol):
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     if tool.hosted is not None:
-        return (declared(tool, AnthropicMessages.name),)
-    schema, note = rooted(tool.parameters)
+        return (declaration_of(tool, AnthropicMessages.name),)
+    schema, note = object_schema(tool.parameters)
     description = " ".join(filter(None, (tool.description, note)))
     return ({"name": tool.name, **({"description": description} if description else {}), "input_schema": schema},)
 
@@ -858,31 +876,31 @@ def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     (plain,) = _plain_tool(tool)
     if (strict := tool.strict) is None:
         return (plain,)
-    return ({**plain, "input_schema": constrained(strict), "strict": True},)
+    return ({**plain, "input_schema": enforceable_schema(strict), "strict": True},)
 
 
 MAX_PAUSES = 10
 """Maximum number of continuations of a paused response; each part can reach the token limit."""
 
 
-def joined(answer: Response, rest: Response) -> Response:
+def join_answers(answer: Response, continuation: Response) -> Response:
     """Join two parts of a response."""
-    content = [block for part in (answer, rest) for block in blocks_in(part.raw.get("content"))]
-    both = decode_answer({**rest.raw, "content": content})
-    message = replace(both.message, origin=rest.message.origin)
-    return replace(both, message=message, usage=answer.usage + rest.usage, model=rest.model)
+    content = [block for part in (answer, continuation) for block in blocks_in(part.raw.get("content"))]
+    joined = decode_answer({**continuation.raw, "content": content})
+    message = replace(joined.message, origin=continuation.message.origin)
+    return replace(joined, message=message, usage=answer.usage + continuation.usage, model=continuation.model)
 
 
-def ended(answer: Response) -> Response:
+def without_pause(answer: Response) -> Response:
     """The response without pending hosted calls, since it is not continued."""
     message = answer.message
     blocks = () if message.tool_calls else message.extra.get(BLOCKS, ())
-    if len(kept := settled(blocks)) == len(blocks):
+    if len(settled := without_pending_calls(blocks)) == len(blocks):
         return answer
-    return replace(answer, message=replace(message, extra={**message.extra, BLOCKS: tuple(kept)}))
+    return replace(answer, message=replace(message, extra={**message.extra, BLOCKS: tuple(settled)}))
 
 
-def paragraphs_behind(answer: Response) -> ParagraphJoiner:
+def paragraphs_after(answer: Response) -> ParagraphJoiner:
     """A joiner for the text of the next part, in the state after this one."""
     paragraphs = ParagraphJoiner()
     paragraphs.add(answer.text)

@@ -9,20 +9,20 @@ from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import WireProtocol, parsing
-from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, PartEncoders
 from agentkit.llm.protocols.error_mapping import (
     FILTERED,
-    cut_short,
-    declined,
-    failure,
-    filtered,
-    no_answer,
-    raise_error_inside,
-    unfinished,
+    cut_short_error,
+    error_from_body,
+    filtered_error,
+    missing_field_error,
+    raise_error_in,
+    refusal_error,
+    unfinished_error,
 )
-from agentkit.llm.protocols.hosted_tools import declared, uses_in_message
+from agentkit.llm.protocols.hosted_tools import declaration_of, uses_in_message
 from agentkit.llm.protocols.parsing import REASONING_FIELDS, has_content
-from agentkit.llm.protocols.reasoning import ReasoningSplitter, without_thoughts
+from agentkit.llm.protocols.reasoning import ReasoningSplitter, move_reasoning
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall, ToolMessage, UserMessage, well_formed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _CALL_FIELDS = {"index", "id", "type", "function", "name", "arguments"}
-_MAX_LOOKS = 100
+_MAX_COMPLETENESS_CHECKS = 100
 """How often the arguments of one call are parsed to check whether they are complete."""
 
 
@@ -45,8 +45,8 @@ def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls = message.get("tool_calls")
     if found := [calls] if isinstance(calls, dict) else parsing.dictionaries(calls):
         return found
-    older = parsing.dictionary(message.get("function_call"))
-    return [{"index": "function_call", "function": older}] if any(older.values()) else []
+    function_call = parsing.dictionary(message.get("function_call"))
+    return [{"index": "function_call", "function": function_call}] if any(function_call.values()) else []
 
 
 def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -62,14 +62,14 @@ def read_call(call: Mapping[str, Any]) -> ToolCall:
     return ToolCall(parsing.word(call.get("id")), parsing.word(function.get("name")), arguments, extra)
 
 
-class _CallPieces:
+class _CallChunks:
     """A tool call being streamed."""
 
     def __init__(self, index: str) -> None:
         self.index = index
         self.id = self.name = ""
         self.arguments = parsing.Pieces()
-        self._looks_left = _MAX_LOOKS
+        self._checks_left = _MAX_COMPLETENESS_CHECKS
         self.extra: dict[str, Any] = {}
         self.is_named_again = False
 
@@ -78,16 +78,16 @@ class _CallPieces:
         self.id = self.id or parsing.word(part.get("id"))
         self.is_named_again = self.is_named_again or bool(self.name and name)
         if not self.arguments:
-            self.name = _extended_name(self.name, name)
+            self.name = _extend_name(self.name, name)
         self.name = self.name or name
         self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and has_content(value)}
         return self.arguments.add(arguments)
 
     def is_complete(self) -> bool:
         """Whether the arguments are complete. Each check parses the whole text, so that their number is limited."""
-        if not (self._looks_left and self.arguments.ends_like_an_object()):
+        if not (self._checks_left and self.arguments.ends_like_an_object()):
             return False
-        self._looks_left -= 1
+        self._checks_left -= 1
         return parsing.is_complete_json(str(self.arguments))
 
     def whole(self) -> ToolCall:
@@ -97,16 +97,16 @@ class _CallPieces:
         )
 
 
-def _extended_name(name: str, piece: str) -> str:
+def _extend_name(name: str, chunk: str) -> str:
     """Append a chunk to a name; some servers repeat the name instead, or send all of it so far."""
-    return piece if piece.startswith(name) else name if name.startswith(piece) else name + piece
+    return chunk if chunk.startswith(name) else name if name.startswith(chunk) else name + chunk
 
 
-class CallsInPieces:
+class CallChunks:
     """The tool calls of one streamed response."""
 
     def __init__(self) -> None:
-        self._calls: list[_CallPieces] = []
+        self._calls: list[_CallChunks] = []
         self._by_index: dict[str, int] = {}
         self._by_id: dict[str, int] = {}
 
@@ -119,7 +119,7 @@ class CallsInPieces:
 
     def whole(self) -> list[ToolCall]:
         """The calls by index if all indexes are distinct, otherwise in order of arrival."""
-        return [call.whole() for call in _in_order(self._calls)]
+        return [call.whole() for call in _by_call_index(self._calls)]
 
     def _feed_calls(self, parts: list[dict[str, Any]]) -> list[Event]:
         """Feed several chunks at once. Without index, id and name they are matched to the last calls in order."""
@@ -131,48 +131,48 @@ class CallsInPieces:
 
     def _feed_call(self, part: Mapping[str, Any], place: int | None = None) -> ToolCallDelta:
         function = _function_of(part)
-        name, piece = parsing.word(function.get("name")), parsing.arguments_piece(function.get("arguments"))
-        position = self._position(part, name, piece) if place is None else place
+        name, arguments = parsing.word(function.get("name")), parsing.arguments_chunk(function.get("arguments"))
+        position = self._position(part, name, arguments) if place is None else place
         if position == len(self._calls):
-            self._calls.append(_CallPieces(parsing.word(part.get("index"))))
+            self._calls.append(_CallChunks(parsing.word(part.get("index"))))
             self._by_index[self._calls[position].index] = position
         call = self._calls[position]
-        if _is_repeated_call(call, part, piece):
+        if _is_repeated_call(call, part, arguments):
             return ToolCallDelta(position, "", "")
-        known, shown = call.id, call.add(part, name, piece)
-        if call.id != known:
+        old_id, new_arguments = call.id, call.add(part, name, arguments)
+        if call.id != old_id:
             self._by_id[call.id] = position
-        return ToolCallDelta(position, name, shown)
+        return ToolCallDelta(position, name, new_arguments)
 
     def _position(self, part: Mapping[str, Any], name: str, arguments: str) -> int:
         """The call for a chunk. Indexes can be missing, and a second complete call can be sent with index 0."""
         index, call_id, count = parsing.word(part.get("index")), parsing.word(part.get("id")), len(self._calls)
         if index:
-            same = self._by_index.get(index, count)
-            if same == count and count and not name:
-                same = self._by_index[index] = self._misnumbered(call_id)
+            match = self._by_index.get(index, count)
+            if match == count and count and not name:
+                match = self._by_index[index] = self._call_without_index(call_id)
         else:
-            same = self._by_id.get(call_id, count) if call_id else count
-            if same == count and count and not (name and self._calls[-1].name):
+            match = self._by_id.get(call_id, count) if call_id else count
+            if match == count and count and not (name and self._calls[-1].name):
                 return count - 1
-        if same == count or _is_repeated_call(self._calls[same], part, arguments):
-            return same
-        return count if _starts_call(self._calls[same], part, name, arguments) else same
+        if match == count or _is_repeated_call(self._calls[match], part, arguments):
+            return match
+        return count if _starts_call(self._calls[match], part, name, arguments) else match
 
-    def _misnumbered(self, call_id: str) -> int:
+    def _call_without_index(self, call_id: str) -> int:
         """The call for a chunk without a name and with an unknown index: the call with its id, or the last one."""
         if call_id:
             return self._by_id.get(call_id, len(self._calls))
         return len(self._calls) - (not self._calls[-1].is_complete())
 
 
-def _in_order(calls: list[_CallPieces]) -> list[_CallPieces]:
+def _by_call_index(calls: list[_CallChunks]) -> list[_CallChunks]:
     """The calls by index if all indexes are distinct, otherwise in order of arrival."""
     indexes = {call.index for call in calls if call.index.isdecimal()}
     return sorted(calls, key=lambda call: (len(call.index), call.index)) if len(indexes) == len(calls) else calls
 
 
-def _starts_call(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:
+def _starts_call(call: _CallChunks, part: Mapping[str, Any], name: str, arguments: str) -> bool:
     """Whether a chunk with the index of `call` starts a new call; ids can change per chunk, and names be repeated."""
     if not (name and call.name):
         return False
@@ -184,7 +184,7 @@ def _starts_call(call: _CallPieces, part: Mapping[str, Any], name: str, argument
     return has_other_id and name != call.name
 
 
-def _is_repeated_call(call: _CallPieces, part: Mapping[str, Any], arguments: str) -> bool:
+def _is_repeated_call(call: _CallChunks, part: Mapping[str, Any], arguments: str) -> bool:
     """Whether a chunk repeats a complete call: it has the same id and arguments."""
     if not (part.get("id") and parsing.word(part["id"]) == call.id and call.is_complete()):
         return False
@@ -194,22 +194,22 @@ def _is_repeated_call(call: _CallPieces, part: Mapping[str, Any], arguments: str
 FIELD = "content"
 """The key in `extra` for reasoning parts of the content."""
 
-_LEVELS = 2
+_MAX_PART_LEVELS = 2
 """Nesting depth of reasoning parts: texts, or lists of parts."""
 
-_READ = (("clear_thinking", False), ("preserve_thinking", True), ("keep", "all"))
-_HOMES = ("thinking", "chat_template_kwargs")
+_REASONING_SETTINGS = (("clear_thinking", False), ("preserve_thinking", True), ("keep", "all"))
+_SETTING_OBJECTS = ("thinking", "chat_template_kwargs")
 """Settings with which Z.ai, Qwen and Kimi read the reasoning of all messages, and the objects that can contain them."""
 
 _Parts = list[dict[str, Any]]
 
 
-def thoughts_in(content: object) -> _Parts:
+def reasoning_parts(content: object) -> _Parts:
     """The reasoning parts of a content."""
     return [part for part in parsing.dictionaries(content) if parsing.is_thought(part)]
 
 
-def joined(old: Sequence[Any], new: Sequence[Any], levels: int = _LEVELS) -> list[Any]:
+def join_parts(old: Sequence[Any], new: Sequence[Any], levels: int = _MAX_PART_LEVELS) -> list[Any]:
     """Join the parts so far with those of the next chunk; a part of the same type as the last one extends it.
 
     Servers that stream reasoning send one part per word, and require the joined part when it is sent back.
@@ -219,31 +219,31 @@ def joined(old: Sequence[Any], new: Sequence[Any], levels: int = _LEVELS) -> lis
         last = parsing.dictionary(parts[-1] if parts else None)
         if last and isinstance(part, dict) and last.get("type") == part.get("type"):
             parts[-1] = last | {
-                name: _extended_field(name, last.get(name), value, levels) for name, value in part.items()
+                name: _extend_field(name, last.get(name), value, levels) for name, value in part.items()
             }
         else:
             parts.append(part)
     return parts
 
 
-def _extended_field(name: str, old: object, new: Any, levels: int) -> Any:
+def _extend_field(name: str, old: object, new: Any, levels: int) -> Any:
     """Join a field with its next chunk: text is concatenated, any other field, such as a signature, is replaced."""
     if isinstance(old, list) and isinstance(new, list) and levels > 1:
-        return joined(old, new, levels - 1)
-    is_more = name in parsing.THOUGHTS and isinstance(old, str) and isinstance(new, str)
-    return f"{old}{new}" if is_more else new or old
+        return join_parts(old, new, levels - 1)
+    is_text = name in parsing.REASONING_PART_FIELDS and isinstance(old, str) and isinstance(new, str)
+    return f"{old}{new}" if is_text else new or old
 
 
-def are_read(settings: Mapping[str, Any]) -> bool:
+def server_reads_reasoning(settings: Mapping[str, Any]) -> bool:
     """Whether a setting makes the server read the reasoning of all messages, not only of those with tool calls."""
-    homes = [settings, *(parsing.dictionary(settings.get(name)) for name in _HOMES)]
-    return any(home.get(name) == value for home in homes for name, value in _READ)
+    objects = [settings, *(parsing.dictionary(settings.get(name)) for name in _SETTING_OBJECTS)]
+    return any(fields.get(name) == value for fields in objects for name, value in _REASONING_SETTINGS)
 
 
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
 _THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details", "thinking_blocks"}
 
-_FILTERED = {
+_FILTERED_REASONS = {
     FILTERED,
     "content_filtered",
     "safety",
@@ -256,7 +256,7 @@ _FILTERED = {
     "guardrail_intervened",
     "refusal",
 }
-_FAILED = {
+_FAILED_REASONS = {
     "error",
     "abort",
     "aborted",
@@ -275,17 +275,17 @@ _FAILED = {
 
 def decode_answer(data: Mapping[str, Any]) -> Response:
     """Decode a complete body. Raises ModelError if it contains no response."""
-    raise_error_inside(data)
+    raise_error_in(data)
     choice = _first_choice(data)
     fields = None if choice is None else _message_in(choice, "message", "delta")
     if choice and fields is None and choice.get("finish_reason"):
         fields = {}  # some servers omit the message if it was filtered or cut before any text
     if choice is None or fields is None:
-        raise no_answer("choices", data)
+        raise missing_field_error("choices", data)
     if fields.get("refusal"):
-        raise declined(parsing.word(fields["refusal"]))
+        raise refusal_error(parsing.word(fields["refusal"]))
     message = read_message(fields)
-    return _response(without_thoughts(message), _ending(choice), _figures(data, choice), data)
+    return _response(move_reasoning(message), _ending(choice), _usage_figures(data, choice), data)
 
 
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:
@@ -293,7 +293,7 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     calls = [read_call(call) for call in calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and has_content(value)}
     content = message.get("content")
-    if isinstance(content, list) and (thoughts := thoughts_in(content)):
+    if isinstance(content, list) and (thoughts := reasoning_parts(content)):
         extra[FIELD] = thoughts
     text = parsing.answer_text(content) or (_transcript(message) if "audio" in message else "")
     return parsing.assistant_message(text, calls, _reasoning(message), extra)
@@ -307,24 +307,26 @@ def _transcript(fields: Mapping[str, Any]) -> str:
 def _reasoning(message: Mapping[str, Any]) -> str:
     if _THOUGHT_FIELDS.isdisjoint(message) and not isinstance(message.get("content"), list):
         return ""
-    reasoning = next(filter(None, (parsing.thought_in(message.get(name)) for name in REASONING_FIELDS)), "")
-    reasoning = reasoning or parsing.details_of(message.get("reasoning_details"))
+    reasoning = next(filter(None, (parsing.reasoning_in_field(message.get(name)) for name in REASONING_FIELDS)), "")
+    reasoning = reasoning or parsing.reasoning_of_details(message.get("reasoning_details"))
     return (
-        reasoning or parsing.thinking_of(message.get("thinking_blocks")) or parsing.thinking_of(message.get("content"))
+        reasoning
+        or parsing.reasoning_of_parts(message.get("thinking_blocks"))
+        or parsing.reasoning_of_parts(message.get("content"))
     )
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """The choice with the lowest index, if any. Raises the error that a choice can contain instead of a message."""
     choices = data.get("choices")
-    only = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
-    choice = only if isinstance(only, dict) else _joined(parsing.dictionaries(choices))
+    single = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    choice = single if isinstance(single, dict) else _merge_choices(parsing.dictionaries(choices))
     if choice and choice.get("error"):
-        raise failure(choice)
+        raise error_from_body(choice)
     return choice
 
 
-def _joined(choices: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _merge_choices(choices: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The choice with the lowest index. Some servers send tool calls as further choices, which are merged into it."""
     first = min(choices, key=_index, default=None)
     if first is None or first.get("finish_reason") != "tool_calls":
@@ -343,18 +345,18 @@ def _message_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None
     """The message or delta of a choice, under the first of `names` that it has; some servers send only a text."""
     for name in names:
         if isinstance(choice.get(name), dict):
-            found: dict[str, Any] = choice[name]
-            return found
+            message: dict[str, Any] = choice[name]
+            return message
     text = next((choice[name] for name in ("message", "text") if isinstance(choice.get(name), str)), None)
     return None if text is None else {"content": text}
 
 
-def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
+def _usage_figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
     """The token counts, in any of the places where servers put them; empty if they are missing."""
     if not (data.get("usage") or data.get("x_groq") or (choice and choice.get("usage"))):
         return {}
-    for home in (data, choice, data.get("x_groq")):
-        figures = home.get("usage") if isinstance(home, dict) else None
+    for container in (data, choice, data.get("x_groq")):
+        figures = container.get("usage") if isinstance(container, dict) else None
         if figures and isinstance(figures, dict):
             return figures
     return {}
@@ -369,7 +371,7 @@ class _Ending(NamedTuple):
     """The finish reasons of a response in lower case: the server's, and the one of the provider behind a router."""
 
     reason: str
-    behind: str
+    upstream: str
 
 
 def _ending(choice: Mapping[str, Any]) -> _Ending:
@@ -377,21 +379,21 @@ def _ending(choice: Mapping[str, Any]) -> _Ending:
     return _Ending(*(reason.lower().partition(":")[0] for reason in reasons))
 
 
-def _check(ending: _Ending, *, is_empty: bool) -> None:
+def _raise_if_failed(ending: _Ending, *, is_empty: bool) -> None:
     """Raise ModelError if the response was filtered or failed. Routers report both as an error or an empty response."""
-    reason, behind = ending
-    is_failed = reason in _FAILED or (is_empty and behind in _FAILED | _FILTERED)
-    if reason in _FILTERED or (is_failed and behind in _FILTERED):
-        raise filtered()
+    reason, upstream = ending
+    is_failed = reason in _FAILED_REASONS or (is_empty and upstream in _FAILED_REASONS | _FILTERED_REASONS)
+    if reason in _FILTERED_REASONS or (is_failed and upstream in _FILTERED_REASONS):
+        raise filtered_error()
     if is_failed:
-        raise unfinished(behind or reason)
+        raise unfinished_error(upstream or reason)
 
 
 def _response(
     message: AssistantMessage, ending: _Ending, figures: Mapping[str, Any], raw: Mapping[str, Any]
 ) -> Response:
     reason = ending.reason
-    _check(ending, is_empty=not (message.text or message.tool_calls))
+    _raise_if_failed(ending, is_empty=not (message.text or message.tool_calls))
     finish: FinishReason = "length" if reason in parsing.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
     model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra) if message.extra else ()
     return Response(message, finish, _usage(figures), model, parsing.well_formed_json(raw), hosted=hosted)
@@ -403,12 +405,12 @@ class ChatReader:
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = parsing.Pieces(), parsing.Pieces(), parsing.Pieces()
         self._thoughts = ReasoningSplitter()
-        self._calls = CallsInPieces()
+        self._calls = CallChunks()
         self._extra: dict[str, Any] = {}
         self._ending = _Ending("", "")
         self._has_choice = self._has_ended = False
         self._index = 0
-        self._figures: Mapping[str, Any] = {}
+        self._usage_figures: Mapping[str, Any] = {}
         self._raw: dict[str, Any] = {}
 
     @property
@@ -424,19 +426,21 @@ class ChatReader:
     @property
     def usage(self) -> Usage:
         """The token counts received so far."""
-        return _usage(self._figures)
+        return _usage(self._usage_figures)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
-        if not self._ending.reason or self._ending.reason in _FILTERED | _FAILED:  # an error after the end is ignored
-            raise_error_inside(chunk)
+        if (
+            not self._ending.reason or self._ending.reason in _FILTERED_REASONS | _FAILED_REASONS
+        ):  # an error after the end is ignored
+            raise_error_in(chunk)
         if chunk.get("model"):
             self._raw.update(chunk)
         else:  # chunks of Azure's content filter are otherwise blank and must not overwrite earlier values
             self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
         choice = _first_choice(chunk)
-        figures = _figures(chunk, choice)
-        self._figures = figures if has_content(figures) else self._figures or figures
+        figures = _usage_figures(chunk, choice)
+        self._usage_figures = figures if has_content(figures) else self._usage_figures or figures
         if choice is None:
             self._has_ended = self._has_ended or bool(figures)
             return ()
@@ -447,7 +451,7 @@ class ChatReader:
     def _feed_choice(self, choice: Mapping[str, Any]) -> list[Event]:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
-            delta = self._undelivered(choice)
+            delta = self._message_without_delta(choice)
         calls, reason = calls_in(delta), choice.get("finish_reason")
         if reason:
             self._ending = _ending(choice)
@@ -459,11 +463,11 @@ class ChatReader:
             events += self._calls.feed(calls)
         if not _MESSAGE_FIELDS.issuperset(delta):
             self._feed_extra(delta)
-        if thoughts := thoughts_in(delta.get("content")):
-            self._extra[FIELD] = joined(self._extra.get(FIELD, ()), thoughts)
+        if thoughts := reasoning_parts(delta.get("content")):
+            self._extra[FIELD] = join_parts(self._extra.get(FIELD, ()), thoughts)
         return events
 
-    def _undelivered(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+    def _message_without_delta(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """The message of a choice without a delta; empty if it only repeats the whole response at its end."""
         message = _message_in(choice, "message") or {}
         return {} if choice.get("finish_reason") and self._is_repeated(message) else message
@@ -474,7 +478,7 @@ class ChatReader:
             [(call.name, call.arguments) for call in calls]
             for calls in (map(read_call, calls_in(message)), self._calls.whole())
         )
-        _, text = ReasoningSplitter().part(parsing.answer_text(message.get("content")), is_last=True)
+        _, text = ReasoningSplitter().split(parsing.answer_text(message.get("content")), is_last=True)
         is_same = text == str(self._text) and (whole == received or not whole)
         return is_same and self._has_answer()
 
@@ -482,18 +486,18 @@ class ChatReader:
         """Store unknown fields."""
         for name in delta.keys() - _MESSAGE_FIELDS:
             if has_content(delta[name]):
-                self._extra[name] = parsing.merged(name, self._extra.get(name), delta[name])
+                self._extra[name] = parsing.merge_field(name, self._extra.get(name), delta[name])
 
     def _has_answer(self) -> bool:
         return bool(self._calls or self._text)
 
     def _feed_text(self, delta: Mapping[str, Any]) -> list[Event]:
         events: list[Event] = []
-        thought, piece = self._thoughts.part(parsing.answer_text(delta.get("content")))
+        thought, new_text = self._thoughts.split(parsing.answer_text(delta.get("content")))
         thought = _reasoning(delta) + thought
         if thought and (reasoning := self._reasoning.add(thought)):
             events.append(ReasoningDelta(reasoning))
-        if piece and (text := self._text.add(piece)):
+        if new_text and (text := self._text.add(new_text)):
             events.append(TextDelta(text))
         if refusal := delta.get("refusal"):
             self._refusal.add(parsing.text_of(refusal))
@@ -505,27 +509,27 @@ class ChatReader:
         Raises BadResponse if the stream was cut short, Rejected on a refusal.
         """
         if refusal := str(self._refusal):
-            raise declined(refusal)
-        thought, piece = self._thoughts.part("", is_last=True)
+            raise refusal_error(refusal)
+        thought, new_text = self._thoughts.split("", is_last=True)
         self._reasoning.add(thought)
-        self._text.add(piece)
+        self._text.add(new_text)
         text = str(self._text) or _transcript(self._extra)
         if not (self._has_ended or closed):
-            raise cut_short(len(text))
+            raise cut_short_error(len(text))
         if not (self._has_choice and (self._has_ended or text or self._reasoning or self._calls)):
             raise BadResponse("The stream ended without an answer. Try again.")
         message = parsing.assistant_message(text, self._calls.whole(), str(self._reasoning), self._extra)
         raw = {name: value for name, value in self._raw.items() if name != "choices"}
-        return _response(message, self._ending, self._figures, raw)
+        return _response(message, self._ending, self._usage_figures, raw)
 
 
-_LEFT_OUT = {"audio", "executed_tools", "channel", FIELD}
+_UNSENT_FIELDS = {"audio", "executed_tools", "channel", FIELD}
 """Fields of a response that are not sent back, such as OpenAI's audio and Groq's executed tools.
 
 Reasoning parts of the content are sent back in the content.
 """
 
-NEIGHBOUR_SHARE = "[The following content belongs to the result of"
+RESULT_CONTENT_PREFIX = "[The following content belongs to the result of"
 """The start of a user message with the images and files of a tool result."""
 
 
@@ -535,7 +539,7 @@ class ChatCompletions(WireProtocol):
     name = "chat"
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
-    error = staticmethod(failure)
+    error = staticmethod(error_from_body)
     decode = staticmethod(decode_answer)
 
     def url(self, _model: str, /, **_streaming: bool) -> str:
@@ -543,19 +547,21 @@ class ChatCompletions(WireProtocol):
         return "/chat/completions"
 
     def encode(
-        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+        self, request: Request, model: str, *, strict: bool, cache: EncodingCache | None = None
     ) -> dict[str, Any]:
         """Encode a request as the body of a POST."""
-        before = before or EncodingCache()
-        encode = _encode_with_thoughts if request.settings and are_read(request.settings) else _encode_message
-        messages = before.entries(request.messages, encode)
+        cache = cache or EncodingCache()
+        encode = (
+            _encode_with_thoughts if request.settings and server_reads_reasoning(request.settings) else _encode_message
+        )
+        messages = cache.entries(request.messages, encode)
         if len(messages) > len(request.messages):
-            messages = _with_shown_last(request.messages, messages)
+            messages = _move_attachments_last(request.messages, messages)
         if request.instruction:
             messages.insert(0, EncodedEntry({"role": "system", "content": well_formed(request.instruction)}))
         body: dict[str, Any] = {"model": model, "messages": messages}
         if request.tools:
-            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
+            body["tools"] = cache.entries(request.tools, _strict_tool if strict else _plain_tool)
         if request.output_schema:
             body["response_format"] = _response_format(request.output_schema)
         for name, value in request.settings.items():
@@ -571,11 +577,11 @@ def encode_message(message: Message) -> dict[str, Any]:
     """Encode a message as a plain dictionary in the chat format."""
     match message:
         case UserMessage(content):
-            return {"role": "user", **_named(message), "content": _FORMS.content(content)}
+            return {"role": "user", **_name_field(message), "content": _ENCODERS.content(content)}
         case AssistantMessage():
             return _encode_answer(message, has_thoughts=bool(message.tool_calls))
         case ToolMessage(call_id):
-            return {"role": "tool", "tool_call_id": call_id, "content": _FORMS.content(message.parts_content)}
+            return {"role": "tool", "tool_call_id": call_id, "content": _ENCODERS.content(message.parts_content)}
     return {"role": "system", "content": well_formed(message.text)}
 
 
@@ -593,7 +599,7 @@ def _encode_file(file: File) -> dict[str, Any]:
     return {"type": "file", "file": {"filename": file.file_name, "file_data": file.url}}
 
 
-_FORMS = Forms(_encode_text, _encode_image, _encode_file)
+_ENCODERS = PartEncoders(_encode_text, _encode_image, _encode_file)
 
 
 def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str, Any]:
@@ -602,16 +608,16 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     Some servers require reasoning with tool calls and reject it elsewhere. Fields that only describe the response are
     omitted: servers ignore or reject them.
     """
-    dropped = _LEFT_OUT if has_thoughts else _LEFT_OUT.union(REASONING_FIELDS)
-    kept = {name: value for name, value in message.extra.items() if name not in dropped}
+    unsent = _UNSENT_FIELDS if has_thoughts else _UNSENT_FIELDS.union(REASONING_FIELDS)
+    extra = {name: value for name, value in message.extra.items() if name not in unsent}
     text = well_formed(message.text) or (None if message.tool_calls else "")
     thoughts = message.extra.get(FIELD) if has_thoughts else None
     content = [*thoughts, *([_encode_text(text)] if text else [])] if thoughts else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
-    return {"role": "assistant", **_named(message), "content": content, **kept, **calls}
+    return {"role": "assistant", **_name_field(message), "content": content, **extra, **calls}
 
 
-def _named(message: UserMessage | AssistantMessage) -> dict[str, str]:
+def _name_field(message: UserMessage | AssistantMessage) -> dict[str, str]:
     """The name of a participant, if it has one."""
     return {"name": message.name} if message.name else {}
 
@@ -626,10 +632,11 @@ def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     if not isinstance(message, ToolMessage) or not message.attachments:
         return (encode_message(message),)
     note = (
-        f"{NEIGHBOUR_SHARE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
+        f"{RESULT_CONTENT_PREFIX} the call {message.call_id} of {message.name or 'a tool'}, in its order. "
+        "No user said this.]"
     )
-    shown = UserMessage((note, *message.attachments))
-    return encode_message(replace(message, images=(), files=())), encode_message(shown)
+    attachments = UserMessage((note, *message.attachments))
+    return encode_message(replace(message, images=(), files=())), encode_message(attachments)
 
 
 def _encode_with_thoughts(message: Message) -> tuple[dict[str, Any], ...]:
@@ -639,24 +646,24 @@ def _encode_with_thoughts(message: Message) -> tuple[dict[str, Any], ...]:
     return _encode_message(message)
 
 
-def _with_shown_last(messages: Sequence[Message], entries: Sequence[EncodedEntry]) -> list[EncodedEntry]:
+def _move_attachments_last(messages: Sequence[Message], entries: Sequence[EncodedEntry]) -> list[EncodedEntry]:
     """Move the images and files of tool results after consecutive results, which must not be separated."""
     ordered: list[EncodedEntry] = []
     waiting: list[EncodedEntry] = []
-    rest = iter(entries)
+    remaining = iter(entries)
     for message in messages:
         if not isinstance(message, ToolMessage):
             ordered += waiting
             waiting = []
-        ordered.append(next(rest))
+        ordered.append(next(remaining))
         if isinstance(message, ToolMessage) and message.attachments:
-            waiting.append(next(rest))
+            waiting.append(next(remaining))
     return ordered + waiting
 
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     if tool.hosted is not None:
-        return (declared(tool, ChatCompletions.name),)
+        return (declaration_of(tool, ChatCompletions.name),)
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return ({"type": "function", "function": function},)
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from agentkit.messages import Content, Message
 
 
-_FILES = frozenset(("file", "input_audio", "file_data", "file_url", "file_id"))
-_SOUNDS = {"mp3": "mpeg", "m4a": "mp4"}
-_SHOWN = _FILES | {"image_url"}
+_FILE_FIELDS = frozenset(("file", "input_audio", "file_data", "file_url", "file_id"))
+_AUDIO_SUBTYPES = {"mp3": "mpeg", "m4a": "mp4"}
+_ATTACHMENT_FIELDS = _FILE_FIELDS | {"image_url"}
 """Fields that identify parts other than text, in either protocol."""
 
 _TEXT_FIELDS = frozenset({"type", "text", "annotations", "cache_control", "logprobs", "citations"})
@@ -94,15 +94,15 @@ def _in_chat_format(entry: object) -> Sequence[object]:
             **block,
             "role": "tool",
             "tool_call_id": block.get("tool_use_id"),
-            "content": _shown_blocks(block.get("content")),
+            "content": _convert_blocks(block.get("content")),
         }
         for block in blocks
         if block.get("type") == "tool_result"
     ]
-    rest = [_shown_block(block) for block in blocks if block.get("type") not in _BLOCKS - {"image", "document"}]
+    others = [_convert_block(block) for block in blocks if block.get("type") not in _BLOCKS - {"image", "document"}]
     role = "assistant" if entry.get("role") == "model" else entry.get("role")
-    message = {"role": role, "content": rest, **({"tool_calls": calls} if calls else {})}
-    return (*results, message) if rest or calls or not results else results
+    message = {"role": role, "content": others, **({"tool_calls": calls} if calls else {})}
+    return (*results, message) if others or calls or not results else results
 
 
 _BLOCKS = frozenset({"tool_use", "tool_result", "image", "document", "thinking", "redacted_thinking"})
@@ -111,24 +111,24 @@ _BLOCKS = frozenset({"tool_use", "tool_result", "image", "document", "thinking",
 
 def _block_of_part(part: Mapping[str, Any]) -> dict[str, Any]:
     """A part of Gemini's protocol as a block of Anthropic's."""
-    called, given, data = (dictionary(part.get(name)) for name in ("functionCall", "functionResponse", "inlineData"))
-    if called:
-        return {"type": "tool_use", "id": called.get("id"), "name": called.get("name"), "input": called.get("args")}
-    if given:
-        result = {"name": given.get("name"), "content": given.get("response")}
-        return {"type": "tool_result", "tool_use_id": given.get("id"), **result}
+    call, response, data = (dictionary(part.get(name)) for name in ("functionCall", "functionResponse", "inlineData"))
+    if call:
+        return {"type": "tool_use", "id": call.get("id"), "name": call.get("name"), "input": call.get("args")}
+    if response:
+        result = {"name": response.get("name"), "content": response.get("response")}
+        return {"type": "tool_result", "tool_use_id": response.get("id"), **result}
     if data:
         source = {"media_type": data.get("mimeType"), "data": data.get("data")}
         return {"type": "image" if str(data.get("mimeType")).startswith("image/") else "document", "source": source}
     return {"type": "thinking" if part.get("thought") else "text", "text": text_of(part)}
 
 
-def _shown_blocks(content: object) -> object:
+def _convert_blocks(content: object) -> object:
     blocks = dictionaries(content)
-    return list(map(_shown_block, blocks)) if any(block.get("type") in _BLOCKS for block in blocks) else content
+    return list(map(_convert_block, blocks)) if any(block.get("type") in _BLOCKS for block in blocks) else content
 
 
-def _shown_block(block: Mapping[str, Any]) -> Mapping[str, Any]:
+def _convert_block(block: Mapping[str, Any]) -> Mapping[str, Any]:
     """An image or document of Anthropic's protocol in the chat format; any other block unchanged."""
     source = dictionary(block.get("source"))
     if block.get("type") not in ("image", "document") or not source:
@@ -144,26 +144,26 @@ def _with_call_ids(messages: Sequence[Message]) -> list[Message]:
 
     A result belongs to the first call of its tool that has no result yet, or else to the first such call.
     """
-    taken = {message.call_id for message in messages if isinstance(message, ToolMessage)}
+    used_ids = {message.call_id for message in messages if isinstance(message, ToolMessage)}
     waiting: list[ToolCall] = []
-    matched: list[Message] = []
+    converted: list[Message] = []
     for place, message in enumerate(messages):
         new: Message = message
         if isinstance(message, AssistantMessage):
             results = takewhile(lambda each: isinstance(each, ToolMessage), messages[place + 1 :])
-            answered = {each.call_id for each in results if isinstance(each, ToolMessage)}
-            new = with_distinct_ids(message, taken - answered) if "" in answered else message
-            taken |= {call.id for call in new.tool_calls}
-            waiting = [call for call in new.tool_calls if call.id not in answered]
+            answered_ids = {each.call_id for each in results if isinstance(each, ToolMessage)}
+            new = with_distinct_ids(message, used_ids - answered_ids) if "" in answered_ids else message
+            used_ids |= {call.id for call in new.tool_calls}
+            waiting = [call for call in new.tool_calls if call.id not in answered_ids]
         elif isinstance(message, ToolMessage) and not message.call_id and waiting:
             call = next((call for call in waiting if call.name == message.name), waiting[0])
             waiting.remove(call)
             new = replace(message, call_id=call.id)
-        matched.append(new)
-    return matched
+        converted.append(new)
+    return converted
 
 
-class Rereading:
+class MessageReader:
     """Converts dictionaries of role and text to messages, returning the same object for equal dictionaries.
 
     The encoding of a message is cached by identity, so that a repeated message is not encoded again. Lookup is by
@@ -171,7 +171,7 @@ class Rereading:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Message] = {}
+        self._messages: dict[tuple[str, str], Message] = {}
         self._bytes = 0
 
     def read(self, entry: Mapping[str, Any]) -> Message:
@@ -179,17 +179,17 @@ class Rereading:
         role, content = entry.get("role"), entry.get("content")
         if len(entry) != 2 or type(role) is not str or type(content) is not str:
             return typed(entry)
-        found = self._known.get((role, content))
-        if found is None:
-            found = typed(entry)
-            self._keep((role, content), found)
-        return found
+        message = self._messages.get((role, content))
+        if message is None:
+            message = typed(entry)
+            self._store((role, content), message)
+        return message
 
-    def _keep(self, key: tuple[str, str], message: Message) -> None:
+    def _store(self, key: tuple[str, str], message: Message) -> None:
         if self._bytes > MAX_BYTES:
-            self._known, self._bytes = {}, 0
+            self._messages, self._bytes = {}, 0
         self._bytes += len(key[1]) + OVERHEAD_BYTES
-        self._known[key] = message
+        self._messages[key] = message
 
 
 def _message(entry: object, read: Callable[[Mapping[str, Any]], Message]) -> Message:
@@ -209,8 +209,8 @@ def _content(content: object) -> Content:
 def _answer(entry: Mapping[str, Any]) -> AssistantMessage:
     """A model's message. Its refusal, if it has one, is its text."""
     message = read_message(entry)
-    refused = "".join(word(part.get("refusal")) for part in dictionaries(entry.get("content")))
-    refusal = refused or text_of(entry.get("refusal"))
+    refused_parts = "".join(word(part.get("refusal")) for part in dictionaries(entry.get("content")))
+    refusal = refused_parts or text_of(entry.get("refusal"))
     text, name = message.text or refusal, word(entry.get("name"))
     return message if (text, name) == (message.text, message.name) else replace(message, text=text, name=name)
 
@@ -221,28 +221,30 @@ def _result(call_id: str, name: str, content: object) -> ToolMessage:
     if isinstance(content, list | tuple):
         parts = list(content)
     if content is None or isinstance(content, str) or not parts or not all(map(_is_part, parts)):
-        text = content if isinstance(content, str) else "" if content is None else _as_json(content)
+        text = content if isinstance(content, str) else "" if content is None else _to_json(content)
         return ToolMessage(call_id, name, text)
-    read = [_part(part) for part in parts]
-    texts = "".join(text_of(part) for part in parts if not _is_shown(part))
-    shown = [part for part, given in zip(read, parts, strict=True) if _is_shown(given)]
-    worded_files = [part for part in shown if isinstance(part, str)]
-    return ToolMessage(call_id, name, "\n".join([texts, *worded_files]), images=images_in(shown), files=files_in(shown))
+    loaded = [_part(part) for part in parts]
+    texts = "".join(text_of(part) for part in parts if not _is_attachment(part))
+    attachments = [part for part, original in zip(loaded, parts, strict=True) if _is_attachment(original)]
+    worded_files = [part for part in attachments if isinstance(part, str)]
+    return ToolMessage(
+        call_id, name, "\n".join([texts, *worded_files]), images=images_in(attachments), files=files_in(attachments)
+    )
 
 
-def _is_shown(part: object) -> bool:
+def _is_attachment(part: object) -> bool:
     """Whether a part is an image or a file."""
-    return isinstance(part, Image | File) or not _SHOWN.isdisjoint(dictionary(part))
+    return isinstance(part, Image | File) or not _ATTACHMENT_FIELDS.isdisjoint(dictionary(part))
 
 
 def _is_part(part: object) -> bool:
     """Whether a value is a content part: a text, an image or a file."""
     fields = dictionary(part)
     is_text = isinstance(fields.get("text"), str) and fields.keys() <= _TEXT_FIELDS
-    return isinstance(part, str) or is_text or _is_shown(part)
+    return isinstance(part, str) or is_text or _is_attachment(part)
 
 
-def _as_json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -251,7 +253,7 @@ def _part(part: object) -> str | Image | File:
     if isinstance(part, str | Image | File):
         return load_part(part)
     fields = dictionary(part)
-    if not _FILES.isdisjoint(fields):
+    if not _FILE_FIELDS.isdisjoint(fields):
         return load_part(_file(fields))
     image = fields.get("image_url")
     url, detail = (image.get("url"), image.get("detail")) if isinstance(image, dict) else (image, fields.get("detail"))
@@ -265,10 +267,10 @@ def _part(part: object) -> str | Image | File:
 
 def _file(fields: Mapping[str, Any]) -> File:
     """Convert a file part. Raises ValueError for a file_id, which is known to its server only."""
-    sound = dictionary(fields.get("input_audio"))
-    if sound:
-        kind, data = word(sound.get("format")), word(sound.get("data"))
-        return File(f"data:audio/{_SOUNDS.get(kind, kind)};base64,{data}")
+    audio = dictionary(fields.get("input_audio"))
+    if audio:
+        kind, data = word(audio.get("format")), word(audio.get("data"))
+        return File(f"data:audio/{_AUDIO_SUBTYPES.get(kind, kind)};base64,{data}")
     inner = dictionary(fields.get("file")) or fields
     url, name = word(inner.get("file_data") or inner.get("file_url")), word(inner.get("filename"))
     if not url:

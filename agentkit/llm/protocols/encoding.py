@@ -18,7 +18,7 @@ _Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Forms:
+class PartEncoders:
     """The encoders of one protocol for text (well-formed), images and files."""
 
     text: Callable[[str], _Fields]
@@ -35,15 +35,15 @@ class Forms:
         Audio has the same form in every protocol: where OpenAI and Anthropic reject it, other servers that use their
         protocols can accept it.
         """
-        given = load_part(part)
-        if isinstance(given, str):
-            return self.text(well_formed(given))
-        if isinstance(given, Image):
-            return self.image(given)
-        if given.audio_format:
-            data = given.url.partition(",")[2]
-            return {"type": "input_audio", "input_audio": {"data": data, "format": given.audio_format}}
-        return self.file(given)
+        loaded = load_part(part)
+        if isinstance(loaded, str):
+            return self.text(well_formed(loaded))
+        if isinstance(loaded, Image):
+            return self.image(loaded)
+        if loaded.audio_format:
+            data = loaded.url.partition(",")[2]
+            return {"type": "input_audio", "input_audio": {"data": data, "format": loaded.audio_format}}
+        return self.file(loaded)
 
 
 def base64_source(url: str) -> tuple[str, str]:
@@ -77,55 +77,57 @@ class EncodedEntry(dict[str, Any]):
 
     def __init__(self, fields: Mapping[str, Any], json: bytes | None = None) -> None:
         super().__init__(fields)
-        self.json = _json(fields) if json is None else json
+        self.json = _to_json(fields) if json is None else json
 
 
 class EncodingCache:
     """Caches encoded messages and tools across requests. Thread-safe.
 
-    Conversations only grow and messages are immutable, so that items are looked up by identity. `sendable` converts a
+    Conversations only grow and messages are immutable, so that items are looked up by identity. `prepare` converts a
     part to the form in which it is sent.
     """
 
-    def __init__(self, sendable: Callable[[Any], Any] = lambda part: part) -> None:
-        self._sendable = sendable
-        self._known: dict[object, dict[int, tuple[object, Sequence[EncodedEntry]]]] = {}
+    def __init__(self, prepare: Callable[[Any], Any] = lambda part: part) -> None:
+        self._prepare = prepare
+        self._entries: dict[object, dict[int, tuple[object, Sequence[EncodedEntry]]]] = {}
         self._bytes = 0
 
     def entries(
         self, parts: Iterable[object], encode: Callable[[Any], Sequence[Mapping[str, Any]]]
     ) -> list[EncodedEntry]:
         """The entries for the parts, in order, encoded by `encode`, which must be a module-level function."""
-        known = self._known.setdefault(encode, {})
+        cached = self._entries.setdefault(encode, {})
         entries: list[EncodedEntry] = []
         for part in parts:
-            found = known.get(id(part))
-            entries += self._made(part, encode) if found is None else found[1]
+            cached_entry = cached.get(id(part))
+            entries += self._encode_part(part, encode) if cached_entry is None else cached_entry[1]
         return entries
 
-    def _made(self, part: object, encode: Callable[[Any], Sequence[Mapping[str, Any]]]) -> Sequence[EncodedEntry]:
+    def _encode_part(
+        self, part: object, encode: Callable[[Any], Sequence[Mapping[str, Any]]]
+    ) -> Sequence[EncodedEntry]:
         """Encode a new part. The part is stored with its entries, so that its identity is not reused."""
-        made = [EncodedEntry(fields) for fields in encode(self._sendable(part))]
+        entries = [EncodedEntry(fields) for fields in encode(self._prepare(part))]
         if self._bytes > MAX_BYTES:
-            self._known, self._bytes = {}, 0
-        for entry in made:
+            self._entries, self._bytes = {}, 0
+        for entry in entries:
             self._bytes += len(entry.json) + OVERHEAD_BYTES
-        self._known.setdefault(encode, {})[id(part)] = part, made
-        return made
+        self._entries.setdefault(encode, {})[id(part)] = part, entries
+        return entries
 
 
-def written(body: Mapping[str, Any]) -> bytes:
+def serialise_body(body: Mapping[str, Any]) -> bytes:
     """Serialise a body as JSON. Raises ValueError for values outside JSON, UnicodeEncodeError for a lone surrogate."""
-    return b"{%b}" % b",".join([b"%b:%b" % (_json(name), _value(value)) for name, value in body.items()])
+    return b"{%b}" % b",".join([b"%b:%b" % (_to_json(name), _list_to_json(value)) for name, value in body.items()])
 
 
-def _value(value: object) -> bytes:
+def _list_to_json(value: object) -> bytes:
     if not isinstance(value, list):
-        return _json(value)
-    return b"[%b]" % b",".join([entry.json if type(entry) is EncodedEntry else _json(entry) for entry in value])
+        return _to_json(value)
+    return b"[%b]" % b",".join([entry.json if type(entry) is EncodedEntry else _to_json(entry) for entry in value])
 
 
-def _as_data(value: Any) -> Any:
+def _setting_to_json(value: Any) -> Any:
     """Convert a datetime or a pydantic model in a setting to JSON data."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
@@ -134,19 +136,19 @@ def _as_data(value: Any) -> Any:
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_as_data).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_setting_to_json).encode
 
 
-_quoted = json.encoder.encode_basestring
+_quote = json.encoder.encode_basestring
 
 
-def _json(value: object) -> bytes:
+def _to_json(value: object) -> bytes:
     if (
         type(value) is dict and len(value) == 2 and list(value) == _PLAIN_MESSAGE
     ):  # most messages, in a quarter of the time
         role, content = value.values()
         if type(role) is str and type(content) is str:
-            return f'{{"role":{_quoted(role)},"content":{_quoted(content)}}}'.encode()
+            return f'{{"role":{_quote(role)},"content":{_quote(content)}}}'.encode()
     return _encode(value).encode()
 
 

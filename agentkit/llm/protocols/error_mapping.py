@@ -18,8 +18,8 @@ FILTERED = "content_filter"
 CUT_SHORT, GENERATION_FAILED = "stream_cut_short", "generation_failed"
 """Error codes of responses that ended too early; they are retried if nothing was emitted."""
 
-_NO_MONEY, _FORBIDDEN = 402, 403
-_BY_STATUS: dict[int, type[ModelError]] = {
+_PAYMENT_REQUIRED, _FORBIDDEN = 402, 403
+_CLASS_BY_STATUS: dict[int, type[ModelError]] = {
     401: Unauthorized,
     403: Unauthorized,
     408: Unreachable,
@@ -35,7 +35,7 @@ _CODE_FIELDS = ("code", "type", "status", "error_code", "error_type")
 _STATUS_FIELDS = ("status_code", "http_status_code", "statusCode")
 """Fields with the status of an error inside a 200 response, if its code does not contain it."""
 
-_BY_CODE: dict[str, type[ModelError]] = {
+_CLASS_BY_CODE: dict[str, type[ModelError]] = {
     "invalid_api_key": Unauthorized,
     "invalid_authentication_error": Unauthorized,
     "api_key_invalid": Unauthorized,
@@ -83,7 +83,7 @@ _ADVICE: dict[int, str] = {
 _WAIT_OR_PAY = "Wait, or check the account's quota."
 _SHORTEN = "Shorten the conversation, or use a model with a larger context window."
 _NO_REASON = "Check the base URL, the model's name and the settings."
-_REWORD = "Change the wording."
+_CHANGE_WORDING = "Change the wording."
 _NO_BALANCE = "Check the account's balance and quota; waiting does not help."
 
 _BAD_KEY = lazy_pattern(
@@ -93,7 +93,7 @@ _BAD_KEY = lazy_pattern(
 )
 """Messages for an invalid key, with status 400 or inside a 200 response."""
 
-_IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
+_CLASS_BY_TEXT: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
     (lazy_pattern(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
     (
         lazy_pattern(
@@ -115,7 +115,7 @@ _UNSUPPORTED = lazy_pattern(
 _FLAGGED = lazy_pattern(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
 """Messages with status 403 for content that is refused, regardless of the key."""
 
-_SPENT = lazy_pattern(
+_QUOTA_EXHAUSTED = lazy_pattern(
     r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit[_ ]balance|out of credits"
     r"|(?:spend|usage)_limit_exceeded"
     r"|exceeded_current_quota|arrearage|余额",
@@ -123,8 +123,10 @@ _SPENT = lazy_pattern(
 )
 """Messages for an exhausted balance or quota."""
 
-_WAIT = lazy_pattern(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
-_WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage", "msg")
+_STATED_PAUSE = lazy_pattern(
+    r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?"
+)
+_MESSAGE_FIELDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage", "msg")
 _CONTROLS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
 _SEQUENCES = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x7f-\x9f]")
 """Terminal control sequences."""
@@ -132,32 +134,32 @@ _MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
 _MAX_MESSAGE_CHARS = 30_000  # per text of an error: scanning megabytes would take seconds
 
 
-def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
+def error_from_body(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
     """Map an error body to a ModelError.
 
     `status` is the HTTP status; an error inside a 200 response can contain its own. A conversation that is too long
     becomes Rejected with a single code, whatever the provider's wording, and with the limit if the provider states it.
     """
-    details = _shortened(_details(body))
+    details = _truncate_texts(_details(body))
     codes = [code for code in (_text(details.get(name)) for name in _CODE_FIELDS) if code]
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
     if status is None:
         statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
         status = next((int(code) for code in statuses if re.fullmatch(r"[45]\d\d", code)), None)
     text = _CONTROLS.sub(" ", _SEQUENCES.sub("", _message(details, body)[:_MAX_MESSAGE_CHARS]))
-    kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], text)
+    kind = _error_class(status, [*codes, *_detail_values(details.get("details"), "reason")], text)
     if kind is Rejected and status == _FORBIDDEN:
         code = FILTERED
-    written = _written(details)
+    written = _failed_generation(details)
     full_text = f"{text.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written else text
     parameter = _text(details.get("param")) or _location(_invalid_fields(details))
-    if (length := overlong(details, codes, status)) is not None:
-        message, limit = _sentence(full_text, status, _SHORTEN), length.limit_tokens
+    if (length := context_length_error(details, codes, status)) is not None:
+        message, limit = _error_message(full_text, status, _SHORTEN), length.limit_tokens
         error: ModelError = Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
         error.written = written
         return error
     advice = _advice(kind, status, f"{codes} {text}") or ("" if _has_message(details, body) else _NO_REASON)
-    error = kind(_sentence(full_text, status, advice), status=status, code=code, parameter=parameter)
+    error = kind(_error_message(full_text, status, advice), status=status, code=code, parameter=parameter)
     if isinstance(error, RateLimited):
         seconds = _stated_seconds(details, text) if retry_after_seconds is None else retry_after_seconds
         error.retry_after_seconds = seconds
@@ -165,30 +167,30 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     return error
 
 
-_TELLTALES = frozenset({"error", "errors", "detail", "x_groq", "base_resp", *_WORDS})
+_ERROR_FIELDS = frozenset({"error", "errors", "detail", "x_groq", "base_resp", *_MESSAGE_FIELDS})
 
 
-def raise_error_inside(data: Mapping[str, Any]) -> None:
+def raise_error_in(data: Mapping[str, Any]) -> None:
     """Raise the error that a body or chunk contains although its HTTP status was 200.
 
     Servers put it under `error`, mark the whole body as an error, or send its text instead of a response.
     """
     is_error = "error" in (data.get("object"), data.get("type"))
-    if not is_error and _TELLTALES.isdisjoint(data):
+    if not is_error and _ERROR_FIELDS.isdisjoint(data):
         return
     is_answer = not data.keys().isdisjoint({"choices", "output", "response", "content"})
-    is_text = any(isinstance(data.get(name), str) for name in _WORDS) or data.get("detail")
+    is_text = any(isinstance(data.get(name), str) for name in _MESSAGE_FIELDS) or data.get("detail")
     if data.get("error") or is_error or ((is_text or data.get("errors")) and not is_answer):
-        raise failure(data)
+        raise error_from_body(data)
     if isinstance(groq := data.get("x_groq"), dict) and groq.get("error"):
-        raise failure(groq)
+        raise error_from_body(groq)
     if dictionary(data.get("base_resp")).get("status_code"):
-        raise failure(data)
+        raise error_from_body(data)
 
 
-def is_spent(text: str) -> bool:
+def is_quota_exhausted(text: str) -> bool:
     """Whether an error reports an exhausted balance or quota, so that waiting does not help."""
-    return _SPENT.search(text) is not None
+    return _QUOTA_EXHAUSTED.search(text) is not None
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -201,13 +203,13 @@ def json_object(text: str) -> dict[str, Any]:
     if isinstance(data, list) and any(map(dictionary, data)):
         if len(data) == 1 and not data[0].get("error"):
             return dictionary(data[0])
-        raise failure(data)
+        raise error_from_body(data)
     if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
         raise BadResponse(f"The response is invalid JSON: it ends with {text[-80:]!r}. Try again.")
-    raise not_compatible(text)
+    raise not_compatible_error(text)
 
 
-def no_answer(what: str, data: Mapping[str, Any]) -> BadResponse:
+def missing_field_error(what: str, data: Mapping[str, Any]) -> BadResponse:
     """The error for JSON that lacks a required field of a response."""
     return BadResponse(
         f"The answer has no {what}: {str(data)[:200]}. Try again; if the error persists, check protocol= and the base "
@@ -215,7 +217,7 @@ def no_answer(what: str, data: Mapping[str, Any]) -> BadResponse:
     )
 
 
-def not_compatible(text: str) -> BadResponse:
+def not_compatible_error(text: str) -> BadResponse:
     """The error for an endpoint that sends something other than JSON."""
     if _CONTROLS.search(text[:_MAX_TEXT_CHARS]) and "\ufffd" in text[:_MAX_TEXT_CHARS]:
         return BadResponse(
@@ -228,7 +230,7 @@ def not_compatible(text: str) -> BadResponse:
     )
 
 
-def cut_short(chars: int) -> BadResponse:
+def cut_short_error(chars: int) -> BadResponse:
     """The error for a stream that ended early, after `chars` characters of text."""
     message = (
         f"The stream was cut short after {chars} characters of text, before the server marked the response as "
@@ -237,18 +239,18 @@ def cut_short(chars: int) -> BadResponse:
     return BadResponse(message, code=CUT_SHORT)
 
 
-def unfinished(reason: str) -> BadResponse:
+def unfinished_error(reason: str) -> BadResponse:
     """The error for a response that the provider could not finish, with its finish reason or status."""
     message = f"The provider did not finish the response; its reason is {reason!r}. Try again."
     return BadResponse(message, code=GENERATION_FAILED)
 
 
-def declined(refusal: str) -> Rejected:
+def refusal_error(refusal: str) -> Rejected:
     """The error for a model that refuses to answer."""
     return Rejected(f"The model refused to answer: {refusal}", code="refusal")
 
 
-def filtered() -> Rejected:
+def filtered_error() -> Rejected:
     """The error for a response withheld by the provider's content filter."""
     return Rejected(
         "The provider's content filter withheld the answer. Change the wording, or the filter's settings.",
@@ -256,7 +258,7 @@ def filtered() -> Rejected:
     )
 
 
-def ended(text: str) -> str:
+def as_sentence(text: str) -> str:
     """A text that ends with punctuation, so that a sentence can follow."""
     return text if text.endswith((".", "!", "?", "。")) else f"{text}."
 
@@ -265,24 +267,24 @@ def _start(text: str) -> str:
     return " ".join(text.split())[:120]
 
 
-def _kind(status: int | None, codes: Iterable[str], text: str) -> type[ModelError]:
+def _error_class(status: int | None, codes: Iterable[str], text: str) -> type[ModelError]:
     """The error class: by status if it is specific, otherwise by the first known code, otherwise by the text."""
     if status == _FORBIDDEN and _FLAGGED.search(text):
         return Rejected
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
+    if status in _CLASS_BY_STATUS:
+        return _CLASS_BY_STATUS[status]
     if status is not None and status >= 500:
-        is_lasting = _UNSUPPORTED.search(text) or not _UNSUPPORTED_CODES.isdisjoint(codes)
-        return Rejected if is_lasting else Unreachable
-    otherwise: type[ModelError] = Unauthorized if _BAD_KEY.search(text) else Rejected
-    if status is None and otherwise is Rejected:
-        otherwise = next((kind for words, kind in _IN_WORDS if words.search(text)), Rejected)
-    return next((_BY_CODE[code.lower()] for code in codes if code.lower() in _BY_CODE), otherwise)
+        is_permanent = _UNSUPPORTED.search(text) or not _UNSUPPORTED_CODES.isdisjoint(codes)
+        return Rejected if is_permanent else Unreachable
+    default: type[ModelError] = Unauthorized if _BAD_KEY.search(text) else Rejected
+    if status is None and default is Rejected:
+        default = next((kind for words, kind in _CLASS_BY_TEXT if words.search(text)), Rejected)
+    return next((_CLASS_BY_CODE[code.lower()] for code in codes if code.lower() in _CLASS_BY_CODE), default)
 
 
 def _advice(kind: type[ModelError], status: int | None, text: str) -> str:
     """Advice for the user; empty if the provider's message is enough."""
-    if kind in (RateLimited, Rejected) and status != _NO_MONEY and is_spent(text):
+    if kind in (RateLimited, Rejected) and status != _PAYMENT_REQUIRED and is_quota_exhausted(text):
         return _NO_BALANCE
     if kind is Unauthorized and status != _FORBIDDEN:
         return _ADVICE[401]
@@ -290,16 +292,16 @@ def _advice(kind: type[ModelError], status: int | None, text: str) -> str:
         return "Try again later."
     if kind is RateLimited:
         return _WAIT_OR_PAY
-    return _REWORD if kind is Rejected and status == _FORBIDDEN else _ADVICE.get(status or 0, "")
+    return _CHANGE_WORDING if kind is Rejected and status == _FORBIDDEN else _ADVICE.get(status or 0, "")
 
 
 def _stated_seconds(details: Mapping[str, Any], text: str) -> float | None:
     """The pause stated in the error itself, as sent by Google's and OpenAI's servers."""
-    delays = " ".join(f"retry in {delay}" for delay in _entries(details.get("details"), "retryDelay"))
-    found = _WAIT.search(f"{delays} {text.lower()}")
-    if found is None or not any(found.groups()):
+    delays = " ".join(f"retry in {delay}" for delay in _detail_values(details.get("details"), "retryDelay"))
+    match = _STATED_PAUSE.search(f"{delays} {text.lower()}")
+    if match is None or not any(match.groups()):
         return None
-    hours, minutes, seconds, unit = found.groups()
+    hours, minutes, seconds, unit = match.groups()
     return int(hours or 0) * 3_600 + int(minutes or 0) * 60 + float(seconds or 0) / (1_000 if unit == "ms" else 1)
 
 
@@ -308,7 +310,7 @@ def _details(body: object) -> Mapping[str, Any]:
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
-        return {"message": _readable(body) if isinstance(body, str) else ""}
+        return {"message": _text_of_page(body) if isinstance(body, str) else ""}
     error = body.get("error") or next(iter(dictionaries(body.get("errors"))), None) or body.get("base_resp") or body
     if isinstance(error, str) and error.startswith("{"):
         error = json_or_text(error)  # Bedrock's servers send the object as text
@@ -318,7 +320,7 @@ def _details(body: object) -> Mapping[str, Any]:
     return {**numbered, **body, "message": body.get("message") or error}
 
 
-def _shortened(details: Mapping[str, Any]) -> Mapping[str, Any]:
+def _truncate_texts(details: Mapping[str, Any]) -> Mapping[str, Any]:
     """The details with very long texts truncated."""
     return {name: value[:_MAX_MESSAGE_CHARS] if isinstance(value, str) else value for name, value in details.items()}
 
@@ -327,9 +329,9 @@ def _message(details: Mapping[str, Any], body: object) -> str:
     """The provider's message, or the whole body if it has none."""
     if fields := _invalid_fields(details):
         return "; ".join(f"{_location([field])}: {field.get('msg')}" for field in fields)
-    text = next(filter(None, (_text(details.get(name)) for name in _WORDS)), None)
-    if text and (behind := _behind(details)) and behind not in text:
-        return f"{text.rstrip('.')}: {behind[:_MAX_PAGE_CHARS]}"
+    text = next(filter(None, (_text(details.get(name)) for name in _MESSAGE_FIELDS)), None)
+    if text and (upstream := _upstream_message(details)) and upstream not in text:
+        return f"{text.rstrip('.')}: {upstream[:_MAX_PAGE_CHARS]}"
     return text or (json.dumps(body, default=str) if body else "no explanation was given")
 
 
@@ -337,17 +339,17 @@ def _has_message(details: Mapping[str, Any], body: object) -> bool:
     """Whether the error contains a message; a page of HTML does not count."""
     if isinstance(body, str):
         return bool(body.strip()) and not body.lstrip().startswith("<")
-    return any(_text(details.get(name)) for name in _WORDS)
+    return any(_text(details.get(name)) for name in _MESSAGE_FIELDS)
 
 
-def _behind(details: Mapping[str, Any]) -> str:
+def _upstream_message(details: Mapping[str, Any]) -> str:
     """The message of the provider behind a router, if the router passes it on."""
     raw = dictionary(details.get("metadata")).get("raw")
     body = json_or_text(raw) if isinstance(raw, str) else raw
     return _message(_details(body), body) if body else ""
 
 
-def _written(details: Mapping[str, Any]) -> str:
+def _failed_generation(details: Mapping[str, Any]) -> str:
     """Model output that the server failed to parse as a tool call; empty if it is very long."""
     written = details.get("failed_generation")
     return written if isinstance(written, str) and len(written) <= _MAX_WRITTEN_CHARS else ""
@@ -355,8 +357,8 @@ def _written(details: Mapping[str, Any]) -> str:
 
 def _invalid_fields(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The list of invalid fields that FastAPI servers send, with their locations."""
-    found = details.get("detail") or dictionary(details.get("message")).get("detail")
-    return [entry for entry in dictionaries(found) if "loc" in entry]
+    entries = details.get("detail") or dictionary(details.get("message")).get("detail")
+    return [entry for entry in dictionaries(entries) if "loc" in entry]
 
 
 def _location(fields: list[Mapping[str, Any]]) -> str | None:
@@ -367,17 +369,17 @@ def _location(fields: list[Mapping[str, Any]]) -> str | None:
     return ".".join(str(step) for step in steps if step != "body") or None
 
 
-def _entries(details: object, name: str) -> list[str]:
+def _detail_values(details: object, name: str) -> list[str]:
     """The values of a field in the details of Google's servers."""
     return [str(entry[name]) for entry in dictionaries(details) if name in entry]
 
 
-def _sentence(message: str, status: int | None, advice: str) -> str:
-    where = f"The provider answered {status}: " if status else "The provider answered with an error: "
-    return f"{where}{ended(message)} {advice}" if advice else f"{where}{message}"
+def _error_message(message: str, status: int | None, advice: str) -> str:
+    prefix = f"The provider answered {status}: " if status else "The provider answered with an error: "
+    return f"{prefix}{as_sentence(message)} {advice}" if advice else f"{prefix}{message}"
 
 
-def _readable(text: str) -> str:
+def _text_of_page(text: str) -> str:
     """The text of a body that can be a page of HTML."""
     words = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", text[:_MAX_PAGE_CHARS], flags=re.DOTALL).split()
     return " ".join(words)[:_MAX_TEXT_CHARS]
@@ -401,8 +403,8 @@ _CONTEXT_LENGTH_CODES = {
     "model_max_prompt_tokens_exceeded",
     "tokens_limit_reached",
 }
-_NOT_ABOUT_LENGTH = {401, 403, 404}
-_TOO_MANY_BYTES = 413
+_NOT_LENGTH_STATUSES = {401, 403, 404}
+_CONTENT_TOO_LARGE = 413
 _MAX_CHARS = 4_000
 
 _TOO_LONG_PATTERNS = (
@@ -467,29 +469,31 @@ class ContextLengthExceeded:
     limit_tokens: int | None = None
 
 
-def overlong(details: Mapping[str, Any], codes: Iterable[str], status: int | None) -> ContextLengthExceeded | None:
+def context_length_error(
+    details: Mapping[str, Any], codes: Iterable[str], status: int | None
+) -> ContextLengthExceeded | None:
     """Detect an error about the length of the conversation; None for any other error.
 
     Servers that limit the size in bytes use status 413, often without a message.
     """
-    if status in _NOT_ABOUT_LENGTH:
+    if status in _NOT_LENGTH_STATUSES:
         return None
     text = _messages(details)
-    is_coded = status == _TOO_MANY_BYTES or not _CONTEXT_LENGTH_CODES.isdisjoint(code.lower() for code in codes)
-    if not is_coded and not _TOO_LONG.search(text):
+    has_code = status == _CONTENT_TOO_LARGE or not _CONTEXT_LENGTH_CODES.isdisjoint(code.lower() for code in codes)
+    if not has_code and not _TOO_LONG.search(text):
         return None
-    known = details.get("n_ctx")
-    return ContextLengthExceeded(known if isinstance(known, int) else _limit(text))
+    limit = details.get("n_ctx")
+    return ContextLengthExceeded(limit if isinstance(limit, int) else _limit(text))
 
 
 def _messages(details: Mapping[str, Any]) -> str:
     """The messages of the provider and of the provider behind it, without fields that quote the request."""
     metadata = details.get("metadata")
-    behind = metadata.get("raw") if isinstance(metadata, dict) else None
-    texts = (details.get("message"), details.get("detail"), behind)
+    upstream = metadata.get("raw") if isinstance(metadata, dict) else None
+    texts = (details.get("message"), details.get("detail"), upstream)
     return "\n".join(text[:_MAX_CHARS] for text in texts if isinstance(text, str))
 
 
 def _limit(text: str) -> int | None:
-    found = next(filter(None, (pattern.search(text) for pattern in _LIMITS)), None)
-    return int(found[1].replace(",", "")) if found else None
+    match = next(filter(None, (pattern.search(text) for pattern in _LIMITS)), None)
+    return int(match[1].replace(",", "")) if match else None

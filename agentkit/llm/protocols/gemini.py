@@ -18,8 +18,15 @@ from agentkit.content import File, Image, load_part
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import WireProtocol, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, base64_source
-from agentkit.llm.protocols.error_mapping import cut_short, failure, filtered, no_answer, raise_error_inside, unfinished
-from agentkit.llm.protocols.hosted_tools import declared, grounded_search
+from agentkit.llm.protocols.error_mapping import (
+    cut_short_error,
+    error_from_body,
+    filtered_error,
+    missing_field_error,
+    raise_error_in,
+    unfinished_error,
+)
+from agentkit.llm.protocols.hosted_tools import declaration_of, grounded_search
 from agentkit.messages import (
     AssistantMessage,
     FinishReason,
@@ -45,20 +52,20 @@ SIGNATURE = "thoughtSignature"
 _OTHER_PARTS = "parts"
 """The key in `extra` for parts of other kinds, such as executed code."""
 
-_UNSIGNED = "skip_thought_signature_validator"
+_SIGNATURE_PLACEHOLDER = "skip_thought_signature_validator"
 """The signature that Google documents for calls of other models; without one, a call is refused."""
 
-_NOTHING = EncodedEntry({"role": "user", "parts": [{"text": "(empty message)"}]})
+_EMPTY_TURN = EncodedEntry({"role": "user", "parts": [{"text": "(empty message)"}]})
 """First turn of a conversation that does not start with a user message, which the protocol requires."""
 
-_BESIDE = "[Images and files of the results above, in their order. No user sent them.]"
+_ATTACHMENTS_NOTE = "[Images and files of the results above, in their order. No user sent them.]"
 _TEXT_FIELDS = frozenset({"text", "thought", SIGNATURE, "partMetadata"})
-_CUT = {"MAX_TOKENS"}
-_FILTERED = {
+_INCOMPLETE_REASONS = {"MAX_TOKENS"}
+_FILTERED_REASONS = {
     *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
     *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 }
-_FINISHED = {"STOP", "FINISH_REASON_UNSPECIFIED", *_CUT}
+_FINISHED_REASONS = {"STOP", "FINISH_REASON_UNSPECIFIED", *_INCOMPLETE_REASONS}
 
 _TOP_LEVEL = frozenset(
     {"safetySettings", "cachedContent", "toolConfig", "labels", "serviceTier", "store", "systemInstruction"}
@@ -85,9 +92,10 @@ class GeminiContents(WireProtocol):
     """Gemini's protocol, in which a conversation consists of contents with parts."""
 
     name = "gemini"
+    embeddings_path = "/openai/embeddings"
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {}
-    error = staticmethod(failure)
+    error = staticmethod(error_from_body)
 
     def url(self, model: str, /, *, streaming: bool) -> str:
         """The path of a request, relative to the base URL, with the model and the kind of answer."""
@@ -95,19 +103,19 @@ class GeminiContents(WireProtocol):
         return f"/{path}:streamGenerateContent?alt=sse" if streaming else f"/{path}:generateContent"
 
     def encode(
-        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+        self, request: Request, model: str, *, strict: bool, cache: EncodingCache | None = None
     ) -> dict[str, Any]:
         """Encode a request as the body of a POST. The model is part of the URL; `strict` has no meaning here."""
         del strict
-        before = before or EncodingCache()
-        orders, turns = _in_turns(before.entries(_with_names(request.messages), _encode_message))
+        cache = cache or EncodingCache()
+        instructions, turns = _group_turns(cache.entries(_with_call_names(request.messages), _encode_message))
         body: dict[str, Any] = {"contents": turns}
-        instruction = "\n\n".join(order for order in (request.instruction, *orders) if order.strip())
+        instruction = "\n\n".join(text for text in (request.instruction, *instructions) if text.strip())
         if instruction:
             body["systemInstruction"] = {"parts": [{"text": well_formed(instruction)}]}
         if request.tools:
-            body["tools"] = _tools(before.entries(request.tools, _encode_tool))
-        config = _config(request.settings, model, body, has_tools=bool(request.tools))
+            body["tools"] = _tools(cache.entries(request.tools, _encode_tool))
+        config = _generation_config(request.settings, model, body, has_tools=bool(request.tools))
         if request.output_schema:
             config = {
                 "responseMimeType": "application/json",
@@ -118,12 +126,12 @@ class GeminiContents(WireProtocol):
 
     def decode(self, data: Mapping[str, Any]) -> Response:
         """Decode a complete body. Raises ModelError if it contains no response."""
-        raise_error_inside(data)
+        raise_error_in(data)
         reader = GeminiReader()
         for _ in reader.feed(data):
             pass
         if reader.is_missing:
-            raise no_answer("candidates", data)
+            raise missing_field_error("candidates", data)
         return reader.finish(closed=True)
 
     def reader(self) -> GeminiReader:
@@ -131,7 +139,7 @@ class GeminiContents(WireProtocol):
         return GeminiReader()
 
 
-def _with_names(messages: Sequence[Message]) -> Sequence[Message]:
+def _with_call_names(messages: Sequence[Message]) -> Sequence[Message]:
     """The messages, with the name in every result that its call has; the protocol requires it."""
     names = {call.id: call.name for call in calls_in(messages)}
     return [
@@ -161,15 +169,15 @@ def _encode_content(content: Content) -> list[_Fields]:
 
 def _encode_part(part: str | Image | File) -> _Fields:
     """Encode a text, image or file; empty for a blank text, because blank parts are refused."""
-    given = load_part(part)
-    if isinstance(given, str):
-        return {"text": well_formed(given)} if given.strip() else {}
-    if given.url.startswith("data:"):
-        media_type, data = base64_source(given.url)
+    loaded = load_part(part)
+    if isinstance(loaded, str):
+        return {"text": well_formed(loaded)} if loaded.strip() else {}
+    if loaded.url.startswith("data:"):
+        media_type, data = base64_source(loaded.url)
         return {"inlineData": {"mimeType": media_type, "data": data}}
-    kind = mimetypes.guess_type(urlsplit(given.url).path)[0]
-    kind = kind or ("image/jpeg" if isinstance(given, Image) else "application/pdf")
-    return {"fileData": {"mimeType": kind, "fileUri": given.url}}
+    kind = mimetypes.guess_type(urlsplit(loaded.url).path)[0]
+    kind = kind or ("image/jpeg" if isinstance(loaded, Image) else "application/pdf")
+    return {"fileData": {"mimeType": kind, "fileUri": loaded.url}}
 
 
 def _encode_answer(message: AssistantMessage) -> list[_Fields]:
@@ -180,17 +188,17 @@ def _encode_answer(message: AssistantMessage) -> list[_Fields]:
         parts.append({"text": well_formed(message.text), **signature})
     calls = [_encode_call(call) for call in message.tool_calls]
     if calls and SIGNATURE not in calls[0]:
-        calls[0][SIGNATURE] = _UNSIGNED
+        calls[0][SIGNATURE] = _SIGNATURE_PLACEHOLDER
     return [*parts, *calls]
 
 
 def _encode_call(call: ToolCall) -> _Fields:
     arguments = parsing.well_formed_json(json.loads(parsing.sendable_arguments(call.arguments)))
     signature = {SIGNATURE: call.extra[SIGNATURE]} if SIGNATURE in call.extra else {}
-    return {"functionCall": {"id": call.id, "name": _name(call.name), "args": arguments}, **signature}
+    return {"functionCall": {"id": call.id, "name": _sendable_function_name(call.name), "args": arguments}, **signature}
 
 
-def _name(name: str) -> str:
+def _sendable_function_name(name: str) -> str:
     """A function name that the protocol accepts: it starts with a letter or an underscore."""
     sendable = parsing.sendable_name(name)
     return sendable if re.match(r"[a-zA-Z_]", sendable) else f"t_{sendable}"[:63]
@@ -204,29 +212,29 @@ def _encode_result(message: ToolMessage) -> list[_Fields]:
     response = {"error": value["error"]} if is_failure and isinstance(value, dict) else {"result": value}
     result: _Fields = {
         "id": message.call_id,
-        "name": _name(message.name),
+        "name": _sendable_function_name(message.name),
         "response": parsing.well_formed_json(response),
     }
     return [{"functionResponse": result}, *map(_encode_part, message.attachments)]
 
 
-def _in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEntry]]:
+def _group_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEntry]]:
     """Split the leading system messages, as texts, from the turns; adjacent messages of one role are joined."""
     first = next((at for at, entry in enumerate(entries) if entry["role"] != "system"), len(entries))
-    orders = [part["text"] for entry in entries[:first] for part in entry["parts"]]
+    instructions = [part["text"] for entry in entries[:first] for part in entry["parts"]]
     turns: list[EncodedEntry] = []
-    for role, group in groupby(entries[first:], _speaker):
-        turns.append(_joined(role, list(group), turns[-1] if turns else {}))
+    for role, group in groupby(entries[first:], _turn_role):
+        turns.append(_join_turn(role, list(group), turns[-1] if turns else {}))
     if not turns or turns[0]["role"] != "user":
-        turns.insert(0, _NOTHING)
-    return orders, turns
+        turns.insert(0, _EMPTY_TURN)
+    return instructions, turns
 
 
-def _speaker(entry: EncodedEntry) -> str:
+def _turn_role(entry: EncodedEntry) -> str:
     return "model" if entry["role"] == "model" else "user"
 
 
-def _joined(role: str, entries: list[EncodedEntry], before: Mapping[str, Any]) -> EncodedEntry:
+def _join_turn(role: str, entries: list[EncodedEntry], previous: Mapping[str, Any]) -> EncodedEntry:
     """Join entries into one turn. Results come first, in the order of their calls, then what is shown with them."""
     if len(entries) == 1 and entries[0]["role"] == role:
         return entries[0]
@@ -234,17 +242,19 @@ def _joined(role: str, entries: list[EncodedEntry], before: Mapping[str, Any]) -
     results = [part for part in parts if "functionResponse" in part]
     if not results:
         return EncodedEntry({"role": role, "parts": parts})
-    order = [part["functionCall"]["id"] for part in before.get("parts", ()) if "functionCall" in part]
-    places = {call_id: place for place, call_id in enumerate(order)}
-    results.sort(key=lambda part: places.get(part["functionResponse"]["id"], len(order)))
+    call_ids = [part["functionCall"]["id"] for part in previous.get("parts", ()) if "functionCall" in part]
+    positions = {call_id: position for position, call_id in enumerate(call_ids)}
+    results.sort(key=lambda part: positions.get(part["functionResponse"]["id"], len(call_ids)))
     others = [part for part in parts if "functionResponse" not in part]
-    has_shown = any("functionResponse" in entry["parts"][0] and len(entry["parts"]) > 1 for entry in entries)
-    return EncodedEntry({"role": role, "parts": [*results, *([{"text": _BESIDE}] if has_shown else []), *others]})
+    has_attachments = any("functionResponse" in entry["parts"][0] and len(entry["parts"]) > 1 for entry in entries)
+    return EncodedEntry(
+        {"role": role, "parts": [*results, *([{"text": _ATTACHMENTS_NOTE}] if has_attachments else []), *others]}
+    )
 
 
 def _encode_tool(tool: ToolSpec) -> tuple[_Fields]:
     if tool.hosted is not None:
-        return (declared(tool, GeminiContents.name),)
+        return (declaration_of(tool, GeminiContents.name),)
     declaration: _Fields = {"name": tool.name, "description": tool.description}
     if tool.parameters.get("properties"):
         declaration["parametersJsonSchema"] = tool.parameters
@@ -258,38 +268,38 @@ def _tools(entries: Sequence[EncodedEntry]) -> list[_Fields]:
     return [*([{"functionDeclarations": functions}] if functions else []), *hosted]
 
 
-def _config(settings: Mapping[str, Any], model: str, body: _Fields, *, has_tools: bool) -> _Fields:
+def _generation_config(settings: Mapping[str, Any], model: str, body: _Fields, *, has_tools: bool) -> _Fields:
     """The generation settings under the names of this protocol; settings of the whole request are put into `body`."""
     config: _Fields = {}
     for name, value in settings.items():
-        sent = _RENAMED.get(name, parsing.camel_case(name))
+        key = _RENAMED.get(name, parsing.camel_case(name))
         if name == "tool_choice":
             if has_tools:
-                body["toolConfig"] = {"functionCallingConfig": _calling(value)}
+                body["toolConfig"] = {"functionCallingConfig": _calling_config(value)}
         elif name == "reasoning_effort":
-            config["thinkingConfig"] = {**_thinking(str(value), model), **config.get("thinkingConfig", {})}
+            config["thinkingConfig"] = {**_thinking_config(str(value), model), **config.get("thinkingConfig", {})}
         elif name == "parallel_tool_calls":
             continue  # the protocol has no such setting
-        elif sent == "generationConfig":
+        elif key == "generationConfig":
             config |= value
-        elif sent in _TOP_LEVEL:
-            body[sent] = value
+        elif key in _TOP_LEVEL:
+            body[key] = value
         else:
-            config[sent] = [value] if sent == "stopSequences" and isinstance(value, str) else value
+            config[key] = [value] if key == "stopSequences" and isinstance(value, str) else value
     return config
 
 
-def _calling(choice: object) -> object:
+def _calling_config(choice: object) -> object:
     """The function-calling configuration for a `tool_choice`, which can name a tool."""
     if isinstance(choice, dict):
-        named = parsing.dictionary(choice.get("function")).get("name")
-        return {"mode": "ANY", "allowedFunctionNames": [named]} if named else choice
+        name = parsing.dictionary(choice.get("function")).get("name")
+        return {"mode": "ANY", "allowedFunctionNames": [name]} if name else choice
     if choice in _MODES:
         return {"mode": _MODES[str(choice)]}
     return {"mode": "ANY", "allowedFunctionNames": [choice]}
 
 
-def _thinking(effort: str, model: str) -> _Fields:
+def _thinking_config(effort: str, model: str) -> _Fields:
     if _WITH_BUDGETS.search(model):
         budget = _BUDGETS.get(effort, _BUDGETS["high"])
         return {"thinkingBudget": budget, "includeThoughts": budget > 0}
@@ -332,7 +342,7 @@ class GeminiReader:
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
         if not self.is_answered:
-            raise_error_inside(chunk)
+            raise_error_in(chunk)
         self._raw |= {name: value for name, value in chunk.items() if value is not None}
         self._figures = parsing.dictionary(chunk.get("usageMetadata")) or self._figures
         self._blocked = (
@@ -355,8 +365,8 @@ class GeminiReader:
         elif _TEXT_FIELDS.issuperset(part):
             if part.get(SIGNATURE) and not part.get("thought"):
                 self._extra[SIGNATURE] = part[SIGNATURE]
-            pieces, kind = (self._reasoning, ReasoningDelta) if part.get("thought") else (self._text, TextDelta)
-            if text := pieces.add(parsing.text_of(part.get("text"))):
+            chunks, kind = (self._reasoning, ReasoningDelta) if part.get("thought") else (self._text, TextDelta)
+            if text := chunks.add(parsing.text_of(part.get("text"))):
                 yield kind(text)
         else:
             self._extra[_OTHER_PARTS] = (*self._extra.get(_OTHER_PARTS, ()), dict(part))
@@ -369,15 +379,17 @@ class GeminiReader:
 
     def finish(self, *, closed: bool) -> Response:
         """The complete response. Raises BadResponse if the stream was cut short, Rejected if it was filtered."""
-        if self._blocked or self._reason in _FILTERED:
-            raise filtered()
+        if self._blocked or self._reason in _FILTERED_REASONS:
+            raise filtered_error()
         text = str(self._text)
         if not self._reason and not (closed and (text or self._calls)):
-            raise cut_short(len(text))
-        if self._reason not in _FINISHED and not (text or self._calls):
-            raise unfinished(self._message or self._reason)
+            raise cut_short_error(len(text))
+        if self._reason not in _FINISHED_REASONS and not (text or self._calls):
+            raise unfinished_error(self._message or self._reason)
         message = parsing.assistant_message(text, self._calls, str(self._reasoning), self._extra)
-        finish: FinishReason = "length" if self._reason in _CUT else "tool_calls" if message.tool_calls else "stop"
+        finish: FinishReason = (
+            "length" if self._reason in _INCOMPLETE_REASONS else "tool_calls" if message.tool_calls else "stop"
+        )
         model, raw = parsing.word(self._raw.get("modelVersion")), parsing.well_formed_json(self._raw)
         hosted = grounded_search(self._grounding)
         return Response(message, finish, _usage(self._figures), model, raw, hosted=hosted)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from agentkit.messages import ToolCall
 
-_BROKEN = object()
+_INVALID = object()
 
 REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thinking_content", "thought")
 """Fields for reasoning; the first non-empty one is used, because some servers fill several."""
@@ -39,8 +39,8 @@ CUT_SHORT = {
 _GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "transcript"}
 """Fields that are concatenated when streamed; any other field is sent whole, possibly repeatedly."""
 
-_TYPES_OF_THOUGHTS = ("thinking", "reasoning", "reasoning_text")
-THOUGHTS = ("thinking", "reasoning", "summary", "content", "text")
+_REASONING_PART_TYPES = ("thinking", "reasoning", "reasoning_text")
+REASONING_PART_FIELDS = ("thinking", "reasoning", "summary", "content", "text")
 """Types of content parts that are reasoning, and the fields that contain its text."""
 
 _COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
@@ -56,12 +56,12 @@ _MAX_TOKENS = 10**12
 def json_or_text(text: str) -> object:
     """Parse a text as JSON; return the text itself if it is invalid. NaN and infinities become null."""
     try:
-        return json_leniently(text)
+        return parse_json_leniently(text)
     except (ValueError, RecursionError):
         return text
 
 
-def json_leniently(text: str) -> Any:
+def parse_json_leniently(text: str) -> Any:
     """Parse a text as JSON; NaN and infinities become null. Raises ValueError or RecursionError.
 
     Line breaks and other control characters inside strings are accepted, although JSON forbids them.
@@ -101,33 +101,33 @@ class Pieces:
     """A text that arrives in chunks."""
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._half = ""
+        self._chunks: list[str] = []
+        self._high_surrogate = ""
 
-    def add(self, piece: str) -> str:
+    def add(self, chunk: str) -> str:
         """Add a chunk; returns the part that can be displayed: a high surrogate waits for its low surrogate."""
-        if not piece.isascii() or self._half:
-            piece = self._joined(piece)
-        if piece:
-            self._pieces.append(piece)
-        return piece
+        if not chunk.isascii() or self._high_surrogate:
+            chunk = self._join_surrogates(chunk)
+        if chunk:
+            self._chunks.append(chunk)
+        return chunk
 
-    def _joined(self, piece: str) -> str:
-        piece, self._half = self._half + piece, ""
-        if piece and "\ud800" <= piece[-1] <= "\udbff":
-            piece, self._half = piece[:-1], piece[-1]
-        return well_formed(piece)
+    def _join_surrogates(self, chunk: str) -> str:
+        chunk, self._high_surrogate = self._high_surrogate + chunk, ""
+        if chunk and "\ud800" <= chunk[-1] <= "\udbff":
+            chunk, self._high_surrogate = chunk[:-1], chunk[-1]
+        return well_formed(chunk)
 
     def ends_like_an_object(self) -> bool:
         """Whether the text so far could be a whole JSON object, possibly encoded twice, judging by its end."""
-        return "".join(self._pieces[-2:]).rstrip('" \t\r\n').endswith("}")
+        return "".join(self._chunks[-2:]).rstrip('" \t\r\n').endswith("}")
 
     def __bool__(self) -> bool:
-        return bool(self._pieces)
+        return bool(self._chunks)
 
     def __str__(self) -> str:
         """The text so far."""
-        return "".join(self._pieces)
+        return "".join(self._chunks)
 
 
 def text_of(content: object) -> str:
@@ -162,27 +162,29 @@ def _is_part(fields: Mapping[str, Any]) -> bool:
     return fields.keys() == {"text"} or (isinstance(kind, str) and (kind in fields or kind.endswith("text")))
 
 
-def thinking_of(content: object) -> str:
+def reasoning_of_parts(content: object) -> str:
     """The reasoning that some servers send as content parts, each with a text or a list of parts."""
     thoughts = filter(is_thought, content if isinstance(content, list) else ())
-    return "".join(next(filter(None, (text_of(part.get(name)) for name in THOUGHTS)), "") for part in thoughts)
+    return "".join(
+        next(filter(None, (text_of(part.get(name)) for name in REASONING_PART_FIELDS)), "") for part in thoughts
+    )
 
 
-def thought_in(field: object) -> str:
+def reasoning_in_field(field: object) -> str:
     """The reasoning in a separate field: a text, a list of parts, or an object with a text field."""
     if isinstance(field, dict):
-        return next(filter(None, (text_of(field.get(name)) for name in THOUGHTS)), "")
-    return text_of(field) or thinking_of(field)
+        return next(filter(None, (text_of(field.get(name)) for name in REASONING_PART_FIELDS)), "")
+    return text_of(field) or reasoning_of_parts(field)
 
 
-def details_of(details: object) -> str:
+def reasoning_of_details(details: object) -> str:
     """The reasoning in `reasoning_details`, which some routers send exclusively."""
     return "".join(text_of(detail.get("text") or detail.get("summary")) for detail in dictionaries(details))
 
 
 def is_thought(part: object) -> bool:
     """Whether a content part is reasoning."""
-    return isinstance(part, dict) and ("thinking" in part or part.get("type") in _TYPES_OF_THOUGHTS)
+    return isinstance(part, dict) and ("thinking" in part or part.get("type") in _REASONING_PART_TYPES)
 
 
 def dictionary(value: object) -> dict[str, Any]:
@@ -218,13 +220,13 @@ def arguments_text(arguments: object) -> str:
         return well_formed(json.dumps(arguments, ensure_ascii=False))
     if arguments.strip() == "null":
         return ""
-    inner = _loaded(arguments) if arguments.lstrip().startswith('"') else None
+    inner = _parse_or_invalid(arguments) if arguments.lstrip().startswith('"') else None
     return well_formed(inner if isinstance(inner, str) else arguments)
 
 
-def arguments_piece(piece: object) -> str:
+def arguments_chunk(chunk: object) -> str:
     """A chunk of arguments as text; servers with complete arguments can send an object."""
-    return piece if isinstance(piece, str) else arguments_text(piece)
+    return chunk if isinstance(chunk, str) else arguments_text(chunk)
 
 
 def without_empty(arguments: str) -> str:
@@ -239,7 +241,7 @@ def sendable_arguments(arguments: str) -> str:
     """Arguments as a JSON object, as servers require in history; invalid arguments are wrapped in an object."""
     if not arguments.strip():
         return "{}"
-    is_object = isinstance(_loaded(arguments), dict)
+    is_object = isinstance(_parse_or_invalid(arguments), dict)
     return well_formed(arguments) if is_object else json.dumps({"malformed_arguments": arguments})
 
 
@@ -256,22 +258,22 @@ def camel_case(name: str) -> str:
 
 def is_complete_json(text: str) -> bool:
     """Whether `text` is a complete JSON value."""
-    return _loaded(text) is not _BROKEN
+    return _parse_or_invalid(text) is not _INVALID
 
 
-def _loaded(text: str) -> object:
+def _parse_or_invalid(text: str) -> object:
     """Parse JSON text; a marker if it is invalid, nested too deep, or has NaN or overlong numbers."""
     try:
         return _decode(text)
     except (ValueError, RecursionError):
-        return _BROKEN
+        return _INVALID
 
 
-def _refuse_constant(name: str) -> object:
+def _reject_constant(name: str) -> object:
     raise ValueError(f"{name} is not JSON")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decode = json.JSONDecoder(parse_constant=_reject_constant).decode
 _raw_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None, strict=False).raw_decode
 _raw_decode_without_integers = json.JSONDecoder(parse_constant=lambda _: None, parse_int=float, strict=False).raw_decode
 
@@ -288,21 +290,21 @@ def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) ->
     counts = [_count(figures.get(name)) for name in names]
     if counts == [None, None]:
         return unreported(1)
-    of_input, of_output = (dictionary(figures.get(name)) for name in details)
-    into, out = (count or 0 for count in counts)
-    cached, written = (_part(names, of_input, figures) for names in (_CACHED, _WRITTEN))
-    reasoning = _part(_REASONING, of_output, figures)
-    if (more := (_count(figures.get("total_tokens")) or 0) - into - out) > 0:
-        if more == cached + written:
-            into += more
-        elif more == reasoning or not reasoning or counts[1] is None:
-            out += more
-    return Usage(into, out, cached, reasoning, requests=1, written_tokens=written)
+    input_details, output_details = (dictionary(figures.get(name)) for name in details)
+    input_tokens, output_tokens = (count or 0 for count in counts)
+    cached, written = (_first_count(names, input_details, figures) for names in (_CACHED, _WRITTEN))
+    reasoning = _first_count(_REASONING, output_details, figures)
+    if (missing := (_count(figures.get("total_tokens")) or 0) - input_tokens - output_tokens) > 0:
+        if missing == cached + written:
+            input_tokens += missing
+        elif missing == reasoning or not reasoning or counts[1] is None:
+            output_tokens += missing
+    return Usage(input_tokens, output_tokens, cached, reasoning, requests=1, written_tokens=written)
 
 
-def _part(names: Iterable[str], *homes: Mapping[str, Any]) -> int:
+def _first_count(names: Iterable[str], *objects: Mapping[str, Any]) -> int:
     """The first of these counts that is present and not 0."""
-    return next(filter(None, (_count(home.get(name)) for home in homes for name in names)), 0)
+    return next(filter(None, (_count(fields.get(name)) for fields in objects for name in names)), 0)
 
 
 def _count(value: object) -> int | None:
@@ -314,24 +316,24 @@ def _count(value: object) -> int | None:
     return int(value) if 0 <= value <= _MAX_TOKENS else None
 
 
-def merged(name: str, old: object, new: object) -> Any:
+def merge_field(name: str, old: object, new: object) -> Any:
     """Merge two chunks of an unknown field: growing fields are concatenated, list entries merged by index."""
     if isinstance(old, str) and isinstance(new, str) and name in _GROWING_FIELDS:
         return old + new
     if isinstance(old, list) and isinstance(new, list):
-        return _merged_entries(old, new)
+        return _merge_entries(old, new)
     if isinstance(old, dict) and isinstance(new, dict):
-        return old | {key: merged(key, old.get(key), value) for key, value in new.items() if value is not None}
+        return old | {key: merge_field(key, old.get(key), value) for key, value in new.items() if value is not None}
     return new
 
 
-def _merged_entries(old: list[Any], new: list[Any]) -> list[Any]:
+def _merge_entries(old: list[Any], new: list[Any]) -> list[Any]:
     """Merge list entries: a new entry with the index and type of the last one is merged into it."""
     entries = list(old)
     for entry in new:
-        last, piece = (dictionary(value) for value in (entries[-1] if entries else None, entry))
-        if last.get("index") is not None and all(last.get(name) == piece.get(name) for name in ("index", "type")):
-            entries[-1] = merged("", last, piece)
+        last, chunk = (dictionary(value) for value in (entries[-1] if entries else None, entry))
+        if last.get("index") is not None and all(last.get(name) == chunk.get(name) for name in ("index", "type")):
+            entries[-1] = merge_field("", last, chunk)
         else:
             entries.append(entry)
     return entries

@@ -12,19 +12,19 @@ from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import WireProtocol, parsing
-from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, PartEncoders
 from agentkit.llm.protocols.error_mapping import (
     FILTERED,
-    cut_short,
-    declined,
-    failure,
-    filtered,
-    no_answer,
-    raise_error_inside,
-    unfinished,
+    cut_short_error,
+    error_from_body,
+    filtered_error,
+    missing_field_error,
+    raise_error_in,
+    refusal_error,
+    unfinished_error,
 )
-from agentkit.llm.protocols.hosted_tools import declared, raise_unanswerable, uses_in_items
-from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, without_thoughts
+from agentkit.llm.protocols.hosted_tools import declaration_of, raise_unanswerable, uses_in_items
+from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, move_reasoning
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage, well_formed
 
 if TYPE_CHECKING:
@@ -35,26 +35,27 @@ if TYPE_CHECKING:
     from agentkit.usage import Usage
 
 
-def is_thought(item: object) -> bool:
+def is_reasoning_item(item: object) -> bool:
     """Whether an output item is reasoning."""
     return isinstance(item, dict) and item.get("type") == "reasoning"
 
 
-def settled(items: Sequence[Any]) -> tuple[Any, ...]:
+def without_trailing_reasoning(items: Sequence[Any]) -> tuple[Any, ...]:
     """The items without trailing reasoning items: servers reject those that no other item follows."""
-    return tuple(items[: next((at for at in range(len(items), 0, -1) if not is_thought(items[at - 1])), 0)])
+    return tuple(items[: next((at for at in range(len(items), 0, -1) if not is_reasoning_item(items[at - 1])), 0)])
 
 
 def with_callers(entries: list[EncodedEntry]) -> list[EncodedEntry]:
     """The entries, with the `caller` of programmatic tool calls copied to their results."""
-    made = (entry for entry in entries if parsing.dictionary(entry.get("caller")).get("type") == "program")
-    callers = {entry.get("call_id"): entry["caller"] for entry in made}
+    program_calls = (entry for entry in entries if parsing.dictionary(entry.get("caller")).get("type") == "program")
+    callers = {entry.get("call_id"): entry["caller"] for entry in program_calls}
     if not callers:
         return entries
-    results = (entry.get("type") == "function_call_output" and entry["call_id"] in callers for entry in entries)
-    pairs = zip(entries, results, strict=True)
+    result_flags = (entry.get("type") == "function_call_output" and entry["call_id"] in callers for entry in entries)
+    pairs = zip(entries, result_flags, strict=True)
     return [
-        EncodedEntry({**entry, "caller": callers[entry["call_id"]]}) if is_ours else entry for entry, is_ours in pairs
+        EncodedEntry({**entry, "caller": callers[entry["call_id"]]}) if is_result else entry
+        for entry, is_result in pairs
     ]
 
 
@@ -73,17 +74,17 @@ _ENDINGS = {
     "response.failed",
     "response.cancelled",
 }
-_THOUGHTS = tuple(
+_REASONING_EVENTS = tuple(
     f"response.{name}.{end}" for name in ("reasoning_summary_text", "reasoning_text") for end in ("delta", "done")
 )
 
 
 def decode_answer(data: Mapping[str, Any]) -> Response:
     """Decode a complete body. Raises ModelError if it contains no response."""
-    raise_error_inside(data)
+    raise_error_in(data)
     items = data.get("output")
     if not isinstance(items, list):
-        raise no_answer("output", data)
+        raise missing_field_error("output", data)
     return _response(data, items)
 
 
@@ -101,30 +102,30 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     finish = _finish_reason(data)
     text, refusal = text_and_refusal(items)
     if refusal:
-        raise declined(refusal)
+        raise refusal_error(refusal)
     calls = [_read_call(item) for item in items if is_call(item)]
     if calls and finish == "stop":
         finish = "tool_calls"
-    message = parsing.assistant_message(text, calls, _reasoning(items), {ITEMS: settled(items)})
+    message = parsing.assistant_message(text, calls, _reasoning(items), {ITEMS: without_trailing_reasoning(items)})
     model, raw = parsing.word(data.get("model")), parsing.well_formed_json(data)
     output = parsing.dictionaries(items)
     if not text and not calls:
         raise_unanswerable(output)
     hosted = uses_in_items(output)
-    return Response(without_thoughts(message), finish, _usage(data), model, raw, hosted=hosted)
+    return Response(move_reasoning(message), finish, _usage(data), model, raw, hosted=hosted)
 
 
 def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
     """The finish reason. Raises ModelError if the response failed."""
     status = parsing.word(data.get("status")) or "completed"
     if data.get("error"):
-        raise failure(data)
+        raise error_from_body(data)
     if status in _FINISHED:
         return "stop"
     if status != "incomplete":
-        raise unfinished(status)
+        raise unfinished_error(status)
     if parsing.dictionary(data.get("incomplete_details")).get("reason") == FILTERED:
-        raise filtered()
+        raise filtered_error()
     return "length"
 
 
@@ -148,24 +149,24 @@ def _read_call(item: Mapping[str, Any]) -> ToolCall:
 
 
 def _reasoning(items: Iterable[Any]) -> str:
-    reasoning = filter(is_thought, items)
+    reasoning = filter(is_reasoning_item, items)
     return "\n".join(filter(None, (parsing.text_of(item.get("summary") or item.get("content")) for item in reasoning)))
 
 
-class _Output:
+class _StreamedItem:
     """An output item being streamed: its first version, its arguments, and its final version."""
 
-    def __init__(self, place: str, begun: dict[str, Any] | None = None) -> None:
-        self.place, self.begun = place, begun
+    def __init__(self, key: str, initial: dict[str, Any] | None = None) -> None:
+        self.key, self.initial = key, initial
         self.done: dict[str, Any] | None = None
         self.arguments = parsing.Pieces()
 
     def whole(self) -> dict[str, Any]:
         """The item. Some servers finish a call under another type, and some never finish it."""
-        if self.done is not None or not is_call(self.begun):
+        if self.done is not None or not is_call(self.initial):
             return self.done or {}
-        begun = parsing.dictionary(self.begun)
-        return {**begun, "arguments": str(self.arguments) or begun.get("arguments"), "status": "completed"}
+        initial = parsing.dictionary(self.initial)
+        return {**initial, "arguments": str(self.arguments) or initial.get("arguments"), "status": "completed"}
 
 
 class ResponsesReader:
@@ -174,13 +175,13 @@ class ResponsesReader:
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = parsing.Pieces(), parsing.Pieces(), parsing.Pieces()
         self._thoughts, self._paragraphs = ReasoningSplitter(), ParagraphJoiner()
-        self._outputs: list[_Output] = []
-        self._by_place: dict[str, _Output] = {}
-        self._calls: list[_Output] = []
+        self._outputs: list[_StreamedItem] = []
+        self._by_key: dict[str, _StreamedItem] = {}
+        self._calls: list[_StreamedItem] = []
         self._final: Mapping[str, Any] | None = None
         self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
             **dict.fromkeys(("response.output_text.delta", "response.output_text.done"), self._feed_text),
-            **dict.fromkeys(_THOUGHTS, self._feed_reasoning),
+            **dict.fromkeys(_REASONING_EVENTS, self._feed_reasoning),
             **dict.fromkeys(("response.refusal.delta", "response.refusal.done"), self._feed_refusal),
             "response.content_part.done": self._end_part,
             "response.function_call_arguments.delta": self._feed_arguments,
@@ -214,55 +215,55 @@ class ResponsesReader:
                 return self._thoughts.events(event.text)
             return () if event is None else (event,)
         if not kind.startswith("response.") or kind == "response.error":
-            raise_error_inside(chunk)
+            raise_error_in(chunk)
         if not kind and isinstance(chunk.get("output"), list):
             self._final = chunk  # from a server that ignores the stream setting
         return ()
 
     def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
-        text = self._text.add(_new_text(self._text, chunk, chunk.get("text")))
+        text = self._text.add(_text_in_chunk(self._text, chunk, chunk.get("text")))
         return TextDelta(self._paragraphs.add(text)) if text else None
 
     def _feed_reasoning(self, chunk: Mapping[str, Any]) -> Event | None:
-        text = self._reasoning.add(_new_text(self._reasoning, chunk, chunk.get("text")))
+        text = self._reasoning.add(_text_in_chunk(self._reasoning, chunk, chunk.get("text")))
         return ReasoningDelta(text) if text else None
 
     def _feed_refusal(self, chunk: Mapping[str, Any]) -> Event | None:
-        self._refusal.add(_new_text(self._refusal, chunk, chunk.get("refusal")))
+        self._refusal.add(_text_in_chunk(self._refusal, chunk, chunk.get("refusal")))
         return None
 
     def _end_part(self, chunk: Mapping[str, Any]) -> Event | None:
         part = parsing.dictionary(chunk.get("part"))
         return self._feed_text({**chunk, "text": part.get("text")}) if part.get("type") == "output_text" else None
 
-    def _begin(self, place: str, item: dict[str, Any] | None = None) -> _Output:
+    def _begin(self, key: str, item: dict[str, Any] | None = None) -> _StreamedItem:
         """Begin an item; it can replace an earlier one, since some servers give all items the same number."""
-        output = self._by_place[place] = _Output(place, item)
+        output = self._by_key[key] = _StreamedItem(key, item)
         self._outputs.append(output)
         return output
 
-    def _call_at(self, chunk: Mapping[str, Any]) -> _Output:
+    def _call_of(self, chunk: Mapping[str, Any]) -> _StreamedItem:
         """The call for a chunk of arguments: by its key, otherwise the last one."""
-        begun = [call for call in self._calls[-1:] if call.begun is not None]
-        output = self._by_place.get(_place(chunk)) or (begun[0] if begun else self._begin(_place(chunk)))
+        announced = [call for call in self._calls[-1:] if call.initial is not None]
+        output = self._by_key.get(_item_key(chunk)) or (announced[0] if announced else self._begin(_item_key(chunk)))
         if output not in self._calls:
             self._calls.append(output)
         return output
 
     def _feed_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
-        output = self._call_at(chunk)
+        output = self._call_of(chunk)
         return ToolCallDelta(self._calls.index(output), "", output.arguments.add(parsing.text_of(chunk.get("delta"))))
 
     def _end_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
         whole = parsing.Pieces()
         whole.add(parsing.arguments_text(chunk.get("arguments")))
         if whole:
-            self._call_at(chunk).arguments = whole
+            self._call_of(chunk).arguments = whole
         return None
 
     def _begin_item(self, chunk: Mapping[str, Any]) -> Event | None:
         item = parsing.dictionary(chunk.get("item"))
-        output = self._begin(_place(chunk), item)
+        output = self._begin(_item_key(chunk), item)
         self._paragraphs.interrupt()
         if not is_call(item):
             return None
@@ -272,17 +273,17 @@ class ResponsesReader:
     def _end_item(self, chunk: Mapping[str, Any]) -> Event | None:
         if not isinstance(item := chunk.get("item"), dict):
             return None
-        output = self._by_place.get(_place(chunk)) or self._unended(item) or self._begin(_place(chunk))
-        output = output if output.done is None else self._begin(output.place)
+        output = self._by_key.get(_item_key(chunk)) or self._unfinished_item(item) or self._begin(_item_key(chunk))
+        output = output if output.done is None else self._begin(output.key)
         output.done = item
-        return None if output.begun is not None or not is_call(item) else self._unannounced_call(output, item)
+        return None if output.initial is not None or not is_call(item) else self._unannounced_call(output, item)
 
-    def _unended(self, item: Mapping[str, Any]) -> _Output | None:
+    def _unfinished_item(self, item: Mapping[str, Any]) -> _StreamedItem | None:
         """The unfinished item of the same type, for servers that change an item's id at its end."""
-        begun = (output for output in self._outputs if output.done is None and output.begun)
-        return next((output for output in begun if (output.begun or {}).get("type") == item.get("type")), None)
+        candidates = (output for output in self._outputs if output.done is None and output.initial)
+        return next((output for output in candidates if (output.initial or {}).get("type") == item.get("type")), None)
 
-    def _unannounced_call(self, output: _Output, item: Mapping[str, Any]) -> Event:
+    def _unannounced_call(self, output: _StreamedItem, item: Mapping[str, Any]) -> Event:
         """The event for a call whose beginning was not sent."""
         if output not in self._calls:
             self._calls.append(output)
@@ -302,7 +303,7 @@ class ResponsesReader:
         if self._final is None and closed:
             raise BadResponse("The stream ended without its completion event. Try again.")
         if self._final is None:
-            raise cut_short(len(str(self._text)))
+            raise cut_short_error(len(str(self._text)))
         response = _response(self._final, self._items(self._final.get("output")))
         if self._reasoning and not response.message.reasoning:
             response = replace(response, message=replace(response.message, reasoning=str(self._reasoning)))
@@ -310,8 +311,8 @@ class ResponsesReader:
 
     def _items(self, output: object) -> list[dict[str, Any]]:
         """The output items of the final event, otherwise those that were streamed, including unfinished calls."""
-        ended = sorted((output for output in self._outputs if output.done), key=_in_order)
-        items = parsing.dictionaries(output) or [output.whole() for output in ended]
+        finished = sorted((output for output in self._outputs if output.done), key=_index_key)
+        items = parsing.dictionaries(output) or [output.whole() for output in finished]
         if not any(map(is_call, items)):
             items += filter(is_call, (call.whole() for call in self._calls))
         if not any(text_and_refusal(items)) and (self._text or self._refusal):
@@ -321,20 +322,20 @@ class ResponsesReader:
         return items
 
 
-def _new_text(known: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
+def _text_in_chunk(received: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
     """The text in a chunk: its delta, or a whole text that was not streamed before."""
     if "delta" in chunk:
         return parsing.text_of(chunk["delta"])
     text = parsing.text_of(whole)
-    return "" if text in str(known) else text
+    return "" if text in str(received) else text
 
 
-def _in_order(output: _Output) -> tuple[int, str]:
+def _index_key(output: _StreamedItem) -> tuple[int, str]:
     """Sort key for output items by index; items without an index keep their order."""
-    return (len(output.place), output.place) if output.place.isdecimal() else (0, "")
+    return (len(output.key), output.key) if output.key.isdecimal() else (0, "")
 
 
-def _place(chunk: Mapping[str, Any]) -> str:
+def _item_key(chunk: Mapping[str, Any]) -> str:
     """The key of an output item in a stream: its index, otherwise its id."""
     item_id = chunk.get("item_id") or parsing.dictionary(chunk.get("item")).get("id")
     index = chunk.get("output_index")
@@ -351,31 +352,31 @@ class Responses(WireProtocol):
     name = "responses"
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True}
-    error = staticmethod(failure)
+    error = staticmethod(error_from_body)
 
     def url(self, _model: str, /, **_streaming: bool) -> str:
         """The path of a request, relative to the base URL."""
         return "/responses"
 
     def encode(
-        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+        self, request: Request, model: str, *, strict: bool, cache: EncodingCache | None = None
     ) -> dict[str, Any]:
         """Encode a request as the body of a POST. Reasoning is requested in encrypted form, since nothing is stored."""
-        before = before or EncodingCache()
+        cache = cache or EncodingCache()
         body: dict[str, Any] = {
             "model": model,
-            "input": with_callers(before.entries(request.messages, _encode_message)),
+            "input": with_callers(cache.entries(request.messages, _encode_message)),
             "store": False,
             "include": ["reasoning.encrypted_content"],
         }
         if request.instruction:
             body["instructions"] = well_formed(request.instruction)
         if request.tools:
-            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
+            body["tools"] = cache.entries(request.tools, _strict_tool if strict else _plain_tool)
         if request.output_schema:
             body["text"] = {"format": _format(request.output_schema)}
         for name, value in request.settings.items():
-            _set(body, name, value)
+            _apply_setting(body, name, value)
         return body
 
     def decode(self, data: Mapping[str, Any]) -> Response:
@@ -387,23 +388,23 @@ class Responses(WireProtocol):
         return ResponsesReader()
 
 
-def _set(body: dict[str, Any], name: str, value: object) -> None:
+def _apply_setting(body: dict[str, Any], name: str, value: object) -> None:
     """Set a setting under its name in this protocol, merged with an existing value."""
     outer, inner = _NESTED.get(name, (_RENAMED.get(name, name), ""))
     value = {inner: value} if inner else value
     if outer == "tool_choice" and isinstance(value, str) and value not in {"auto", "none", "required"}:
         value = {"type": "function", "name": value}
-    there = body.get(outer)
-    if isinstance(there, dict) and isinstance(value, dict):
-        value = {**there, **value}
-    elif isinstance(there, list) and isinstance(value, list):
-        value = [*there, *(entry for entry in value if entry not in there)]
+    existing = body.get(outer)
+    if isinstance(existing, dict) and isinstance(value, dict):
+        value = {**existing, **value}
+    elif isinstance(existing, list) and isinstance(value, list):
+        value = [*existing, *(entry for entry in value if entry not in existing)]
     body[outer] = value
 
 
 def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     if tool.hosted is not None:
-        return (declared(tool, Responses.name),)
+        return (declaration_of(tool, Responses.name),)
     return (_function(tool, tool.parameters, strict=False),)
 
 
@@ -432,12 +433,12 @@ def _format(output: OutputSchema) -> dict[str, Any]:
 def _encode_message(message: Message) -> list[dict[str, Any]]:
     match message:
         case UserMessage(content):
-            return [{"role": "user", "content": _FORMS.content(content)}]
+            return [{"role": "user", "content": _ENCODERS.content(content)}]
         case AssistantMessage():
             return _encode_answer(message)
         case ToolMessage(call_id):
             return [
-                {"type": "function_call_output", "call_id": call_id, "output": _FORMS.content(message.parts_content)}
+                {"type": "function_call_output", "call_id": call_id, "output": _ENCODERS.content(message.parts_content)}
             ]
     return [{"role": "system", "content": well_formed(message.text)}]
 
@@ -456,7 +457,7 @@ def _encode_file(file: File) -> dict[str, Any]:
     return {"type": "input_file", "filename": file.file_name, "file_data": file.url}
 
 
-_FORMS = Forms(_encode_text, _encode_image, _encode_file)
+_ENCODERS = PartEncoders(_encode_text, _encode_image, _encode_file)
 
 
 def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse
-from agentkit.llm.protocols.error_mapping import not_compatible
-from agentkit.llm.protocols.parsing import json_leniently
+from agentkit.llm.protocols.error_mapping import not_compatible_error
+from agentkit.llm.protocols.parsing import parse_json_leniently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _UNKNOWN_FIELD = re.compile(rb"[a-zA-Z][\w-]*")
 _TYPE = re.compile(rb"[a-z]+[._][a-z._]+")
 """Event names that are chunk types; others, such as `message`, are not."""
 
-_IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
+_KEEPALIVE_EVENTS = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
 """Keep-alive events, whose data is ignored."""
 
 
@@ -46,31 +46,31 @@ class EventStream:
         self._is_body: bool | None = None
         self._scrub = scrub
         self._pending: list[bytes] = []
-        self._unfinished: list[bytes] = []
-        self._is_error = self._is_idle = False
+        self._data_lines: list[bytes] = []
+        self._is_error = self._is_keepalive = False
         self._type = ""
         self._has_begun = self._is_after_return = False
-        self._unknown = b""
+        self._unknown_line = b""
 
-    def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
+    def feed(self, chunk: bytes) -> Iterator[dict[str, Any]]:
         """The objects completed by this chunk. Raises BadResponse if the data is not an event stream of JSON."""
-        if self._is_body is None and (start := piece.lstrip(_BYTE_ORDER_MARK + b" \t\r\n")):
+        if self._is_body is None and (start := chunk.lstrip(_BYTE_ORDER_MARK + b" \t\r\n")):
             self._is_body = start.startswith((b"{", b"["))
         if self._is_body:
-            self.body += piece
+            self.body += chunk
             return
-        if _RETURN in piece or self._is_after_return:
-            piece = self._with_line_feeds(piece)
-        lines = piece.split(b"\n")
-        unended = lines.pop()
+        if _RETURN in chunk or self._is_after_return:
+            chunk = self._normalise_line_ends(chunk)
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
         if self._pending and lines:
             lines[0], self._pending = b"".join([*self._pending, lines[0]]), []
-        if unended:
-            self._pending.append(unended)
+        if rest:
+            self._pending.append(rest)
         for line in lines:
-            found = None if self.closed else self._line(line)
-            if found is not None:
-                yield found
+            parsed = None if self.closed else self._feed_line(line)
+            if parsed is not None:
+                yield parsed
 
     def flush(self) -> Iterator[dict[str, Any]]:
         """The object left incomplete when the server closed the connection.
@@ -78,19 +78,19 @@ class EventStream:
         Raises BadResponse if all lines were fields that no event stream has.
         """
         yield from self.feed(b"\n\n")
-        if self._unknown and not self._has_begun:
-            raise not_compatible(self._scrub(self._unknown.decode("utf-8", "replace")))
+        if self._unknown_line and not self._has_begun:
+            raise not_compatible_error(self._scrub(self._unknown_line.decode("utf-8", "replace")))
 
-    def _with_line_feeds(self, piece: bytes) -> bytes:
+    def _normalise_line_ends(self, chunk: bytes) -> bytes:
         """The chunk with LF line ends; a CRLF can be split between two chunks."""
-        if not piece:
-            return piece
-        was_return, self._is_after_return = self._is_after_return, piece.endswith(b"\r")
-        if was_return:
-            piece = piece.removeprefix(b"\n")
-        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if not chunk:
+            return chunk
+        was_after_return, self._is_after_return = self._is_after_return, chunk.endswith(b"\r")
+        if was_after_return:
+            chunk = chunk.removeprefix(b"\n")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-    def _line(self, line: bytes) -> dict[str, Any] | None:
+    def _feed_line(self, line: bytes) -> dict[str, Any] | None:
         """The object completed by this line, if any."""
         if not self._has_begun:
             line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -99,43 +99,43 @@ class EventStream:
         name, _, value = line.partition(b":")
         if self._is_ignored(name, line):
             return None
-        had_begun, self._has_begun = self._has_begun, True
+        had_started, self._has_begun = self._has_begun, True
         if name in (b"data", b"error"):
             self._is_error = self._is_error or name == b"error"
-            return self._data(value.strip())
+            return self._add_data(value.strip())
         if name == b"event":
-            self._is_error, self._is_idle = value.strip() == b"error", value.strip() in _IDLE
+            self._is_error, self._is_keepalive = value.strip() == b"error", value.strip() in _KEEPALIVE_EVENTS
             self._type = value.strip().decode() if _TYPE.fullmatch(value.strip()) else ""
-        elif any(self._unfinished) or (had_begun and line.startswith((b"{", b"["))):
-            return self._data(line)
-        elif not had_begun and name not in _FIELDS:
-            raise not_compatible(self._scrub(line.decode("utf-8", "replace")))
+        elif any(self._data_lines) or (had_started and line.startswith((b"{", b"["))):
+            return self._add_data(line)
+        elif not had_started and name not in _FIELDS:
+            raise not_compatible_error(self._scrub(line.decode("utf-8", "replace")))
         return None
 
     def _is_ignored(self, name: bytes, line: bytes) -> bool:
         """Whether a line before the first known field is a field that event streams do not have."""
         is_ignored = not self._has_begun and name not in _FIELDS and bool(_UNKNOWN_FIELD.fullmatch(name))
-        self._unknown = self._unknown or (line if is_ignored else b"")
+        self._unknown_line = self._unknown_line or (line if is_ignored else b"")
         return is_ignored
 
-    def _data(self, data: bytes) -> dict[str, Any] | None:
+    def _add_data(self, data: bytes) -> dict[str, Any] | None:
         """Add a data line. An object can span several; after many lines it is parsed only when its event ends."""
         if data in _DONE:
             self.closed = True
             return None
-        self._unfinished.append(data)
-        return self._object() if self._is_error or len(self._unfinished) <= _MAX_EAGER_LINES else None
+        self._data_lines.append(data)
+        return self._parse_object() if self._is_error or len(self._data_lines) <= _MAX_EAGER_LINES else None
 
-    def _object(self) -> dict[str, Any] | None:
+    def _parse_object(self) -> dict[str, Any] | None:
         """The object in the buffered lines; None while they do not parse."""
-        text = b"\n".join(self._unfinished).decode("utf-8", "replace")
+        text = b"\n".join(self._data_lines).decode("utf-8", "replace")
         try:
-            parsed = json_leniently(text)
+            parsed = parse_json_leniently(text)
         except (ValueError, RecursionError):
             if not self._is_error:
                 return None
             parsed = text
-        self._unfinished.clear()
+        self._data_lines.clear()
         if isinstance(parsed, list) and len(parsed) == 1:
             parsed = parsed[0]
         if self._is_error:
@@ -149,20 +149,20 @@ class EventStream:
         )
 
     def _end_event(self) -> dict[str, Any] | None:
-        if not self._unfinished:
-            self._forget()
+        if not self._data_lines:
+            self._reset_event()
             return None
-        found = self._object() if any(self._unfinished) else None
-        if self._is_idle:
-            self._unfinished.clear()
-        self._forget()
-        if any(self._unfinished):
-            text = b"\n".join(self._unfinished).decode("utf-8", "replace")
+        parsed = self._parse_object() if any(self._data_lines) else None
+        if self._is_keepalive:
+            self._data_lines.clear()
+        self._reset_event()
+        if any(self._data_lines):
+            text = b"\n".join(self._data_lines).decode("utf-8", "replace")
             raise BadResponse(f"The stream contains invalid JSON: {self._scrub(text)[:120]!r}. Try again.")
-        self._unfinished.clear()
-        return found
+        self._data_lines.clear()
+        return parsed
 
-    def _forget(self) -> None:
+    def _reset_event(self) -> None:
         """Reset the state of the finished event."""
-        self._is_error = self._is_idle = False
+        self._is_error = self._is_keepalive = False
         self._type = ""

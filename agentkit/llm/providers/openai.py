@@ -31,7 +31,8 @@ class Service:
     """A service known by name: its URL, and the variables with its key, URL and model.
 
     Without `key_variable` it is a local server that needs no key; `other_key_variable` is a second name for the key.
-    Without `model` the user must name one. `chat_url` is the URL of its Chat Completions if they have their own.
+    With a `model`, the key alone selects the service; without, the user must name a model. `chat_url` is the URL of its
+    Chat Completions if they have their own. `price_name` is the name in genai-prices if it differs.
     """
 
     base_url: str
@@ -43,6 +44,7 @@ class Service:
     key_header: str | None = None
     other_key_variable: str = ""
     chat_url: str = ""
+    price_name: str = ""
 
 
 SERVICES: Mapping[str, Service] = {
@@ -66,6 +68,7 @@ SERVICES: Mapping[str, Service] = {
         key_header=_KEY_HEADERS["gemini"],
         other_key_variable="GOOGLE_API_KEY",
         chat_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        price_name="google",
     ),
     "groq": Service("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     "lmstudio": Service("http://127.0.0.1:1234/v1", url_variable="LMSTUDIO_BASE_URL"),

@@ -1,5 +1,5 @@
 """Judgement of shell commands."""
 
-from agentkit.safety.shell.judge import Judgment, check_examples, examine_command, judge_command, settled
+from agentkit.safety.shell.judge import Judgment, confirm_judgment, examine_command, judge_command
 
-__all__ = ["Judgment", "check_examples", "examine_command", "judge_command", "settled"]
+__all__ = ["Judgment", "confirm_judgment", "examine_command", "judge_command"]

@@ -74,7 +74,7 @@ class StatementJudge(ExpansionJudge, Protocol):
     def resolved(self, node: Node) -> Node:
         """The statement itself, or the one that replaces it."""
 
-    def itself(self, node: Node, scope: ShellScope) -> Value:
+    def dispatch(self, node: Node, scope: ShellScope) -> Value:
         """Judge a statement or its replacement."""
 
     def around(self, node: Node, body: Node, part: Node, scope: ShellScope) -> Value:
@@ -162,7 +162,7 @@ def chain(
             skipped = replace(scope.fork(), failed=frozenset())
             scope.merge(before)
             scope.may_be_in(failures)
-        printed.append((judge.itself if statement is last else judge.visit)(statement, scope))
+        printed.append((judge.dispatch if statement is last else judge.visit)(statement, scope))
         if operator == "||" and not leaves:
             scope.merge(skipped)
         if leaves:

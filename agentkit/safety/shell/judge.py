@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, SafetyLevel, Verdict, strictest
+from agentkit.decisions import Decision, SafetyLevel, strictest
 from agentkit.safety.shell import commands, control_flow, files, outputs, parsing, simple_commands
 from agentkit.safety.shell.parsing import UNREAD, hidden, own_text, unescaped
-from agentkit.safety.shell.tables import CommandRule, tables
+from agentkit.safety.shell.tables import tables
 from agentkit.safety.shell.variables import (
     ANYTHING,
     NOTHING,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _COMMENT = re.compile(r"\s*(#[^\n]*(\n\s*|$))+")
-_STRICTNESS = ("allow", "ask", "deny")
 _WORD = re.compile(r"[\w.-]+")
 _UNREAD = frozenset(f"shell.{rule}" for rule in ("unreadable", "too-many", "too-deep", "too-long", "large-expansion"))
 """The rules of findings after which a part of the command was not judged."""
@@ -121,10 +120,10 @@ def judge_command(
     why a file name in the workspace could be read as an option, or ""; without it ordinary names are assumed.
     """
     judgment = examine_command(command, undoable=unrestorable is not None, **facts)
-    return settled(judgment, command, agrees=agrees, unrestorable=unrestorable, ambiguous_name=ambiguous_name)
+    return confirm_judgment(judgment, command, agrees=agrees, unrestorable=unrestorable, ambiguous_name=ambiguous_name)
 
 
-def settled(
+def confirm_judgment(
     judgment: Judgment,
     command: str,
     *,
@@ -179,40 +178,6 @@ def _destroyed(findings: list[Decision], command: str) -> str:
         return reason
     named = next((word for word in _WORD.findall(command) if word in tables().destroying), "")
     return f"it cannot be parsed completely, and contains {named}, which can delete files." if named else ""
-
-
-def check_examples() -> list[str]:
-    """The examples in rules.toml that are judged otherwise than they say, each in one line; none when all is well.
-
-    A `match` must get the rule's verdict or a stricter one, and one of them must be decided by this very rule; a
-    `not_match` must not be.
-    """
-    known = tables()
-    rules = {id(rule): rule for group in (*known.rules.values(), known.every) for rule in group}
-    return [line for rule in rules.values() for line in (*_mistakes(rule), *_undestroyed(rule))]
-
-
-def _undestroyed(rule: CommandRule) -> list[str]:
-    """Examples of a rule that destroys whose decisions do not say so, and the other way round."""
-    if not rule.destroys:
-        return []
-    wanted = [(command, True) for command in rule.match] + [(command, False) for command in rule.not_match]
-    judged = [(command, judge_command(command, workspace="/workspace"), is_one) for command, is_one in wanted]
-    return [f"{rule.id}: {c!r} destroys {d.destroys!r}" for c, d, is_one in judged if bool(d.destroys) is not is_one]
-
-
-def _mistakes(rule: CommandRule) -> list[str]:
-    matching = [(command, judge_command(command, workspace="/workspace")) for command in rule.match]
-    others = [(command, judge_command(command, workspace="/workspace")) for command in rule.not_match]
-    least = _STRICTNESS.index(rule.verdict)
-    missed = [(c, d) for c, d in matching if _STRICTNESS.index(d.verdict) < least]
-    caught = [(c, d) for c, d in others if (d.rule, d.verdict) == (f"shell.{rule.id}", rule.verdict)]
-    lines = [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
-    _, _, reason = rule.reason.partition(" ")  # whose first word may be the variable that it is about
-    decides = [d for _, d in matching if d.rule == f"shell.{rule.id}" and d.reason.endswith(reason)]
-    if rule.match and rule.verdict is not Verdict.ALLOW and not decides:
-        lines.append(f"{rule.id}: another table decides each of {rule.match}; put this one before it")
-    return lines
 
 
 _MAX_STEPS = 400
@@ -279,7 +244,7 @@ class CommandVisitor:
         try:
             if self._exhausted():
                 return ANYTHING
-            return self.itself(self.resolved(node), scope)
+            return self.dispatch(self.resolved(node), scope)
         except OverflowError:
             self.add(ask("large-expansion", source(node), "The braces expand to too many words.", "Use a loop."))
             return ANYTHING
@@ -290,9 +255,9 @@ class CommandVisitor:
         """The statement itself, or the one that replaces it."""
         return self._instead.get(node.id, node)
 
-    def itself(self, node: Node, scope: ShellScope) -> Value:
+    def dispatch(self, node: Node, scope: ShellScope) -> Value:
         """Judge a statement or its replacement."""
-        return _STATEMENTS.get(node.type, _strange)(self, node, scope)
+        return _STATEMENTS.get(node.type, _unsupported)(self, node, scope)
 
     def around(self, node: Node, body: Node, part: Node, scope: ShellScope) -> Value:
         """Judge the statements of `body`, where what the parser has put around all of it is around `part` alone."""
@@ -302,7 +267,7 @@ class CommandVisitor:
                 self._instead[body.id] = part
                 return control_flow.chain(self, body, scope, node)
             self._instead |= {part.id: node, node.children[0].id: part}
-            return self.itself(body, scope)
+            return self.dispatch(body, scope)
         finally:
             self._instead = before
 
@@ -464,10 +429,11 @@ def _versions(words: list[Word]) -> Iterator[list[Word]]:
         ]
 
 
-def _strange(walk: CommandVisitor, node: Node, scope: ShellScope) -> Value:
-    """A part that has no meaning here."""
-    walk.add(ask("unreadable", source(node), "Part of it is not supported by the analysis.", "Simplify the command."))
-    return control_flow.sequence(walk, node, scope)
+def _unsupported(visitor: CommandVisitor, node: Node, scope: ShellScope) -> Value:
+    """Ask for approval of a statement that the analysis does not support, and judge the statements in it."""
+    reason = "Part of it is not supported by the analysis."
+    visitor.add(ask("unreadable", source(node), reason, "Simplify the command."))
+    return control_flow.sequence(visitor, node, scope)
 
 
 _STATEMENTS: dict[str, Callable[[CommandVisitor, Node, ShellScope], Value]] = {

@@ -140,7 +140,7 @@ def _body(judge: StatementJudge, body: Node, scope: ShellScope, extra: list[Word
         return judge.words(extra, scope) if extra else scope.stdin or ANYTHING
     if body.type == "command":
         return _command(judge, body, scope, extra, redirections_judged=True)
-    printed = judge.itself(body, scope)
+    printed = judge.dispatch(body, scope)
     return judge.words(extra, scope) if extra else printed
 
 

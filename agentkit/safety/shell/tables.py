@@ -31,7 +31,7 @@ class CommandRule:
     workspace.
 
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
-    written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
+    written as "·". `match` and `not_match` are example commands, which a test checks.
 
     If a rule `destroys`, code that calls the shell directly must confirm the matching commands. With the verdict allow,
     such a rule does not affect the verdict.

@@ -146,7 +146,10 @@ class Expander:
             self._element(_unmarked(value), written)
         pieces = [piece for braced in _braces(value.text) for piece in _pieces(braced, value.text)]
         origins = value.origins if len(pieces) == 1 else composed(value.origins)
-        return [_word(piece, written, origins, self._scope) for piece in pieces]
+        return [
+            Word(_tilde(piece, self._scope).replace(_QUOTED, ""), written, bool(_GLOB.search(piece)), origins)
+            for piece in pieces
+        ]
 
     def value(self, node: Node) -> Value:
         """The text of a node that is neither split nor globbed, such as an assigned value or a here-string."""
@@ -530,11 +533,6 @@ def _tilde(text: str, scope: ShellScope) -> str:
         return text
     who = {"": HOME, "+": scope.cwd or UNKNOWN, "-": UNKNOWN, "root": "/root"}.get(match[1], f"/home/{match[1]}")
     return who + text[match.end() :]
-
-
-def _word(text: str, source: str, origins: frozenset[str], scope: ShellScope) -> Word:
-    glob = bool(_GLOB.search(text))
-    return Word(_tilde(text, scope).replace(_QUOTED, ""), source, glob, origins)
 
 
 def _braces(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 import { make } from "./markdown.js";
 
 const VERDICTS = { allow: "allowed", ask: "asks", deny: "denied" };
-const ANSWER_NOTES = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", pattern: "always allowed by you", workspace: "allowed with all changes here by you", impossible: "cannot succeed", no: "denied by you", later: "left for later" };
+const ANSWER_NOTES = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", pattern: "always allowed by you", workspace: "allowed with all changes here by you", impossible: "cannot succeed", no: "denied by you", later: "postponed" };
 const ANSWER_LABELS = { once: "Allow once", run: "Allow for this run", workspace: "Allow all changes in this folder", always: "Always allow" };
 const DELAY_MILLISECONDS = 500; // input from before the question was visible must not answer it
 const PREVIEW_CHARS = 120;
@@ -124,7 +124,7 @@ export function pendingCall(run, pending, send) {
     : [button("Allow once", "main", answerWith("once")), button("Deny", "deny", answerWith("no"))];
   enableLater(buttons);
   const node = make("section", { class: "question" },
-    make("h3", {}, make("code", {}, pending.name), " waits for you"), make("pre", { dir: "auto", tabindex: "0" }, pending.question),
+    make("h3", {}, make("code", {}, pending.name), " is waiting for you"), make("pre", { dir: "auto", tabindex: "0" }, pending.question),
     make("p", { class: "reason-row" }, make("label", { for: id }, pending.needs_words ? "Your answer" : "Reason for the model"), text),
     make("div", { class: "buttons" }, buttons));
   return node;

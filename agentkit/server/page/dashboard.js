@@ -77,7 +77,7 @@ async function refresh() {
     const open = new Set([...document.querySelectorAll(".run-row .recording[open]")].map((each) => each.parentElement.dataset.run));
     const rows = board.runs.map(rowOf);
     for (const row of rows) if (open.has(row.dataset.run)) row.querySelector(".recording").open = true;
-    find("runs").replaceChildren(...(rows.length ? rows : [make("li", { class: "empty" }, "No run passes the filters.")]));
+    find("runs").replaceChildren(...(rows.length ? rows : [make("li", { class: "empty" }, "No run matches the filters.")]));
     if (totals.shown < totals.runs) find("runs").append(make("li", { class: "empty" }, `Only the newest ${totals.shown} are listed.`));
   } catch (error) {
     find("alert").textContent = error instanceof TypeError ? "The server does not answer. Is it still running?" : error.message;

@@ -342,7 +342,7 @@ function welcome() {
   const examples = prompts.map((text) => make("li", {}, button(text, "example", () => { prompt.value = text; resizePrompt(); prompt.focus(); })));
   const list = tools.map((tool) => make("li", {}, make("code", {}, tool.name), " ", make("span", { class: "level" }, tool.level)));
   return make("div", { class: "empty", id: "empty" },
-    make("h2", {}, `What shall ${agent} do?`), make("ul", { class: "examples" }, examples),
+    make("h2", {}, `What should ${agent} do?`), make("ul", { class: "examples" }, examples),
     make("details", {}, make("summary", {}, `${tools.length} tools in ${folder}`),
       make("p", {}, `Calls above the level ${safety} need your approval.`), make("ul", { class: "tools" }, list)));
 }

@@ -144,7 +144,7 @@ export class Run {
     for (const pending of event.pending) this.add(pendingCall(event.run, pending, this.page.continueRun));
     if (event.total) this.page.showCost(event.total);
     this.addFooter(event.tokens ? figures(event) : "");
-    if (event.pending.length) this.page.announce(`${event.pending[0].name} waits for you.`, "alert");
+    if (event.pending.length) this.page.announce(`${event.pending[0].name} is waiting for you.`, "alert");
   }
 
   on_stopped() {

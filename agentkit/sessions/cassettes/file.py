@@ -13,7 +13,7 @@ from agentkit.atomic_write import validate_path
 from agentkit.errors import SessionError
 from agentkit.sessions.cassettes.entries import Entry, EntryRedactor, Reader
 from agentkit.sessions.codec import Data, from_line
-from agentkit.sessions.export import FORMAT
+from agentkit.sessions.transfer import FORMAT
 
 VERSION = 1
 

@@ -8,7 +8,7 @@ import pytest
 from agentkit.errors import RateLimited, Unreachable
 from agentkit.llm.client import LLM
 from agentkit.llm.http.retry import Retries
-from agentkit.llm.protocols.error_mapping import failure
+from agentkit.llm.protocols.error_mapping import error_from_body
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.testing import FakeServer, fail
 
@@ -16,7 +16,7 @@ from agentkit.testing import FakeServer, fail
 def refused(status, headers=None, text=""):
     """Return a response with an error status, and the error that it is mapped to."""
     response = httpx2.Response(status, headers=headers, text=text)
-    return response, failure(json_or_text(text), status=status)
+    return response, error_from_body(json_or_text(text), status=status)
 
 
 @pytest.mark.for_each("status", [408, 409, 429, 500, 502, 503, 504, 529])
@@ -85,7 +85,7 @@ def test_invalid_retry_after_uses_default_delay(wish):
 @pytest.mark.parametrize(("wish", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
 def test_retry_after_is_limited_with_a_fallback(wish, seconds):
     """A Retry-After above eight seconds is not waited for if another model is available."""
-    assert Retries(1, is_hasty=True).after_error_response(*refused(429, {"Retry-After": wish})) == seconds
+    assert Retries(1, has_fallback=True).after_error_response(*refused(429, {"Retry-After": wish})) == seconds
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_retry_after_is_limited_with_a_fallback(wish, seconds):
 )
 def test_fallback_reduces_retries(error, is_tried_again):
     """With a fallback, a lost connection is retried, and a timeout is not."""
-    assert (Retries(1, is_hasty=True).after_error(error("gone")) is not None) is is_tried_again
+    assert (Retries(1, has_fallback=True).after_error(error("gone")) is not None) is is_tried_again
 
 
 def test_server_can_request_a_retry():

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import Rejected, Unreachable
-from agentkit.llm.prompted_tools.adapter import is_refused_tool, is_want_of_call, lesson_of
+from agentkit.llm.prompted_tools.adapter import is_about_last_tool, is_missing_call, unsupported_feature
 from agentkit.messages import OutputSchema, Request, ToolSpec, UserMessage
 
 TOOL = ToolSpec("f", "", {"type": "object", "properties": {}})
@@ -88,30 +88,30 @@ def refusal(case):
 @pytest.mark.for_each("case", NO_TOOLS.values(), ids=NO_TOOLS)
 def test_rejection_of_tools_is_recognized(case):
     """Every server's message that rejects tools is recognized."""
-    assert lesson_of(refusal(case), WITH_TOOLS) == "tools"
-    assert lesson_of(refusal(case), WITH_BOTH) == "tools"
-    assert lesson_of(refusal(case), WITH_SCHEMA) is None
+    assert unsupported_feature(refusal(case), WITH_TOOLS) == "tools"
+    assert unsupported_feature(refusal(case), WITH_BOTH) == "tools"
+    assert unsupported_feature(refusal(case), WITH_SCHEMA) is None
 
 
 @pytest.mark.for_each("case", NO_SCHEMA.values(), ids=NO_SCHEMA)
 def test_rejection_of_schemas_is_recognized(case):
     """Every server's message that rejects an output schema is recognized."""
-    assert lesson_of(refusal(case), WITH_SCHEMA) == "schema"
-    assert lesson_of(refusal(case), WITH_BOTH) == "schema"
-    assert lesson_of(refusal(case), WITH_TOOLS) is None
+    assert unsupported_feature(refusal(case), WITH_SCHEMA) == "schema"
+    assert unsupported_feature(refusal(case), WITH_BOTH) == "schema"
+    assert unsupported_feature(refusal(case), WITH_TOOLS) is None
 
 
 @pytest.mark.parametrize("case", NOT_BOTH.values(), ids=NOT_BOTH)
 def test_tools_and_schema_are_refused_together(case):
     """A rejection of tools with a schema is distinguished from a rejection of the schema alone."""
-    assert lesson_of(refusal(case), WITH_BOTH) == "both"
-    assert lesson_of(refusal(case), WITH_SCHEMA) is None
+    assert unsupported_feature(refusal(case), WITH_BOTH) == "both"
+    assert unsupported_feature(refusal(case), WITH_SCHEMA) is None
 
 
 @pytest.mark.for_each("case", OTHER.values(), ids=OTHER)
 def test_other_errors_are_not_rejections(case):
     """Other errors, such as one for an invalid schema, are not recognized as a rejection."""
-    assert lesson_of(refusal(case), WITH_BOTH) is None
+    assert unsupported_feature(refusal(case), WITH_BOTH) is None
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_other_errors_are_not_rejections(case):
 def test_rejected_parameter_is_recognized(parameter, lesson):
     """A rejection is recognized by the parameter that the server names in its error."""
     error = Rejected("Extra inputs are not permitted", status=422, parameter=parameter)
-    assert lesson_of(error, WITH_BOTH) == lesson
-    assert lesson_of(Rejected("Too long", status=400, parameter=parameter), WITH_BOTH) is None
+    assert unsupported_feature(error, WITH_BOTH) == lesson
+    assert unsupported_feature(Rejected("Too long", status=400, parameter=parameter), WITH_BOTH) is None
 
 
 # errors about the last tool, `final_answer`; other errors
@@ -150,11 +150,11 @@ def test_rejected_tool_is_recognized():
     """A rejected tool is recognized by its name or index, and any tool error applies to a single tool."""
     own = ToolSpec("final_answer", "", {"type": "object"})
     one, two = Request([], tools=(own,)), Request([], tools=(TOOL, own))
-    assert all(is_refused_tool(refusal((400, text)), two, "final_answer") for text in OF_THE_LAST)
-    assert not any(is_refused_tool(refusal((400, text)), two, "final_answer") for text in OF_OTHERS)
-    assert [is_refused_tool(refusal((400, text)), one, "final_answer") for text in OF_OTHERS] == [True] * 3 + [False]
-    assert is_refused_tool(Rejected("No.", status=422, code="tool_use_failed"), one, "final_answer")
-    assert is_refused_tool(Rejected("No.", status=400, parameter="tools[0].function"), one, "final_answer")
+    assert all(is_about_last_tool(refusal((400, text)), two, "final_answer") for text in OF_THE_LAST)
+    assert not any(is_about_last_tool(refusal((400, text)), two, "final_answer") for text in OF_OTHERS)
+    assert [is_about_last_tool(refusal((400, text)), one, "final_answer") for text in OF_OTHERS] == [True] * 3 + [False]
+    assert is_about_last_tool(Rejected("No.", status=422, code="tool_use_failed"), one, "final_answer")
+    assert is_about_last_tool(Rejected("No.", status=400, parameter="tools[0].function"), one, "final_answer")
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ def test_rejected_tool_is_recognized():
 )
 def test_missing_required_call_is_recognized(text, is_want):
     """A refusal of text where a call was required is distinguished from a refusal of a call."""
-    assert is_want_of_call(Rejected(text, status=400)) is is_want
+    assert is_missing_call(Rejected(text, status=400)) is is_want
 
 
 def test_other_errors_are_not_rejections_of_a_tool():
     """Server failures and conversations that are too long are not rejections of a tool."""
     request = Request([], tools=(TOOL,))
-    assert not is_refused_tool(Unreachable("tools are broken", status=500), request, "f")
+    assert not is_about_last_tool(Unreachable("tools are broken", status=500), request, "f")
     too_long = Rejected("8000 tokens, 90 in the functions", status=400, code="context_length_exceeded")
     assert too_long.is_too_long
-    assert not is_refused_tool(too_long, request, "f")
+    assert not is_about_last_tool(too_long, request, "f")

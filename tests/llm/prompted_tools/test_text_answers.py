@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.prompted_tools.parser import AnswerReader, attempted_calls
-from agentkit.llm.prompted_tools.text_format import quoted
+from agentkit.llm.prompted_tools.text_format import escape_markup
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}
@@ -146,7 +146,7 @@ def test_text_without_markup_passes_unchanged(text):
 def test_unicode_case_folding_does_not_create_tags(text):
     """A letter that matches a tag's letter only after Unicode case folding does not form a tag."""
     assert read([f"See {text} here"])[0].text == f"See {text} here"
-    assert quoted(text) == text
+    assert escape_markup(text) == text
 
 
 def test_text_is_emitted_immediately():

@@ -4,7 +4,7 @@ import pytest
 from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
-from agentkit.llm.protocols.anthropic import AnthropicMessages, constrained
+from agentkit.llm.protocols.anthropic import AnthropicMessages, enforceable_schema
 from agentkit.messages import Request, ToolSpec, UserMessage
 
 CLOSED = {"additionalProperties": False}
@@ -72,7 +72,7 @@ SCHEMAS = {
 def test_unsupported_keywords_move_to_the_description(schema, told):
     """Objects are closed, unsupported keywords move to the description, and the input is not modified."""
     given = repr(schema)
-    assert constrained(schema) == told
+    assert enforceable_schema(schema) == told
     assert repr(schema) == given
 
 
@@ -102,7 +102,7 @@ def shape_of(schema):
 def test_schema_matches_the_anthropic_package():
     """The anthropic package sends a schema of the same shape for a pydantic model."""
     schema = Note.model_json_schema()
-    assert shape_of(constrained(schema)) == shape_of(transform_schema(schema))
+    assert shape_of(enforceable_schema(schema)) == shape_of(transform_schema(schema))
 
 
 def test_tools_are_strict_if_requested():

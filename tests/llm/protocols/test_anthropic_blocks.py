@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentkit.content import File, Image
 from agentkit.llm.protocols.anthropic import BLOCKS, AnthropicMessages, encode_message
-from agentkit.llm.protocols.encoding import EncodingCache, written
+from agentkit.llm.protocols.encoding import EncodingCache, serialise_body
 from agentkit.messages import (
     AssistantMessage,
     Request,
@@ -40,7 +40,7 @@ def use(call_id, name="f", **fields):
 def turns_of(*messages, before=None):
     """Return the turns of messages, without cache marks."""
     request = Request(messages, settings={"cache_control": False})
-    return AnthropicMessages().encode(request, "m", strict=False, before=before)["messages"]
+    return AnthropicMessages().encode(request, "m", strict=False, cache=before)["messages"]
 
 
 def block_of(message):
@@ -154,7 +154,7 @@ def test_arguments_are_always_an_object(arguments):
     """The arguments of a call are sent as a valid JSON object, whatever the model wrote."""
     block = block_of(AssistantMessage("", (ToolCall("a", "f", arguments),)))
     assert isinstance(block["input"], dict)
-    assert written({"messages": [block]}).decode()
+    assert serialise_body({"messages": [block]}).decode()
 
 
 # a result; the content of its block, and whether it is marked as an error
@@ -241,7 +241,7 @@ def test_any_conversation_can_be_sent(messages):
     assert [turn["role"] for turn in turns] == [("user", "assistant")[at % 2] for at in range(len(turns))]
     assert all(turn["content"] for turn in turns)
     assert all(one["role"] != two["role"] for one, two in pairwise(turns))
-    assert json.loads(written({"messages": turns})) == {"messages": json.loads(json.dumps(turns))}
+    assert json.loads(serialise_body({"messages": turns})) == {"messages": json.loads(json.dumps(turns))}
 
 
 def test_sent_messages_are_not_encoded_again():

@@ -37,7 +37,7 @@ def answered(*blocks, reason="end_turn", **fields):
 def body(*messages, before=None, **settings):
     """Return the request body for a conversation."""
     settings = {"cache_control": False, **settings}
-    return AnthropicMessages().encode(Request(messages, settings=settings), "m", strict=False, before=before)
+    return AnthropicMessages().encode(Request(messages, settings=settings), "m", strict=False, cache=before)
 
 
 def back(message, *later):

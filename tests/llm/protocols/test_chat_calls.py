@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentkit.llm.protocols.chat_completions import CallsInPieces, calls_in, read_call
+from agentkit.llm.protocols.chat_completions import CallChunks, calls_in, read_call
 
 
 def piece(arguments=None, name=None, call_id=None, index=None):
@@ -15,7 +15,7 @@ def piece(arguments=None, name=None, call_id=None, index=None):
 
 def read(*pieces):
     """Return the names and arguments of the calls in these pieces."""
-    calls = CallsInPieces()
+    calls = CallChunks()
     for each in pieces:
         calls.feed([each])
     return [(call.name, call.arguments) for call in calls.whole()]

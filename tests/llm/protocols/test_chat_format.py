@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentkit.content import File, Image, quoted_file
 from agentkit.llm.protocols.chat_completions import encode_message
-from agentkit.llm.protocols.chat_format import Rereading, typed_messages
+from agentkit.llm.protocols.chat_format import MessageReader, typed_messages
 from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 
 TEXTS = st.text()
@@ -127,7 +127,7 @@ def test_invalid_messages_argument_raises_type_error():
 
 def test_equal_dictionaries_return_the_same_message():
     """Equal dictionaries of role and text are converted to the same message object."""
-    rereading = Rereading()
+    rereading = MessageReader()
     question, reply = {"role": "user", "content": "How much?"}, {"role": "assistant", "content": "17."}
     first = typed_messages([question, reply], rereading.read)
     again = typed_messages([dict(question), dict(reply)], rereading.read)
@@ -145,7 +145,7 @@ def test_equal_dictionaries_return_the_same_message():
 )
 def test_dictionary_with_other_fields_is_converted_again(entry):
     """A dictionary with more than role and text is converted again each time."""
-    rereading = Rereading()
+    rereading = MessageReader()
     (first,), (again,) = typed_messages(entry, rereading.read), typed_messages(entry, rereading.read)
     assert first == again
     assert first is not again
@@ -153,7 +153,7 @@ def test_dictionary_with_other_fields_is_converted_again(entry):
 
 def test_changed_dictionary_is_converted_again():
     """A dictionary that is changed between two requests is sent with its new content."""
-    rereading, entry = Rereading(), {"role": "user", "content": "one"}
+    rereading, entry = MessageReader(), {"role": "user", "content": "one"}
     first = typed_messages(entry, rereading.read)
     entry["content"] = "two"
     assert (first, typed_messages(entry, rereading.read)) == ((UserMessage("one"),), (UserMessage("two"),))
@@ -161,7 +161,7 @@ def test_changed_dictionary_is_converted_again():
 
 def test_cached_messages_are_evicted():
     """All cached messages are evicted when they exceed the size limit."""
-    rereading, entry = Rereading(), {"role": "user", "content": "How much?"}
+    rereading, entry = MessageReader(), {"role": "user", "content": "How much?"}
     first = rereading.read(entry)
     assert rereading.read(entry) is first
     rereading.read({"role": "user", "content": "x" * 16_000_000})
@@ -171,7 +171,7 @@ def test_cached_messages_are_evicted():
 
 def test_unknown_role_is_rejected_on_each_call():
     """An unknown role is rejected on each call, and nothing is cached."""
-    rereading = Rereading()
+    rereading = MessageReader()
     for _ in range(2):
         with pytest.raises(ValueError, match="The role of a message must be"):
             rereading.read({"role": "critic", "content": "x"})

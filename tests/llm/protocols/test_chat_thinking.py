@@ -2,7 +2,13 @@
 
 import pytest
 
-from agentkit.llm.protocols.chat_completions import ChatCompletions, ChatReader, decode_answer, encode_message, joined
+from agentkit.llm.protocols.chat_completions import (
+    ChatCompletions,
+    ChatReader,
+    decode_answer,
+    encode_message,
+    join_parts,
+)
 from agentkit.messages import AssistantMessage, Request, ToolCall, UserMessage
 
 CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
@@ -84,7 +90,7 @@ def test_sent_text_is_that_of_the_message():
 )
 def test_pieces_of_a_thought_are_joined(old, new, both):
     """Consecutive pieces of a thought are joined, up to the nesting depth of thoughts."""
-    assert joined(old, new) == both
+    assert join_parts(old, new) == both
 
 
 def sent(settings, message):

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
-from agentkit.llm.protocols.error_mapping import cut_short, failure, json_object, not_compatible, raise_error_inside
+from agentkit.llm.protocols.error_mapping import (
+    cut_short_error,
+    error_from_body,
+    json_object,
+    not_compatible_error,
+    raise_error_in,
+)
 
 CHECK = "Check the base URL, the model's name and the settings."
 """The advice for an error without a message of the server."""
@@ -40,7 +46,7 @@ CHECK = "Check the base URL, the model's name and the settings."
 )
 def test_status_and_code_determine_the_class(status, code, kind):
     """The error class depends on the status, or on the code if the status is ambiguous."""
-    error = failure({"error": {"message": "Boom", "code": code}}, status=status)
+    error = error_from_body({"error": {"message": "Boom", "code": code}}, status=status)
     assert type(error) is kind
     assert "Boom" in str(error)
 
@@ -85,7 +91,7 @@ def test_status_and_code_determine_the_class(status, code, kind):
 )
 def test_error_bodies_of_any_shape(body, message, code, parameter):
     """An error body of any shape is parsed and reported with the server's message."""
-    error = failure(body, status=400)
+    error = error_from_body(body, status=400)
     assert str(error) == f"The provider answered 400: {message}"
     assert (error.status, error.code, error.parameter) == (400, code, parameter)
 
@@ -104,7 +110,7 @@ def test_error_bodies_of_any_shape(body, message, code, parameter):
 )
 def test_router_error_contains_the_upstream_message(raw, message):
     """The upstream provider's message follows the router's own message."""
-    error = failure({"error": {"message": "Boom", "code": 400, "metadata": {"raw": raw}}}, status=400)
+    error = error_from_body({"error": {"message": "Boom", "code": 400, "metadata": {"raw": raw}}}, status=400)
     assert str(error) == f"The provider answered 400: {message}"
 
 
@@ -124,12 +130,12 @@ def test_router_error_contains_the_upstream_message(raw, message):
 )
 def test_message_determines_the_class_without_a_code(error, kind):
     """An error with status 200 and no known code is classified by its message."""
-    assert type(failure({"error": error})) is kind
+    assert type(error_from_body({"error": error})) is kind
 
 
 def test_message_does_not_override_a_status():
     """The message of a request rejected with 400 does not change its class."""
-    assert type(failure({"error": {"message": "rate limit must be a number"}}, status=400)) is Rejected
+    assert type(error_from_body({"error": {"message": "rate limit must be a number"}}, status=400)) is Rejected
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,7 @@ def test_message_does_not_override_a_status():
 )
 def test_error_inside_a_success_names_its_status(fields, status, kind):
     """An error with status 200 that names another status is classified by that status."""
-    error = failure({"error": {"message": "Boom", **fields}})
+    error = error_from_body({"error": {"message": "Boom", **fields}})
     assert (error.status, type(error)) == (status, kind)
 
 
@@ -153,35 +159,37 @@ def test_error_inside_a_success_names_its_status(fields, status, kind):
 def test_rejected_call_text_is_quoted_in_the_error(written):
     """The rejected text of a call is quoted in the error and does not affect its class."""
     fields = {"message": "Failed to call a function.", "code": "tool_use_failed"}
-    error = failure({"error": {**fields, "failed_generation": f"{written} invalid API key"}}, status=400)
+    error = error_from_body({"error": {**fields, "failed_generation": f"{written} invalid API key"}}, status=400)
     assert str(error) == f"The provider answered 400: Failed to call a function: {written} invalid API key"
     assert type(error) is Rejected
-    assert str(failure({"error": {**fields, "failed_generation": ""}}, status=400)).endswith("call a function.")
+    assert str(error_from_body({"error": {**fields, "failed_generation": ""}}, status=400)).endswith("call a function.")
 
 
 def test_rate_limit_error_has_its_details():
     """A RateLimited error contains the status, code, parameter and requested delay."""
-    error = failure({"error": {"message": "Slow", "code": "c", "param": "p"}}, status=429, retry_after_seconds=3)
+    error = error_from_body(
+        {"error": {"message": "Slow", "code": "c", "param": "p"}}, status=429, retry_after_seconds=3
+    )
     assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "c", "p", 3)
 
 
 def test_google_reason_determines_the_error_class():
     """The reason that Google adds to a generic status determines the error class."""
     details = [{"@type": "x"}, "?", {"reason": "API_KEY_INVALID"}]
-    assert type(failure([{"error": {"message": "No", "details": details}}], status=400)) is Unauthorized
+    assert type(error_from_body([{"error": {"message": "No", "details": details}}], status=400)) is Unauthorized
 
 
 @pytest.mark.parametrize("field", ["message", "detail", "failed_generation"])
 def test_end_of_a_long_error_is_ignored(field):
     """Text after the first 30,000 characters of an error body does not affect the error class."""
-    error = failure({"error": {field: "x" * 40_000 + " rate limit reached, incorrect api key provided"}})
+    error = error_from_body({"error": {field: "x" * 40_000 + " rate limit reached, incorrect api key provided"}})
     assert type(error) is Rejected
     assert not error.written
 
 
 def test_long_messages_are_truncated():
     """The message of an error with pages of text is truncated."""
-    assert len(str(failure("<p>" * 100_000 + "x" * 10_000, status=500))) < 300
+    assert len(str(error_from_body("<p>" * 100_000 + "x" * 10_000, status=500))) < 300
 
 
 @pytest.mark.parametrize(
@@ -199,7 +207,7 @@ def test_long_messages_are_truncated():
 def test_errors_inside_a_success_are_recognized(data):
     """An error is recognized in a response with status 200."""
     with pytest.raises(ModelError):
-        raise_error_inside(data)
+        raise_error_in(data)
 
 
 @pytest.mark.parametrize(
@@ -215,15 +223,15 @@ def test_errors_inside_a_success_are_recognized(data):
 )
 def test_bodies_without_an_error(data):
     """A body with an answer, or without any content, raises no error."""
-    assert raise_error_inside(data) is None
+    assert raise_error_in(data) is None
 
 
 def test_errors_describe_the_received_response():
     """Errors for web pages and truncated streams describe what was received."""
-    assert "'<html> Hi' " not in str(not_compatible("<html>\n  Hi"))
-    assert "'<html> Hi'" in str(not_compatible("<html>\n  Hi"))
-    assert isinstance(cut_short(5), BadResponse)
-    assert "5 characters" in str(cut_short(5))
+    assert "'<html> Hi' " not in str(not_compatible_error("<html>\n  Hi"))
+    assert "'<html> Hi'" in str(not_compatible_error("<html>\n  Hi"))
+    assert isinstance(cut_short_error(5), BadResponse)
+    assert "5 characters" in str(cut_short_error(5))
 
 
 @pytest.mark.for_each(
@@ -254,7 +262,7 @@ def test_errors_describe_the_received_response():
 )
 def test_error_has_a_remedy(status, body, kind, code, advice):
     """Each error suggests its own remedy: another key, payment, a retry, or another prompt."""
-    error = failure(body, status=status)
+    error = error_from_body(body, status=status)
     assert type(error) is kind
     assert advice in str(error)
     assert code in (None, error.code)
@@ -274,8 +282,8 @@ def test_error_has_a_remedy(status, body, kind, code, advice):
 )
 def test_delay_in_the_error_message(error, seconds):
     """The delay is parsed from the error message if no header contains it."""
-    assert failure({"error": error}, status=429).retry_after_seconds == seconds
-    assert failure({"error": error}, status=429, retry_after_seconds=3).retry_after_seconds == 3
+    assert error_from_body({"error": error}, status=429).retry_after_seconds == seconds
+    assert error_from_body({"error": error}, status=429, retry_after_seconds=3).retry_after_seconds == 3
 
 
 @pytest.mark.parametrize("text", ["{}", ' {"a": [1]}\n'])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit.errors import RateLimited, Rejected, Unauthorized
-from agentkit.llm.protocols.error_mapping import failure
+from agentkit.llm.protocols.error_mapping import error_from_body
 
 OPENAI = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
 VLLM = {"object": "error", "type": "BadRequestError", "param": None, "code": 400}
@@ -299,7 +299,7 @@ TOO_LONG = {
 def test_conversation_that_is_too_long_is_recognized(provider):
     """Every provider's message is recognized; the error has one code, and the limit if the message names it."""
     status, body, limit = TOO_LONG[provider]
-    error = failure(body, status=status)
+    error = error_from_body(body, status=status)
     assert (type(error), error.code, error.limit_tokens) == (Rejected, "context_length_exceeded", limit)
     assert error.is_too_long
 
@@ -342,11 +342,11 @@ def test_conversation_that_is_too_long_is_recognized(provider):
 )
 def test_other_rejections_are_not_recognized(status, body, kind):
     """Errors about the maximum answer, a rate limit, a key or quoted text are not recognized as too long."""
-    error = failure(body, status=status)
+    error = error_from_body(body, status=status)
     assert (type(error), error.limit_tokens) == (kind, None)
     assert not error.is_too_long
 
 
 def test_long_error_body_is_searched_quickly():
     """Only the beginning of a long error body is searched."""
-    assert not failure(error_body("exceed " * 200_000), status=400).is_too_long
+    assert not error_from_body(error_body("exceed " * 200_000), status=400).is_too_long

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit import LLM
 from agentkit.errors import BadResponse, ConfigError
-from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks, uses_in_items, uses_in_message
+from agentkit.llm.protocols.hosted_tools import declaration_of, uses_in_blocks, uses_in_items, uses_in_message
 from agentkit.testing import FakeServer, raw
 from agentkit.tools.hosted import HostedTool
 
@@ -39,7 +39,7 @@ DECLARED = [
 @pytest.mark.for_each(("tool", "protocol", "wanted"), DECLARED)
 def test_each_protocol_has_a_separate_declaration(tool, protocol, wanted):
     """A hosted tool of several providers is declared in each provider's format, and any other one unchanged."""
-    assert declared(tool.spec, protocol) == wanted
+    assert declaration_of(tool.spec, protocol) == wanted
 
 
 def test_unsupported_hosted_tool_raises_config_error():

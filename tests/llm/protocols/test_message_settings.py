@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.protocols.anthropic import entered
+from agentkit.llm.protocols.anthropic import with_settings
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
@@ -53,7 +53,7 @@ SETTINGS = {
 @pytest.mark.for_each(("settings", "sent"), SETTINGS.values(), ids=SETTINGS)
 def test_settings_of_any_protocol_are_translated(settings, sent):
     """Settings of any protocol are translated, and those of this protocol are sent unchanged."""
-    body = entered({"model": "m"}, settings)
+    body = with_settings({"model": "m"}, settings)
     said = {name: value for name, value in body.items() if name in sent or name not in {"model", "max_tokens"}}
     assert said == sent
 
@@ -74,4 +74,4 @@ LIMITS = {
 @pytest.mark.for_each(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
 def test_max_tokens_is_always_sent(model, settings, most):
     """max_tokens is always sent, and includes the tokens of a thinking model's reasoning."""
-    assert entered({"model": model}, settings)["max_tokens"] == most
+    assert with_settings({"model": model}, settings)["max_tokens"] == most

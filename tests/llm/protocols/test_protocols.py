@@ -8,11 +8,15 @@ import pytest
 
 from agentkit.errors import BadResponse, ConfigError, Rejected
 from agentkit.events import TextDelta
+from agentkit.llm.client import LLM
+from agentkit.llm.compat import rules
+from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.endpoint import Endpoint, ProtocolName
-from agentkit.llm.protocols import PROTOCOLS, WireProtocol, wire_named
+from agentkit.llm.protocols import PROTOCOLS, WireProtocol, hosted_tools, wire_named
 from agentkit.llm.remote_model import RemoteModel
 from agentkit.messages import AssistantMessage, Request, Response, UserMessage
 from agentkit.testing import FakeServer, raw
+from agentkit.tracing import semantic_conventions
 from agentkit.usage import NO_USAGE, Usage
 
 REQUEST = Request([UserMessage("Hi")])
@@ -28,6 +32,26 @@ def test_unknown_protocol_is_an_error():
     for load in (wire_named, lambda name: Endpoint(provider="p", model="m", protocol=name)):
         with pytest.raises(ConfigError, match=r"'responses', 'chat', 'messages' or 'gemini', not 'grpc'"):
             load("grpc")
+
+
+def test_every_protocol_is_in_the_tables_of_other_modules():
+    """The tables of other modules contain each protocol, and no unknown ones."""
+    assert set(rules._PROTOCOLS) == set(PROTOCOLS)
+    assert {protocol for protocol, _ in hosted_tools._DECLARED} <= set(PROTOCOLS)
+
+
+def test_other_names_are_those_of_known_providers():
+    """Each provider with another name in traces exists."""
+    assert set(semantic_conventions._PROVIDERS) <= set(PROVIDERS)
+
+
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+def test_fake_server_answers_in_every_protocol(protocol):
+    """The fake server answers requests of each protocol, whole and streamed."""
+    with FakeServer("Hello", "Hello") as server:
+        llm = LLM(protocol=protocol, base_url=server.base_url, model="m", max_retries=0)
+        *_, last = llm.stream("Hi")
+        assert (llm.complete("Hi").text, last.response.text) == ("Hello", "Hello")
 
 
 class Lines:

@@ -10,7 +10,7 @@ from agentkit.llm.protocols.reasoning import ReasoningSplitter
 def parted(*pieces):
     """Return the reasoning and the text in these pieces."""
     thoughts = ReasoningSplitter()
-    parts = [*map(thoughts.part, pieces), thoughts.part("", is_last=True)]
+    parts = [*map(thoughts.split, pieces), thoughts.split("", is_last=True)]
     return "".join(thought for thought, _ in parts), "".join(text for _, text in parts)
 
 
@@ -56,5 +56,5 @@ def test_splitting_does_not_change_reasoning_and_text(text, data):
 def test_blanks_are_not_buffered_endlessly(beginning):
     """A server that sends only blanks is read with bounded work: each piece searches the last thousand."""
     thoughts = ReasoningSplitter()
-    parts = [thoughts.part(beginning), *(thoughts.part(" ") for _ in range(50_000))]
+    parts = [thoughts.split(beginning), *(thoughts.split(" ") for _ in range(50_000))]
     assert sum(len(thought) + len(text) for thought, text in parts) > 48_000

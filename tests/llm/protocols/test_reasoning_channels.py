@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.events import ReasoningDelta, TextDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.protocols.reasoning import ReasoningSplitter, closed_thoughts
+from agentkit.llm.protocols.reasoning import ReasoningSplitter, split_unopened_reasoning
 from agentkit.testing import FakeServer, raw
 
 CALL = '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a": 1}<|call|>'
@@ -39,8 +39,8 @@ HARMONY = {
 def test_channels_separate_reasoning_from_text(text, parts, size):
     """The analysis channel is reasoning, however the chunks are split; a call keeps its markup."""
     splitter = ReasoningSplitter()
-    pieces = [splitter.part(text[at : at + size]) for at in range(0, len(text), size)]
-    pieces.append(splitter.part("", is_last=True))
+    pieces = [splitter.split(text[at : at + size]) for at in range(0, len(text), size)]
+    pieces.append(splitter.split("", is_last=True))
     assert ("".join(thought for thought, _ in pieces), "".join(text for _, text in pieces)) == parts
 
 
@@ -61,7 +61,7 @@ CLOSED = {
 @pytest.mark.for_each(("text", "parts"), CLOSED.values(), ids=CLOSED)
 def test_text_before_an_unopened_closing_tag_is_reasoning(text, parts):
     """Text before an unopened closing tag is reasoning, unless the tag is only mentioned."""
-    assert closed_thoughts(text) == parts
+    assert split_unopened_reasoning(text) == parts
 
 
 def streamed(*pieces):

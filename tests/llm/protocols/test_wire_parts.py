@@ -3,9 +3,9 @@
 import pytest
 
 from agentkit.content import File, Image
-from agentkit.llm.protocols.encoding import Forms
+from agentkit.llm.protocols.encoding import PartEncoders
 
-FORMS = Forms(lambda text: {"text": text}, lambda image: {"image": image.url}, lambda file: {"file": file.url})
+FORMS = PartEncoders(lambda text: {"text": text}, lambda image: {"image": image.url}, lambda file: {"file": file.url})
 PDF, SOUND = "data:application/pdf;base64,JVBERi0=", "data:audio/wav;base64,UklGRg=="
 
 

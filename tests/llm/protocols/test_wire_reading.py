@@ -53,7 +53,7 @@ def test_text_of_content(content, text):
 )
 def test_text_and_reasoning_of_an_answer(content, text, thoughts):
     """Reasoning parts are excluded from the text, and values that are not parts are written as JSON."""
-    assert (parsing.answer_text(content), parsing.thinking_of(content)) == (text, thoughts)
+    assert (parsing.answer_text(content), parsing.reasoning_of_parts(content)) == (text, thoughts)
 
 
 DEEP = []
@@ -239,8 +239,8 @@ def test_token_counts_of_an_incomplete_stream(reader, begin, counted):
 
 def test_reasoning_is_parsed_from_parts():
     """Reasoning in parts of the content is parsed as text."""
-    assert parsing.thinking_of([{"thinking": "H"}, {"thinking": [{"text": "m"}]}, {"text": "Hi"}, None]) == "Hm"
-    assert parsing.thinking_of("Hi") == ""
+    assert parsing.reasoning_of_parts([{"thinking": "H"}, {"thinking": [{"text": "m"}]}, {"text": "Hi"}, None]) == "Hm"
+    assert parsing.reasoning_of_parts("Hi") == ""
 
 
 def test_deeply_nested_answer_is_rejected():

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentkit.llm.protocols.chat_completions import ChatCompletions
-from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, written
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, serialise_body
 from agentkit.llm.protocols.responses import Responses
 from agentkit.messages import Request, SystemMessage, ToolSpec, UserMessage
 
@@ -34,9 +34,9 @@ def test_body_is_written_as_compact_json():
         "stop": [],
         "n": 1.5,
     }
-    assert json.loads(written(body)) == body
-    assert written({"a": [EncodedEntry({"b": 1}), {"c": None}]}) == b'{"a":[{"b":1},{"c":null}]}'
-    assert written({}) == b"{}"
+    assert json.loads(serialise_body(body)) == body
+    assert serialise_body({"a": [EncodedEntry({"b": 1}), {"c": None}]}) == b'{"a":[{"b":1},{"c":null}]}'
+    assert serialise_body({}) == b"{}"
 
 
 def test_message_is_encoded_once():
@@ -71,11 +71,11 @@ def test_cached_encodings_are_evicted():
 def test_cached_parts_do_not_change_the_body(wire, strict):
     """A body is the same with and without cached parts in both protocols."""
     before, messages = EncodingCache(), [UserMessage("Hi"), SystemMessage("Be brief")]
-    wire.encode(Request(messages, tools=(TOOL,)), "m", strict=not strict, before=before)
+    wire.encode(Request(messages, tools=(TOOL,)), "m", strict=not strict, cache=before)
     request = Request([*messages, UserMessage("Bye")], "You help", (TOOL,))
     fresh = wire.encode(request, "m", strict=strict)
-    assert wire.encode(request, "m", strict=strict, before=before) == fresh
-    assert json.loads(written(fresh)) == fresh
+    assert wire.encode(request, "m", strict=strict, cache=before) == fresh
+    assert json.loads(serialise_body(fresh)) == fresh
 
 
 class Point(BaseModel):
@@ -88,7 +88,7 @@ class Point(BaseModel):
 def test_settings_may_be_datetimes_and_models():
     """A datetime is written as a string, and a pydantic model as its explicitly set fields."""
     body = {"at": datetime(2026, 11, 22, tzinfo=UTC), "point": Point(x=1)}
-    assert json.loads(written(body)) == {"at": "2026-11-22T00:00:00+00:00", "point": {"x": 1}}
+    assert json.loads(serialise_body(body)) == {"at": "2026-11-22T00:00:00+00:00", "point": {"x": 1}}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_settings_may_be_datetimes_and_models():
 def test_unserializable_value_is_rejected(value, kind, words):
     """A value that is not JSON serializable is rejected before a request is sent."""
     with pytest.raises(kind, match=words):
-        written({"setting": value})
+        serialise_body({"setting": value})
 
 
 @pytest.mark.parametrize("text", ["", "plain", 'say "x" \\ /', "a\nb\t\x00\x7f", "Xin chào 🎉 \u2028", "</script>"])

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from agentkit.decisions import SafetyLevel, Verdict
-from agentkit.safety.shell import check_examples, judge_command, tables
+from agentkit.safety.shell import judge_command, tables
 from agentkit.safety.shell.judge import examine_command
 from agentkit.safety.shell.parsing import grammar_binding
 
@@ -128,6 +128,44 @@ def test_journal_does_not_allow_hostile_commands():
     names = ("rm", "find", "truncate", "cp", "unlink", "rsync", "dd", "git")
     assert [command for command in allowed if not re.search(rf"\b({'|'.join(names)})\b", command)] == []
     assert [row for row, decision in judged if row["expect"] == "deny" and not decision.denied] == []
+
+
+STRICTNESS = ("allow", "ask", "deny")
+
+
+def check_examples():
+    """Return a line for each example in rules.toml whose decision differs from what its rule states.
+
+    A `match` gets the verdict of the rule or a stricter one, and this rule decides at least one of them. It decides no
+    `not_match`.
+    """
+    known = tables.tables()
+    rules = {id(rule): rule for group in (*known.rules.values(), known.every) for rule in group}
+    return [line for rule in rules.values() for line in (*mistakes(rule), *undestroyed(rule))]
+
+
+def undestroyed(rule):
+    """Return the examples of a destroying rule whose decisions say otherwise."""
+    if not rule.destroys:
+        return []
+    wanted = [(command, True) for command in rule.match] + [(command, False) for command in rule.not_match]
+    judged = [(command, judge_command(command, workspace="/workspace"), is_one) for command, is_one in wanted]
+    return [f"{rule.id}: {c!r} destroys {d.destroys!r}" for c, d, is_one in judged if bool(d.destroys) is not is_one]
+
+
+def mistakes(rule):
+    """Return the examples of a rule whose decisions differ from what the rule states."""
+    matching = [(command, judge_command(command, workspace="/workspace")) for command in rule.match]
+    others = [(command, judge_command(command, workspace="/workspace")) for command in rule.not_match]
+    least = STRICTNESS.index(rule.verdict)
+    missed = [(c, d) for c, d in matching if STRICTNESS.index(d.verdict) < least]
+    caught = [(c, d) for c, d in others if (d.rule, d.verdict) == (f"shell.{rule.id}", rule.verdict)]
+    lines = [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
+    _, _, reason = rule.reason.partition(" ")  # whose first word may be the variable that it is about
+    decides = [d for _, d in matching if d.rule == f"shell.{rule.id}" and d.reason.endswith(reason)]
+    if rule.match and rule.verdict is not Verdict.ALLOW and not decides:
+        lines.append(f"{rule.id}: another table decides each of {rule.match}; put this one before it")
+    return lines
 
 
 def test_every_rule_matches_its_examples():

@@ -19,7 +19,9 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
-from agentkit.sessions.export import (
+from agentkit.sessions.state import RunState
+from agentkit.sessions.store import SessionEntry
+from agentkit.sessions.transfer import (
     first_messages,
     history_entries,
     new_name,
@@ -27,8 +29,6 @@ from agentkit.sessions.export import (
     validate_messages,
     write_export,
 )
-from agentkit.sessions.state import RunState
-from agentkit.sessions.store import SessionEntry
 
 CALL, OTHER = ToolCall("1", "calculator", '{"expression": "6*7"}'), ToolCall("2", "clock", "{}")
 MESSAGES = (
