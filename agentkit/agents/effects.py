@@ -42,7 +42,7 @@ from agentkit.sessions.session import SessionRun
 from agentkit.tooling import execution
 from agentkit.tooling.run_context import CONTEXT
 from agentkit.tooling.signature import is_asynchronous
-from agentkit.tracing.listeners import apieces_within, pieces_within
+from agentkit.tracing.listeners import achunks_within, chunks_within
 from agentkit.usage import UNLIMITED, Usage
 from agentkit.workspace.root import EXPECTED
 
@@ -82,14 +82,14 @@ class AskModel:
         if self.around is nullcontext:
             return pieces
         self.is_streamed = True
-        return pieces_within(self.around(), self._store_answer(pieces))
+        return chunks_within(self.around(), self._store_answer(pieces))
 
     def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Async version of `within`; the caller sets `answer`."""
         if self.around is nullcontext:
             return pieces
         self.is_streamed = True
-        return apieces_within(self.around(), pieces)
+        return achunks_within(self.around(), pieces)
 
     def _store_answer(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Yield the chunks, and set `answer` before the context manager exits."""
