@@ -86,7 +86,7 @@ class BatchRun:
         self.agent, self.executor, self._price = (
             agent,
             executor,
-            self._price_teller(lambda: (options or {}).get("llm") or agent.llm),
+            self._price_function(lambda: (options or {}).get("llm") or agent.llm),
         )
         self._threads = self._slots = concurrency
         self._progress = progress
@@ -174,7 +174,7 @@ class BatchRun:
             return False
         return True
 
-    def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
+    def _price_function(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
         return price_function(llm())
 
     def _in_order(self) -> list[RunResult[Any]]:

@@ -42,7 +42,7 @@ from agentkit.sessions.session import SessionRun
 from agentkit.tooling import execution
 from agentkit.tooling.run_context import CONTEXT
 from agentkit.tooling.signature import is_asynchronous
-from agentkit.tracing.listeners import apieces_within, pieces_within
+from agentkit.tracing.listeners import achunks_within, chunks_within
 from agentkit.usage import UNLIMITED, Usage
 from agentkit.workspace.root import EXPECTED
 
@@ -82,14 +82,14 @@ class AskModel:
         if self.around is nullcontext:
             return pieces
         self.is_streamed = True
-        return pieces_within(self.around(), self._store_answer(pieces))
+        return chunks_within(self.around(), self._store_answer(pieces))
 
     def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Async version of `within`; the caller sets `answer`."""
         if self.around is nullcontext:
             return pieces
         self.is_streamed = True
-        return apieces_within(self.around(), pieces)
+        return achunks_within(self.around(), pieces)
 
     def _store_answer(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Yield the chunks, and set `answer` before the context manager exits."""
@@ -252,9 +252,9 @@ def _perform(effect: Effect, *, streaming: bool) -> Iterator[Event]:
             yield from _request_whole(effect, streaming=streaming)
         case AskPerson() if effect.approve is not None or TAPE.get() is not None:
             effect.answer = record_or_replay(effect.recorded, partial(_ask_approver, effect, effect.approve))
-        case CallFunction(function, given, seconds_left):
+        case CallFunction(function, arguments, seconds_left):
             with effect.store_errors():
-                effect.answer = _call_user(partial(function, *given), seconds_left)
+                effect.answer = _call_user(partial(function, *arguments), seconds_left)
         case UseTools():
             yield from _use_tools(effect)
 
@@ -270,9 +270,9 @@ async def _aperform(effect: Effect, *, streaming: bool) -> AsyncGenerator[Event,
                     yield event
         case AskPerson() if effect.approve is not None or TAPE.get() is not None:
             effect.answer = await arecord_or_replay(effect.recorded, partial(_aask_approver, effect, effect.approve))
-        case CallFunction(function, given, seconds_left):
+        case CallFunction(function, arguments, seconds_left):
             with effect.store_errors():
-                effect.answer = await _acall_user(partial(function, *given), seconds_left)
+                effect.answer = await _acall_user(partial(function, *arguments), seconds_left)
         case UseTools():
             async with aclosing(_ause_tools(effect)) as finished:
                 async for event in finished:
@@ -559,7 +559,7 @@ def _check(guard: CallFunction, items: queue.SimpleQueue[_Item[Any]]) -> None:
     """Call a guardrail, and report that it is done."""
     try:
         with guard.store_errors():
-            guard.answer = _call_user(partial(guard.function, *guard.given), guard.seconds_left)
+            guard.answer = _call_user(partial(guard.function, *guard.arguments), guard.seconds_left)
         items.put(guard)
     except BaseException as error:
         items.put(error)
@@ -579,7 +579,7 @@ async def _aperform_guarded(effect: Any, *, streaming: bool) -> AsyncGenerator[E
 
     async def check(guard: CallFunction) -> bool:
         with guard.store_errors():
-            guard.answer = await _acall_user(partial(guard.function, *guard.given), guard.seconds_left)
+            guard.answer = await _acall_user(partial(guard.function, *guard.arguments), guard.seconds_left)
         return not isinstance(guard.answer, Exception)
 
     checks = [asyncio.create_task(check(guard)) for guard in effect.guards]

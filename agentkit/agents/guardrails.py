@@ -51,7 +51,7 @@ class CallFunction:
     """Call a user's function, such as a guardrail; `answer` becomes its return value, its exception or a timeout."""
 
     function: Callable[..., Any]
-    given: tuple[Any, ...]
+    arguments: tuple[Any, ...]
     seconds_left: float = math.inf
     answer: object | None = None
 
@@ -396,7 +396,7 @@ class ResultGuardrails:
         """The checked result, blocking; `ends` is the deadline of the run."""
         for effect in self.effects(result, ends):
             with effect.store_errors():
-                work = partial(effect.function, *effect.given)
+                work = partial(effect.function, *effect.arguments)
                 effect.answer = execution.call(work, _timeout(effect), is_async=is_asynchronous(effect.function))
         return self.result or result
 
@@ -404,7 +404,7 @@ class ResultGuardrails:
         """Async version of `run`; a sync check runs in a thread."""
         for effect in self.effects(result, ends):
             with effect.store_errors():
-                work = partial(effect.function, *effect.given)
+                work = partial(effect.function, *effect.arguments)
                 effect.answer = await execution.acall(work, _timeout(effect), is_async=is_asynchronous(effect.function))
         return self.result or result
 

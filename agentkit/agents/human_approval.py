@@ -76,20 +76,20 @@ class HumanApproval:
 
     def relay(self, step: Step) -> Generator[Event | Effect, None, bool]:
         """Whether a person has now answered what a nested agent waits for."""
-        waits, call = step.postponed, step.call
-        if waits is None or waits.decision is None:
+        postponed, call = step.postponed, step.call
+        if postponed is None or postponed.decision is None:
             return (yield from self.answer_text(step)) is not None
-        agent, arguments = str(waits.inner_run.get("agent", "")), arguments_of(call)
+        agent, arguments = str(postponed.inner_run.get("agent", "")), arguments_of(call)
         arguments = arguments if isinstance(arguments, dict) else {"arguments": arguments}
         request = ApprovalRequest(
             agent,
             call.name,
             arguments,
-            waits.decision,
-            waits.folder,
+            postponed.decision,
+            postponed.folder,
             call.id,
             self.within,
-            preview=self._nested_preview(agent, call, waits.folder),
+            preview=self._nested_preview(agent, call, postponed.folder),
         )
         answer = yield from self._ask_person(request, self.config.prepared_answer(call))
         if answer.answer != Approval.LATER:
@@ -129,30 +129,33 @@ class HumanApproval:
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
         """
-        policy_context, kept, waits = self.policy_context, copy_arguments(judged.arguments), step.postponed
+        policy_context, arguments, postponed = self.policy_context, copy_arguments(judged.arguments), step.postponed
         bound = approval_binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
             self.config.agent,
             judged.call.name,
-            kept,
+            arguments,
             judged.decision,
             policy_context.workspace.folder,
             judged.call.id,
             self.within,
             bound,
         )
-        answer, shown_bound = step.consent, bound if waits is None or waits.inner is not None else waits.bound
+        answer, shown_bound = (
+            step.consent,
+            bound if postponed is None or postponed.inner is not None else postponed.bound,
+        )
         if answer is None:
             preview = NO_PREVIEW if judged.tool is None else judged.tool.preview(judged.arguments)
             request = replace(request, preview=preview)
             decision = policy_context.grants.applied(request)
-            if decision.allowed and waits is None:
+            if decision.allowed and postponed is None:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             request = replace(request, bound=without_diff(shown_bound))
-            given = self.config.prepared_answer(step.call)
-            if waits is None or given is None:  # else the answer is about the diff that was shown then
+            prepared = self.config.prepared_answer(step.call)
+            if postponed is None or prepared is None:  # else the answer is about the diff that was shown then
                 shown_bound = with_diff(request.bound, preview.diff)
-            answer = yield from self._ask_person(replace(request, arguments=copy_arguments(judged.arguments)), given)
+            answer = yield from self._ask_person(replace(request, arguments=copy_arguments(judged.arguments)), prepared)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:

@@ -69,15 +69,15 @@ from agentkit.sessions.state import RunState
 from agentkit.tooling.run_context import ContextType, RunContext, RunResources
 from agentkit.tools.run_tools import initial_specs
 from agentkit.tracing.listeners import (
-    NOWHERE,
+    OUTSIDE_RUNS,
     ContextListener,
     Listener,
     ModelRequest,
     Origin,
     ToolUse,
+    contexts_around,
     dispatch,
-    is_surrounding,
-    surrounded,
+    is_context_listener,
 )
 from agentkit.usage import NO_USAGE, Limits, Usage
 from agentkit.workspace.journal import Journal
@@ -96,11 +96,11 @@ class ActiveRun:
         self._agent, self._session, self._run, self._loop = agent, task.session, run, loop
         self._parent = LINEAGE.get().context.run
         self._has_ended = False
-        self._origin: tuple[tuple[object, ...], Origin] = ((), NOWHERE)
+        self._origin: tuple[tuple[object, ...], Origin] = ((), OUTSIDE_RUNS)
         self._resources = loop.config.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
         loop.inbox = task.inbox
-        around = [listener for listener in agent.listeners if is_surrounding(listener)]
+        around = [listener for listener in agent.listeners if is_context_listener(listener)]
         self.steps = self._attach(steps, around) if around else steps
 
     def __enter__(self) -> Self:
@@ -199,7 +199,7 @@ class ActiveRun:
         llm = effect.llm()
         where, request = llm.describe(), llm.request_of(effect.request)
         work = ModelRequest(self.origin(), request, where.provider, where.model, where.endpoint, effect.is_streamed)
-        with surrounded(listeners, work):
+        with contexts_around(listeners, work):
             yield
             work.response = effect.answer if isinstance(effect.answer, Response) else None
 
@@ -209,7 +209,7 @@ class ActiveRun:
     ) -> Iterator[None]:
         description = "" if judged.tool is None else judged.tool.description
         work = ToolUse(self.origin(), judged.call, judged.decision, description)
-        with surrounded(listeners, work):
+        with contexts_around(listeners, work):
             yield
             work.result = results.get(judged.call.id)
 

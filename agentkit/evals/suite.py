@@ -104,8 +104,8 @@ class Trials(BatchRun):
             if spent.key in seeds and seeds[spent.key] == spent.seed:
                 self._budget.charge(charge_of(spent.usage, spent.tool_calls, self._budget.limits.unknown_price))
 
-    def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
-        return super()._price_teller(llm) if self._asks_models else lambda: None
+    def _price_function(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
+        return super()._price_function(llm) if self._asks_models else lambda: None
 
     def _prompt_run(self, job: Job) -> PromptRun:
         share = SharedBudget.of(self._budget, is_alone=job.is_alone)

@@ -467,10 +467,10 @@ class LLM:
         vectors, for models that support several; `settings` are sent unchanged. The list has `usage` and `cost`.
         Raises ModelError, and ConfigError if an item is not text or if the LLM cannot make embeddings.
         """
-        from agentkit.tracing.listeners import surrounded_embedding
+        from agentkit.tracing.listeners import contexts_around_embedding
 
         asked = self._embedding_request(texts, dimensions, settings)
-        with surrounded_embedding(asked, self.describe) as work:
+        with contexts_around_embedding(asked, self.describe) as work:
             made = work.made = record_or_replay(
                 asked, lambda: _embedding_answer(self._embedder().embed(asked.texts, asked.settings))
             )
@@ -478,14 +478,14 @@ class LLM:
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Async version of `embed`."""
-        from agentkit.tracing.listeners import surrounded_embedding
+        from agentkit.tracing.listeners import contexts_around_embedding
 
         asked = self._embedding_request(texts, dimensions, settings)
 
         async def make() -> EmbeddingAnswer:
             return _embedding_answer(await self._embedder().aembed(asked.texts, asked.settings))
 
-        with surrounded_embedding(asked, self.describe) as work:
+        with contexts_around_embedding(asked, self.describe) as work:
             made = work.made = await arecord_or_replay(asked, make)
         return _embeddings(made)
 

@@ -11,7 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, Rejected
-from agentkit.events import Event, TextDelta, response_deltas
+from agentkit.events import Event, response_deltas
+from agentkit.llm.compat.anthropic import ResponseParts
 from agentkit.llm.compat.content_fallback import add_file_advice
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
 from agentkit.llm.compat.request_adjustments import adjustment_for, apply_known_adjustments
@@ -31,60 +32,17 @@ from agentkit.llm.pipeline import (
 )
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
-from agentkit.llm.protocols.anthropic import is_paused
 from agentkit.llm.protocols.encoding import EncodingCache, serialise_body
 from agentkit.llm.protocols.error_mapping import as_sentence, json_object
 from agentkit.llm.protocols.reasoning import UnopenedReasoningHolder, split_unopened_reasoning
 from agentkit.llm.protocols.sse import EventStream
-from agentkit.messages import AssistantMessage, EmbeddingAnswer, Request, Response
+from agentkit.messages import EmbeddingAnswer, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported
 
 if TYPE_CHECKING:
     from agentkit.llm.embeddings import Embeddings
     from agentkit.llm.http.retry import Retries
     from agentkit.llm.http.transport import Transport
-    from agentkit.llm.protocols.reasoning import ParagraphJoiner
-
-
-class _Parts:
-    """The parts of one response. `next_request` is None once `answer` is complete."""
-
-    answer: Response
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self.next_request: Request | None = request
-        self.paragraphs: ParagraphJoiner | None = None
-        self._pauses = 0
-
-    def with_rest(self, rest: AssistantMessage | None) -> AssistantMessage | None:
-        """The part of a further response, after the parts before it; the rest alone if it is the first."""
-        if not self._pauses:
-            return rest
-        message = self.answer.message
-        return message if rest is None else replace(message, text=message.text + rest.text)
-
-    def take(self, part: Response) -> None:
-        """Add a part. If the server only paused, the part is sent back with the next request to be continued."""
-        is_over = not is_paused(part.raw)
-        if is_over and not self._pauses:
-            self.next_request, self.answer = None, part
-            return
-        from agentkit.llm.protocols import anthropic
-
-        self.answer = anthropic.join_answers(self.answer, part) if self._pauses else part
-        self._pauses += 1
-        if is_over or self._pauses > anthropic.MAX_PAUSES:
-            self.next_request, self.answer = None, anthropic.without_pause(self.answer)
-            return
-        self.next_request = replace(self._request, messages=[*self._request.messages, self.answer.message])
-        self.paragraphs = anthropic.paragraphs_after(self.answer)
-
-    def joined(self, event: Event) -> Iterable[Event]:
-        """The event of a further part; a paragraph that was interrupted is joined to its beginning."""
-        if self.paragraphs is None or not isinstance(event, TextDelta):
-            return (event,)
-        return (TextDelta(self.paragraphs.add(event.text)),)
 
 
 _MAX_ADAPTATIONS = 8
@@ -173,7 +131,7 @@ class RemoteModel(Stage):
 
     def _continued(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         """Answer a request in consecutive parts: one part, unless the server pauses the turn."""
-        parts = _Parts(request)
+        parts = ResponseParts(request)
         while parts.next_request:
             steps = self._part(parts.next_request, streaming=streaming, has_fallback=has_fallback)
             try:

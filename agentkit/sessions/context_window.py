@@ -176,6 +176,16 @@ def fit_with_plan(
     call, plan = next(((call, text) for call in calls if (text := plan_text(call))), (None, ""))
     if not plan or any(call in _calls(message) for message in result.messages):
         return result
+    return _fit_and_add(plan, shown, fit_shown, max_tokens)
+
+
+def _fit_and_add(
+    plan: str,
+    shown: Sequence[Message],
+    fit_shown: Callable[[Sequence[Message], int], Fitted],
+    max_tokens: int,
+) -> Fitted:
+    """Fit the conversation, and add the plan to its newest prompt, if it contains one."""
     note = _PLAN.format(plan)
     tokens = math.ceil(tokens_in(note))
     result = fit_shown(shown, max(max_tokens - tokens, 1))

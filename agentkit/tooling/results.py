@@ -60,15 +60,15 @@ def render(
     )
     if not renderer.was_cut and len(text) <= max_chars:
         return text, False, tuple(renderer.attachments)
-    budget = max_chars - _MARK_CHARS
+    chars_left = max_chars - _MARK_CHARS
     while True:
         fair_renderer = _Renderer(clean, max_values, is_fair=True)
-        tree = fair_renderer.tree(value, budget)
+        tree = fair_renderer.tree(value, chars_left)
         with_mark = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = well_formed(_json(with_mark))
         if len(text) <= max_chars:
             return text, True, tuple(fair_renderer.attachments)
-        budget = budget * max_chars // (len(text) + _MARK_CHARS)
+        chars_left = chars_left * max_chars // (len(text) + _MARK_CHARS)
 
 
 def is_long(value: object) -> bool:
@@ -93,12 +93,12 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
     if total <= max_chars:
         return text
     note = _cut_note(total - max_chars, total, handle, max_chars)
-    budget = max_chars - len(note)
-    if budget < len(note):
+    chars_left = max_chars - len(note)
+    if chars_left < len(note):
         return text[: max(max_chars - 1, 0)] + _CUT
-    tail = budget // 5
-    note = _cut_note(total - max_chars, total, handle, budget - tail)
-    return f"{text[: budget - tail]}{note}{text[len(text) - tail :]}"
+    tail = chars_left // 5
+    note = _cut_note(total - max_chars, total, handle, chars_left - tail)
+    return f"{text[: chars_left - tail]}{note}{text[len(text) - tail :]}"
 
 
 def with_read_more(text: str, handle: str) -> str:
@@ -146,7 +146,7 @@ def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tupl
 class _Renderer:
     """Converts a value to a tree of JSON types, with work proportional to the budget of characters.
 
-    With `is_fair`, entries of a record share a scarce budget, and long lists keep head and tail. Without it the budget
+    With `is_fair`, entries of a record share a scarce budget, and long lists keep head and tail. Without it, the budget
     is spent in order, which shows whether everything fits.
     """
 
@@ -248,11 +248,11 @@ class _Renderer:
         entries = list(mapping.items())
         by_size = sorted(range(len(entries)), key=lambda place: _rough_size(entries[place][1]))
         rendered: dict[int, tuple[str, Any]] = {}
-        left = budget
+        chars_left = budget
         for place in by_size:
-            rendered[place], used = self._render_entry(entries[place], left // (len(entries) - len(rendered)))
-            left -= used
-        return dict(rendered[place] for place in range(len(entries))), budget - left
+            rendered[place], used = self._render_entry(entries[place], chars_left // (len(entries) - len(rendered)))
+            chars_left -= used
+        return dict(rendered[place] for place in range(len(entries))), budget - chars_left
 
     def _render_ends(
         self, entries: Iterable[Any], backwards: Iterable[Any], count: int, budget: int, render: _Render

@@ -205,7 +205,7 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
         function: The function, which can be asynchronous.
         name: The name for the model; by default that of the function.
         description: The description for the model; by default that of the docstring.
-        level: What the tool accesses. Without one it counts as SAFE, and `is_labelled` is False.
+        level: The level of access. Without one it counts as SAFE, and `is_labelled` is False.
         timeout_seconds: The time limit of a call; None for no limit.
         max_chars: The length limit of the result text that is sent to the model.
         judge: Decides on a call from its arguments, in addition to the policy of the agent.

@@ -23,7 +23,7 @@ Data = dict[str, Any]
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-def line_of(event: Event, source: Origin, seconds: float | None, *, content: bool) -> bytes:
+def serialise_event(event: Event, source: Origin, seconds: float | None, *, content: bool) -> bytes:
     """Serialise an event to a line of JSON without secrets.
 
     `seconds` is the duration of a request. Without `content`, texts are replaced by their length.
@@ -105,7 +105,7 @@ class JSONLines:
     def _write(self, event: Event, source: Origin) -> None:
         has_time = isinstance(event, ResponseReceived | RequestFailed)
         seconds = self._seconds.pop(source.run, None) if has_time else None
-        append(self.path, line_of(event, source, seconds, content=self._content))
+        append(self.path, serialise_event(event, source, seconds, content=self._content))
 
 
 def append(path: Path, line: bytes) -> None:
@@ -127,7 +127,7 @@ def _opened(path: Path) -> int:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | careful, 0o600)
     try:
         found = os.fstat(descriptor)
-        _refuse_strange(found)
+        _check_file(found)
         if found.st_mode & 0o077:
             set_mode(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
     except BaseException:
@@ -136,7 +136,7 @@ def _opened(path: Path) -> int:
     return descriptor
 
 
-def _refuse_strange(found: os.stat_result) -> None:
+def _check_file(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise OSError("not a regular file")
     if not is_own(found):

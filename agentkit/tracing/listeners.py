@@ -40,14 +40,14 @@ class Origin:
     description: str = ""
 
 
-NOWHERE = Origin("", "")
+OUTSIDE_RUNS = Origin("", "")
 """The origin outside of runs."""
 
-_ORIGIN: ContextVar[Origin] = ContextVar("agentkit_origin", default=NOWHERE)
+_ORIGIN: ContextVar[Origin] = ContextVar("agentkit_origin", default=OUTSIDE_RUNS)
 
 
 def origin() -> Origin:
-    """Return the origin of the event that is being dispatched; `NOWHERE` outside of dispatch."""
+    """Return the origin of the event that is being dispatched; `OUTSIDE_RUNS` outside of dispatch."""
     return _ORIGIN.get()
 
 
@@ -121,64 +121,66 @@ class ContextListener(Protocol):
         """
 
 
-def is_surrounding(listener: Listener) -> TypeGuard[ContextListener]:
+def is_context_listener(listener: Listener) -> TypeGuard[ContextListener]:
     """Whether a listener has a method `around`."""
     return callable(getattr(listener, "around", None))
 
 
 @contextmanager
-def surrounded(listeners: Iterable[ContextListener], work: _Work) -> Iterator[_Work]:
+def contexts_around(listeners: Iterable[ContextListener], work: _Work) -> Iterator[_Work]:
     """Enter the contexts of all listeners around the work, the first one outermost."""
     with ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener.around(work))
         if isinstance(work, ToolUse):
-            token = _SURROUNDING.set((tuple(listeners), work.origin))
-            stack.callback(_SURROUNDING.reset, token)
+            token = _CURRENT_LISTENERS.set((tuple(listeners), work.origin))
+            stack.callback(_CURRENT_LISTENERS.reset, token)
         yield work
 
 
-_SURROUNDING: ContextVar[tuple[Sequence[ContextListener], Origin]] = ContextVar("agentkit_surrounding")
+_CURRENT_LISTENERS: ContextVar[tuple[Sequence[ContextListener], Origin]] = ContextVar("agentkit_listeners")
 """The listeners of the run whose tool call is being executed, and its origin."""
 
 
 @contextmanager
-def surrounded_embedding(asked: EmbeddingQuery, where: Callable[[], Any]) -> Iterator[EmbeddingRequest]:
+def contexts_around_embedding(asked: EmbeddingQuery, where: Callable[[], Any]) -> Iterator[EmbeddingRequest]:
     """Enter the contexts of the run's listeners around a request for vectors, if a tool call makes it.
 
     `where` describes the model: its `provider`, `model` and `endpoint`.
     """
-    listeners, source = _SURROUNDING.get(((), NOWHERE))
+    listeners, source = _CURRENT_LISTENERS.get(((), OUTSIDE_RUNS))
     if not listeners:
         yield EmbeddingRequest(source, asked, "", "")
         return
     model = where()
-    with surrounded(listeners, EmbeddingRequest(source, asked, model.provider, model.model, model.endpoint)) as work:
+    with contexts_around(
+        listeners, EmbeddingRequest(source, asked, model.provider, model.model, model.endpoint)
+    ) as work:
         yield work
 
 
-def pieces_within(
-    around: AbstractContextManager[object], pieces: Generator[Event, None, None]
+def chunks_within(
+    around: AbstractContextManager[object], chunks: Generator[Event, None, None]
 ) -> Generator[Event, None, None]:
     """Stream a response, producing each chunk within `around`, which is exited when the response is complete.
 
     The consumer of the chunks runs in its own context.
     """
     event = None
-    with closing(pieces), _Context(around) as within:
-        while (event := within.call(next, pieces, None)) is not None and not isinstance(event, ResponseReceived):
+    with closing(chunks), _Context(around) as within:
+        while (event := within.call(next, chunks, None)) is not None and not isinstance(event, ResponseReceived):
             yield event
     if event is not None:
         yield event
 
 
-async def apieces_within(
-    around: AbstractContextManager[object], pieces: AsyncGenerator[Event, None]
+async def achunks_within(
+    around: AbstractContextManager[object], chunks: AsyncGenerator[Event, None]
 ) -> AsyncGenerator[Event, None]:
-    """Like `pieces_within`, asynchronously; ends with the last chunk, without the complete response."""
-    async with aclosing(pieces):
+    """Like `chunks_within`, asynchronously; ends with the last chunk, without the complete response."""
+    async with aclosing(chunks):
         with _Context(around) as within:
-            while (event := await within.awaited(anext(pieces, None))) is not None:
+            while (event := await within.awaited(anext(chunks, None))) is not None:
                 yield event
 
 

@@ -46,7 +46,7 @@ _MAX_LEFT = 1_000
 _MAX_CHARS = 500
 
 
-class _Open:
+class _OpenRun:
     """A run in progress: its span, the span of the agent it was handed to, and the span of its iteration.
 
     `waiting` are the calls of the iteration without a result, `done` those that already have spans.
@@ -54,14 +54,14 @@ class _Open:
 
     def __init__(self, span: Span) -> None:
         self.span = span
-        self.lead: Span | None = None
+        self.agent: Span | None = None
         self.iteration: Span | None = None
         self.waiting: set[str] = set()
         self.done: set[str] = set()
 
     @property
     def innermost(self) -> Span:
-        return self.iteration or self.lead or self.span
+        return self.iteration or self.agent or self.span
 
     def end_iteration(self) -> None:
         if self.iteration is not None:
@@ -73,11 +73,11 @@ class _Open:
         if not self.waiting:
             self.end_iteration()
 
-    def end_lead(self) -> None:
+    def end_agent(self) -> None:
         self.end_iteration()
-        if self.lead is not None:
-            self.lead.end()
-        self.lead = None
+        if self.agent is not None:
+            self.agent.end()
+        self.agent = None
 
 
 class Spans:
@@ -89,7 +89,7 @@ class Spans:
         self.contexts, self._trace = context, trace
         self._tracer = trace.get_tracer(names.SCOPE, __version__, provider, names.SCHEMA_URL)
         self._content = content
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenRun] = {}
         self._left: OrderedDict[str, SpanContext] = OrderedDict()
 
     def record(self, event: events.Event, source: Origin) -> None:
@@ -103,7 +103,7 @@ class Spans:
         if outcome is not None:
             self._finish(run, outcome, event.describe().fields, source)
         elif isinstance(event, events.RunLeft):
-            self._leave(run, event, source)
+            self._abandon(run, event, source)
         else:
             self._advance(run, event, source)
 
@@ -125,7 +125,7 @@ class Spans:
         known = names.of_model(work.provider, work.model, work.url)
         if run is not None and run.span.is_recording():
             asked = {names.PROVIDER_NAME: known[names.PROVIDER_NAME], names.REQUEST_MODEL: known[names.REQUEST_MODEL]}
-            (run.lead or run.span).set_attributes(asked)
+            (run.agent or run.span).set_attributes(asked)
         span = self._tracer.start_span(f"{names.CHAT} {work.model}", context, self._trace.SpanKind.CLIENT, known)
         if span.is_recording():
             span.set_attributes(names.of_request(work))
@@ -153,11 +153,11 @@ class Spans:
         links = [] if before is None else [self._trace.Link(before)]
         name = f"{names.INVOKE_AGENT} {source.agent}"
         span = self._tracer.start_span(name, None, self._trace.SpanKind.INTERNAL, names.of_run(source), links)
-        self._open[source.run] = _Open(span)
+        self._open[source.run] = _OpenRun(span)
         if self._content and span.is_recording() and isinstance(event, events.RunStarted):
             span.set_attributes(_texts({names.INPUT_MESSAGES: names.of_messages([UserMessage(event.prompt)])}))
 
-    def _advance(self, run: _Open, event: events.Event, source: Origin) -> None:
+    def _advance(self, run: _OpenRun, event: events.Event, source: Origin) -> None:
         match event:
             case events.RequestStarted(iteration):
                 run.end_iteration()
@@ -170,12 +170,12 @@ class Spans:
                 run.end_if_idle()
             case events.ToolCallFinished(call, result):
                 if call.id not in run.done:
-                    self._add_unmade(run, call, result, source)
+                    self._add_external_call(run, call, result, source)
                 run.waiting.discard(call.id)
                 run.end_if_idle()
             case events.HandedOff():
-                run.end_lead()
-                run.lead = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
+                run.end_agent()
+                run.agent = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
             case events.StoredEvent(is_span_event=True) if run.innermost.is_recording():
                 self._add_event(run.innermost, event)
 
@@ -190,7 +190,7 @@ class Spans:
             attributes |= _texts({names.of_field(name): each for name, each in description.content.items()})
         span.add_event(f"{names.SCOPE}.{event.event_name}", attributes)
 
-    def _finish(self, run: _Open, outcome: RunOutcome, fields: Mapping[str, Any], source: Origin) -> None:
+    def _finish(self, run: _OpenRun, outcome: RunOutcome, fields: Mapping[str, Any], source: Origin) -> None:
         """End the span of a finished or paused run."""
         span = run.span
         span.set_attributes({f"agentkit.run.{name}": fields[name] for name in names.OUTCOME if name in fields})
@@ -201,7 +201,7 @@ class Spans:
             span.set_attributes(_texts({names.OUTPUT_MESSAGES: answer}))
         self._close(run, source, is_done=outcome.status == "done")
 
-    def _leave(self, run: _Open, event: events.RunLeft, source: Origin) -> None:
+    def _abandon(self, run: _OpenRun, event: events.RunLeft, source: Origin) -> None:
         """End the span of a run whose events are no longer consumed."""
         run.span.set_attribute(names.RUN_STATUS, "left")
         if event.error:
@@ -210,17 +210,17 @@ class Spans:
             run.span.set_status(self._error(self._shown(event.error) if self._content else kind))
         self._close(run, source, is_done=False)
 
-    def _close(self, run: _Open, source: Origin, *, is_done: bool) -> None:
+    def _close(self, run: _OpenRun, source: Origin, *, is_done: bool) -> None:
         del self._open[source.run]
-        run.end_lead()
+        run.end_agent()
         run.span.end()
         if not is_done:
             self._left[source.run] = run.span.get_span_context()
             while len(self._left) > _MAX_LEFT:
                 self._left.popitem(last=False)
 
-    def _child(self, run: _Open, name: str, attributes: Mapping[str, AttributeValue]) -> Span:
-        context = self._trace.set_span_in_context(run.lead or run.span)
+    def _child(self, run: _OpenRun, name: str, attributes: Mapping[str, AttributeValue]) -> Span:
+        context = self._trace.set_span_in_context(run.agent or run.span)
         return self._tracer.start_span(name, context, self._trace.SpanKind.INTERNAL, attributes)
 
     def _begun_call(self, work: ToolUse, context: Context | None, start: int | None = None) -> Span:
@@ -239,7 +239,7 @@ class Spans:
             span.set_attributes({key: self._shown(text) for key, text in texts.items()})
         return span
 
-    def _add_unmade(self, run: _Open, call: ToolCall, result: ToolResult, source: Origin) -> None:
+    def _add_external_call(self, run: _OpenRun, call: ToolCall, result: ToolResult, source: Origin) -> None:
         """Record a span for a call not made in this process: denied, answered by a person, or made elsewhere."""
         if result.decision is None:
             return
@@ -247,7 +247,7 @@ class Spans:
         start = time.time_ns() - int(result.seconds * 1e9)
         self.end(self._begun_call(work, self._trace.set_span_in_context(run.innermost), start), work, None)
 
-    def _add_afterwards(self, run: _Open, response: Response, source: Origin) -> None:
+    def _add_afterwards(self, run: _OpenRun, response: Response, source: Origin) -> None:
         """Record a request made in another process, whose usage is known but not its time."""
         tariff = response.usage.tariff
         known = names.of_model(tariff.provider, tariff.model) if tariff is not None else {}

@@ -8,7 +8,8 @@ from agentkit.agents.agent import Agent
 from agentkit.errors import ModelError
 from agentkit.events import TextDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.protocols.anthropic import BLOCKS, MAX_PAUSES
+from agentkit.llm.compat.anthropic import MAX_PAUSES
+from agentkit.llm.protocols.anthropic import BLOCKS
 from agentkit.testing import FakeServer, fail, raw
 
 SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {"query": "Paris"}}

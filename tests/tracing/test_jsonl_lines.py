@@ -9,7 +9,7 @@ from agentkit.content import Image
 from agentkit.decisions import Decision
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult, UserMessage
 from agentkit.testing import FakeServer
-from agentkit.tracing.jsonl import line_of
+from agentkit.tracing.jsonl import serialise_event
 from agentkit.tracing.listeners import Origin, is_logged
 from agentkit.usage import Price, Usage
 
@@ -42,7 +42,7 @@ SAID = [
 
 def parsed_line(event, source=SOURCE, seconds=None, *, content=False):
     """Return the parsed line of an event."""
-    line = line_of(event, source, seconds, content=content)
+    line = serialise_event(event, source, seconds, content=content)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return json.loads(line)
@@ -124,6 +124,6 @@ def test_cost_is_included_if_known():
 def test_lone_surrogates_are_escaped():
     """A lone surrogate is escaped and can be read back."""
     half = chr(0xD800)
-    line = line_of(events.RunStarted(f"bot {half}", half), Origin("1", f"bot {half}"), None, content=True)
+    line = serialise_event(events.RunStarted(f"bot {half}", half), Origin("1", f"bot {half}"), None, content=True)
     parsed_line = json.loads(line)
     assert (parsed_line["agent"], parsed_line["prompt"]) == (f"bot {half}", half)

@@ -9,15 +9,15 @@ import pytest
 from agentkit.events import ResponseReceived, TextDelta
 from agentkit.messages import AssistantMessage, Response
 from agentkit.tracing.listeners import (
-    NOWHERE,
+    OUTSIDE_RUNS,
     Origin,
     ToolUse,
-    apieces_within,
+    achunks_within,
+    chunks_within,
+    contexts_around,
     dispatch,
-    is_surrounding,
+    is_context_listener,
     origin,
-    pieces_within,
-    surrounded,
 )
 
 WHERE = ContextVar("WHERE", default="outside")
@@ -52,11 +52,11 @@ async def apieces(*events):
 
 
 def test_origin_inside_a_listener():
-    """origin() returns the current run inside a listener, and NOWHERE outside."""
+    """origin() returns the current run inside a listener, and OUTSIDE_RUNS outside."""
     source, heard = Origin("r1", "helper", iteration=2), []
     dispatch([lambda _: heard.append(origin())], TextDelta("a"), source)
     assert heard == [source]
-    assert origin() is NOWHERE
+    assert origin() is OUTSIDE_RUNS
 
 
 def test_origin_is_reset_when_a_listener_raises():
@@ -67,7 +67,7 @@ def test_origin_is_reset_when_a_listener_raises():
 
     with pytest.raises(LookupError, match="a"):
         dispatch([refuse], TextDelta("a"), Origin("r1", "helper"))
-    assert origin() is NOWHERE
+    assert origin() is OUTSIDE_RUNS
 
 
 def test_contexts_are_exited_in_reverse_order():
@@ -88,9 +88,9 @@ def test_contexts_are_exited_in_reverse_order():
             order.append(f"{self.name} after")
 
     listeners = [Listener("a"), Listener("b")]
-    assert all(map(is_surrounding, listeners))
-    assert not is_surrounding(print)
-    with surrounded(listeners, ToolUse(NOWHERE, "look", None)) as work:
+    assert all(map(is_context_listener, listeners))
+    assert not is_context_listener(print)
+    with contexts_around(listeners, ToolUse(OUTSIDE_RUNS, "look", None)) as work:
         assert work.call == "look"
     assert order == ["a before look", "b before look", "b after", "a after"]
 
@@ -98,7 +98,7 @@ def test_contexts_are_exited_in_reverse_order():
 def test_events_are_produced_inside_the_context():
     """Stream events are produced inside the context and consumed outside."""
     heard = []
-    seen = [(event, WHERE.get()) for event in pieces_within(inside(heard), pieces(TextDelta(""), TextDelta("")))]
+    seen = [(event, WHERE.get()) for event in chunks_within(inside(heard), pieces(TextDelta(""), TextDelta("")))]
     assert seen == [(TextDelta("inside"), "outside")] * 2
     assert heard == ["done"]
 
@@ -106,7 +106,7 @@ def test_events_are_produced_inside_the_context():
 def test_complete_response_exits_the_context():
     """The context of a stream is exited before the complete response is yielded; later events are dropped."""
     heard = []
-    events = pieces_within(inside(heard), pieces(TextDelta(""), WHOLE, TextDelta("late")))
+    events = chunks_within(inside(heard), pieces(TextDelta(""), WHOLE, TextDelta("late")))
     assert next(events) == TextDelta("inside")
     assert heard == []
     assert next(events) is WHOLE
@@ -117,7 +117,7 @@ def test_complete_response_exits_the_context():
 def test_closing_a_stream_exits_its_context():
     """Closing a stream exits its context."""
     heard = []
-    with closing(pieces_within(inside(heard), pieces(TextDelta(""), WHOLE))) as events:
+    with closing(chunks_within(inside(heard), pieces(TextDelta(""), WHOLE))) as events:
         next(events)
     assert heard == ["GeneratorExit"]
 
@@ -127,7 +127,7 @@ def test_async_events_are_produced_inside_the_context():
     heard = []
 
     async def read():
-        events = apieces_within(inside(heard), apieces(TextDelta(""), TextDelta("")))
+        events = achunks_within(inside(heard), apieces(TextDelta(""), TextDelta("")))
         first = await asyncio.create_task(anext(events))
         return [first, WHERE.get(), await anext(events), WHERE.get(), await anext(events, None)]
 
@@ -149,7 +149,7 @@ def test_cancellation_reaches_the_producer():
 
     async def read():
         async with asyncio.timeout(0.01):
-            async for _ in apieces_within(inside(heard), stuck()):
+            async for _ in achunks_within(inside(heard), stuck()):
                 pass
 
     with pytest.raises(TimeoutError):
@@ -162,7 +162,7 @@ def test_closing_an_async_stream_exits_its_context():
     heard = []
 
     async def read():
-        events = apieces_within(inside(heard), apieces(TextDelta(""), TextDelta("")))
+        events = achunks_within(inside(heard), apieces(TextDelta(""), TextDelta("")))
         await anext(events)
         await events.aclose()
 

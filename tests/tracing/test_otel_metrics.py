@@ -8,7 +8,7 @@ from agentkit.errors import RateLimited
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall
 from agentkit.testing import ScriptedLLM
 from agentkit.tracing import semantic_conventions as names
-from agentkit.tracing.listeners import NOWHERE, ModelRequest, ToolUse
+from agentkit.tracing.listeners import OUTSIDE_RUNS, ModelRequest, ToolUse
 from agentkit.usage import Usage
 
 
@@ -61,7 +61,7 @@ def test_failures_are_counted_by_kind(sdk):
 
 def test_unreported_tokens_are_not_counted(sdk):
     """A response without reported tokens is not counted in the token metric."""
-    work = ModelRequest(NOWHERE, Request([]), "openai", "any")
+    work = ModelRequest(OUTSIDE_RUNS, Request([]), "openai", "any")
     with sdk.listener().around(work):
         work.response = Response(AssistantMessage("Hi."), usage=Usage(requests=1, unreported=1))
     assert sdk.points("gen_ai.client.token.usage") == []
@@ -70,7 +70,7 @@ def test_unreported_tokens_are_not_counted(sdk):
 
 def test_interrupted_tool_call_is_counted(sdk):
     """The duration of an interrupted tool call is recorded with its error type."""
-    work = ToolUse(NOWHERE, ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE."))
+    work = ToolUse(OUTSIDE_RUNS, ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE."))
     with pytest.raises(KeyboardInterrupt), sdk.listener().around(work):
         raise KeyboardInterrupt
     (seconds,) = sdk.points("agentkit.tool.duration")

@@ -23,7 +23,7 @@ from agentkit.messages import AssistantMessage, Request, Response, ToolCall, Too
 from agentkit.testing import ScriptedLLM, call, say
 from agentkit.tracing import otel
 from agentkit.tracing import semantic_conventions as names
-from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, dispatch
+from agentkit.tracing.listeners import OUTSIDE_RUNS, ModelRequest, Origin, dispatch
 from agentkit.usage import Tariff, Usage
 
 WAYS = ["run", "stream", "arun", "astream"]
@@ -348,7 +348,7 @@ def test_work_of_an_unknown_run_has_a_span(sdk):
     """A listener added during a run records the spans of later work."""
     listener = sdk.listener()
     dispatch([listener], TextDelta("a"), Origin("r1", "helper"))
-    with listener.around(ModelRequest(NOWHERE, Request([]), "openai", "any")):
+    with listener.around(ModelRequest(OUTSIDE_RUNS, Request([]), "openai", "any")):
         pass
     assert sdk.tree() == ["chat any"]
 
@@ -415,7 +415,7 @@ def test_stop_sequences_and_top_k_are_recorded(sdk, stop, expected):
     """The request's stop sequences and its top-k limit are attributes of its span."""
     listener = sdk.listener()
     request = Request([], settings={"stop": stop, "top_k": 40})
-    with listener.around(ModelRequest(NOWHERE, request, "openai", "any")):
+    with listener.around(ModelRequest(OUTSIDE_RUNS, request, "openai", "any")):
         pass
     attributes = sdk.span("chat any").attributes
     assert attributes.get("gen_ai.request.stop_sequences") == expected

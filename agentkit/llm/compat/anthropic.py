@@ -1,13 +1,26 @@
-"""Compatibility of requests in Anthropic's protocol (pure)."""
+"""Compatibility of requests in Anthropic's protocol, and continuation of paused responses (pure)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
+from agentkit.events import Event, TextDelta
 from agentkit.llm.compat.rules import Adjustment, Body, RequestRefusal, drop, without
-from agentkit.llm.protocols.anthropic import LIMIT_NAMES, MAX_TOKENS, limit_thinking_budget
+from agentkit.llm.protocols.anthropic import (
+    BLOCKS,
+    LIMIT_NAMES,
+    MAX_TOKENS,
+    blocks_in,
+    decode_answer,
+    is_paused,
+    limit_thinking_budget,
+    without_pending_calls,
+)
+from agentkit.llm.protocols.reasoning import ParagraphJoiner
+from agentkit.messages import AssistantMessage, Request, Response
 
 _SAMPLING = ("top_p", "top_k", "temperature")
 _SAMPLING_REFUSED = r"(?i)deprecated|only be set to|cannot both be|not permitted|not support|when thinking"
@@ -282,3 +295,72 @@ _HANDLERS = (
     ),
     *(_handle_missing_container, _handle_missing_thinking, _handle_undeclared_tools, _handle_cache_control),
 )
+
+
+MAX_PAUSES = 10
+"""Maximum number of continuations of a paused response; each part can reach the token limit."""
+
+
+def _join_answers(answer: Response, continuation: Response) -> Response:
+    """Join two parts of a response."""
+    content = [block for part in (answer, continuation) for block in blocks_in(part.raw.get("content"))]
+    joined = decode_answer({**continuation.raw, "content": content})
+    message = replace(joined.message, origin=continuation.message.origin)
+    return replace(joined, message=message, usage=answer.usage + continuation.usage, model=continuation.model)
+
+
+def _without_pause(answer: Response) -> Response:
+    """The response without pending hosted calls, since it is not continued."""
+    message = answer.message
+    blocks = () if message.tool_calls else message.extra.get(BLOCKS, ())
+    if len(settled := without_pending_calls(blocks)) == len(blocks):
+        return answer
+    return replace(answer, message=replace(message, extra={**message.extra, BLOCKS: tuple(settled)}))
+
+
+def _paragraphs_after(answer: Response) -> ParagraphJoiner:
+    """A joiner for the text of the next part, in the state after this one."""
+    paragraphs = ParagraphJoiner()
+    paragraphs.add(answer.text)
+    if any(block.get("type") != "text" for block in blocks_in(answer.raw.get("content"))[-1:]):
+        paragraphs.interrupt()
+    return paragraphs
+
+
+class ResponseParts:
+    """The parts of one response. `next_request` is None once `answer` is complete."""
+
+    answer: Response
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.next_request: Request | None = request
+        self.paragraphs: ParagraphJoiner | None = None
+        self._pauses = 0
+
+    def with_rest(self, rest: AssistantMessage | None) -> AssistantMessage | None:
+        """The part of a further response, after the parts before it; the rest alone if it is the first."""
+        if not self._pauses:
+            return rest
+        message = self.answer.message
+        return message if rest is None else replace(message, text=message.text + rest.text)
+
+    def take(self, part: Response) -> None:
+        """Add a part. If the server only paused, the part is sent back with the next request to be continued."""
+        is_over = not is_paused(part.raw)
+        if is_over and not self._pauses:
+            self.next_request, self.answer = None, part
+            return
+        self.answer = _join_answers(self.answer, part) if self._pauses else part
+        self._pauses += 1
+        if is_over or self._pauses > MAX_PAUSES:
+            self.next_request, self.answer = None, _without_pause(self.answer)
+            return
+        self.next_request = replace(self._request, messages=[*self._request.messages, self.answer.message])
+        self.paragraphs = _paragraphs_after(self.answer)
+
+    def joined(self, event: Event) -> Iterable[Event]:
+        """The event of a further part; a paragraph that was interrupted is joined to its beginning."""
+        if self.paragraphs is None or not isinstance(event, TextDelta):
+            return (event,)
+        return (TextDelta(self.paragraphs.add(event.text)),)

@@ -865,33 +865,3 @@ def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     if (strict := tool.strict) is None:
         return (plain,)
     return ({**plain, "input_schema": enforceable_schema(strict), "strict": True},)
-
-
-MAX_PAUSES = 10
-"""Maximum number of continuations of a paused response; each part can reach the token limit."""
-
-
-def join_answers(answer: Response, continuation: Response) -> Response:
-    """Join two parts of a response."""
-    content = [block for part in (answer, continuation) for block in blocks_in(part.raw.get("content"))]
-    joined = decode_answer({**continuation.raw, "content": content})
-    message = replace(joined.message, origin=continuation.message.origin)
-    return replace(joined, message=message, usage=answer.usage + continuation.usage, model=continuation.model)
-
-
-def without_pause(answer: Response) -> Response:
-    """The response without pending hosted calls, since it is not continued."""
-    message = answer.message
-    blocks = () if message.tool_calls else message.extra.get(BLOCKS, ())
-    if len(settled := without_pending_calls(blocks)) == len(blocks):
-        return answer
-    return replace(answer, message=replace(message, extra={**message.extra, BLOCKS: tuple(settled)}))
-
-
-def paragraphs_after(answer: Response) -> ParagraphJoiner:
-    """A joiner for the text of the next part, in the state after this one."""
-    paragraphs = ParagraphJoiner()
-    paragraphs.add(answer.text)
-    if any(block.get("type") != "text" for block in blocks_in(answer.raw.get("content"))[-1:]):
-        paragraphs.interrupt()
-    return paragraphs

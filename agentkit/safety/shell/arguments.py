@@ -266,9 +266,9 @@ def _searched_texts(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
         return
     free = [word for kind, word, _ in arguments if kind == "free"]
     if not any(argument.flag in spec.instead for argument in arguments):
-        doubted = _possible_options(rest)
+        uncertain = _possible_options(rest)
         yield from (
-            word for word in free[: spec.text] if not doubted or (_NAME.fullmatch(word.text) and doubted != UNKNOWN)
+            word for word in free[: spec.text] if not uncertain or (_NAME.fullmatch(word.text) and uncertain != UNKNOWN)
         )
     yield from (word for _, word, flag in arguments if flag in _FILE_FILTERS and word.text.startswith("!"))
     end = next((index for index, word in enumerate(rest) if word in free), len(rest))
@@ -294,7 +294,7 @@ def _plain_texts(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
 def _values(spec: CommandSpec, rest: list[Word], flags: frozenset[str]) -> Iterator[Word]:
     """The values of these flags, unless the flag could be the value of an unknown option."""
     places = enumerate(pairwise(rest), 2)
-    doubted = {
+    uncertain = {
         after
         for after, (one, two) in places
         if _LONG_OPTION.fullmatch(one.text) and one.text not in spec.known and two.text.startswith("-")
@@ -302,7 +302,7 @@ def _values(spec: CommandSpec, rest: list[Word], flags: frozenset[str]) -> Itera
     values = [argument.word for argument in parsed(spec, rest) if argument.flag in flags]
     for index, word in enumerate(rest):
         name, equals, _ = word.text.partition("=")
-        if (equals and name in flags) or (index not in doubted and any(word is value for value in values)):
+        if (equals and name in flags) or (index not in uncertain and any(word is value for value in values)):
             yield word
 
 

@@ -390,10 +390,10 @@ def _mv(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     free += [word for kind, word, _ in arguments if kind == "write"]
-    lost = bool(free) and (free[-1].text.startswith("/dev/") or files.is_scratch(free[-1], scope))
+    discards = bool(free) and (free[-1].text.startswith("/dev/") or files.is_scratch(free[-1], scope))
     for word in free[:-1]:
-        away = not files.is_scratch(word, scope) and (lost or _is_outside(word, scope))
-        yield from files.delete(word, scope, "moves away") if away else files.write(word, scope)
+        is_removed = not files.is_scratch(word, scope) and (discards or _is_outside(word, scope))
+        yield from files.delete(word, scope, "moves away") if is_removed else files.write(word, scope)
     for word in free[-1:]:
         yield from files.write(word, scope)
     yield writes(words[0].source)

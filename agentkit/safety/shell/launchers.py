@@ -95,11 +95,11 @@ def _is_harmless_value(name: str, text: str, scope: ShellScope) -> bool:
     """Whether a variable that changes programs gets a harmless value."""
     if name in {"PYTHONPATH", "NODE_PATH"} and _within(text, scope):
         return True
-    tame = any(
+    is_harmless = any(
         re.fullmatch(names, name) and each.fullmatch(text) for names, each in tables().harmless_variables.items()
     )
-    tame |= not name.endswith("PATH") and text in {"cat", "less", "true", ""}
-    return tame or bool(tables().variables["fine"].fullmatch(name))
+    is_harmless |= not name.endswith("PATH") and text in {"cat", "less", "true", ""}
+    return is_harmless or bool(tables().variables["fine"].fullmatch(name))
 
 
 def _within(text: str, scope: ShellScope) -> bool:

@@ -101,10 +101,10 @@ def _dash_origins(name: str, words: list[Word]) -> frozenset[str]:
         return frozenset()
     spec = tables().specs.get(name) if name in {"grep", "rg", "ls"} else None
     free = [each.word for each in parsed(spec, words[1:]) if each.kind == "free"][spec.text :] if spec else []
-    doubted = [word for word in free if word.may_be_option or word.may_split]
-    if not free or not all(word.depends_on_file_names for word in doubted) or (name == "ls" and not doubted):
+    uncertain = [word for word in free if word.may_be_option or word.may_split]
+    if not free or not all(word.depends_on_file_names for word in uncertain) or (name == "ls" and not uncertain):
         return frozenset({DASHED})
-    return frozenset({SUFFIXED} if doubted else ())
+    return frozenset({SUFFIXED} if uncertain else ())
 
 
 def _within(word: Word, scope: ShellScope) -> bool:
