@@ -144,7 +144,7 @@ _GIVE_VECTOR = (
 class PostgresChunkStore(SQLChunkStore):
     """Stores chunks in the schema `agentkit_knowledge` of a database. Only vectors need the extension pgvector."""
 
-    mark, collation, pattern_test = "%s", '"C"', "LIKE"
+    placeholder, collation, pattern_test = "%s", '"C"', "LIKE"
 
     def __init__(self, url: str) -> None:
         self._server = KnowledgeDatabase(url)
