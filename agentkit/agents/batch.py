@@ -19,8 +19,8 @@ from agentkit.agents.budget import Budget, Known
 from agentkit.agents.options import Prompt
 from agentkit.agents.prompt_run import (
     Job,
+    PromptOutcome,
     PromptRun,
-    RunOutcome,
     SharedBudget,
     answers_under,
     earlier_result,
@@ -222,7 +222,7 @@ class BatchRun:
             if self._progress is not None:
                 self._progress(len(self._results), self._total, result)
 
-    def _local_result(self, job: Job, outcome: RunOutcome) -> RunResult[Any] | None:
+    def _local_result(self, job: Job, outcome: PromptOutcome) -> RunResult[Any] | None:
         """The result; None if the job must wait because other runs reserve all that is left."""
         if outcome.must_wait and not job.is_alone:
             self._requeue(job, outcome.result)
@@ -281,7 +281,7 @@ class BatchRun:
         return failed_result(self.agent, job, why, earlier)
 
 
-def _done(outcome: RunOutcome | Exception) -> Future[Any]:
+def _done(outcome: PromptOutcome | Exception) -> Future[Any]:
     """A completed future."""
     future: Future[Any] = Future()
     if isinstance(outcome, Exception):

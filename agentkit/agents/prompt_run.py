@@ -98,7 +98,7 @@ class SharedBudget(Budget):
 
 
 @dataclass(frozen=True, slots=True)
-class RunOutcome:
+class PromptOutcome:
     """A result; `must_wait` is True if other runs can leave more budget for this one once they have ended."""
 
     result: RunResult[Any]
@@ -121,7 +121,7 @@ class PromptRun:
     known: int = 0
     result: RunResult[Any] | None = None
 
-    def run(self) -> RunOutcome:
+    def run(self) -> PromptOutcome:
         """Run, blocking. Exceptions are returned in the outcome."""
         try:
             start = self._start()
@@ -132,10 +132,10 @@ class PromptRun:
                         if self.is_stopped():
                             break
         except Exception as error:
-            return RunOutcome(self._failed_result(error), must_wait=False)
+            return PromptOutcome(self._failed_result(error), must_wait=False)
         return self._final_outcome()
 
-    async def arun(self) -> RunOutcome:
+    async def arun(self) -> PromptOutcome:
         """Async version of `run`."""
         try:
             start = self._start()
@@ -144,7 +144,7 @@ class PromptRun:
                     async for event in events:
                         self._collect(event)
         except Exception as error:
-            return RunOutcome(self._failed_result(error), must_wait=False)
+            return PromptOutcome(self._failed_result(error), must_wait=False)
         return self._final_outcome()
 
     @property
@@ -179,12 +179,14 @@ class PromptRun:
         elif isinstance(event, RunFinished):
             self.result = event.result
 
-    def _final_outcome(self) -> RunOutcome:
+    def _final_outcome(self) -> PromptOutcome:
         """The outcome; for a stopped run, the results so far."""
         if self.result is None:
-            return RunOutcome(self._failed_result(Cancelled("The run was cancelled by its caller.")), must_wait=False)
+            return PromptOutcome(
+                self._failed_result(Cancelled("The run was cancelled by its caller.")), must_wait=False
+            )
         self.events = list(self.result.events)
-        return RunOutcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
+        return PromptOutcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 
     def _failed_result(self, error: Exception) -> RunResult[Any]:
         fault = to_agentkit_error(error)

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import content_from
-from agentkit.agents.prompt_run import Job, RunOutcome, SharedBudget
+from agentkit.agents.prompt_run import Job, PromptOutcome, SharedBudget
 from agentkit.agents.result import RunResult
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
@@ -218,14 +218,14 @@ class FunctionTrialRun(TrialRun):
         self._function = function
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
-    def _run_prompt(self) -> RunOutcome:
+    def _run_prompt(self) -> PromptOutcome:
         with self._set_up() as observed, _Raised() as raised:
             value = call(self._call_function, self._seconds(), is_async=self._is_async)
         return self._outcome(
             observed, self._wrap_value(value) if raised.error is None else self._wrap_error(raised.error)
         )
 
-    async def _arun_prompt(self) -> RunOutcome:
+    async def _arun_prompt(self) -> PromptOutcome:
         with self._set_up() as observed, _Raised() as raised:
             value = await acall(self._call_function, self._seconds(), is_async=self._is_async)
         return self._outcome(
@@ -283,7 +283,7 @@ class FunctionTrialRun(TrialRun):
         failure.__cause__ = error
         return Returned(error=failure)
 
-    def _outcome(self, activity: RecordedActivity, returned: Returned) -> RunOutcome:
+    def _outcome(self, activity: RecordedActivity, returned: Returned) -> PromptOutcome:
         """Build the result of the call as that of a run.
 
         If a limit of the suite was reached, the run fails, even if the function handled the error.
@@ -308,7 +308,7 @@ class FunctionTrialRun(TrialRun):
             context=self.agent.context,
         )
         self.events = list(result.events)
-        return RunOutcome(result, must_wait=self.share.refusal is not None)
+        return PromptOutcome(result, must_wait=self.share.refusal is not None)
 
 
 def charge_of(usage: Usage, tool_calls: int, unknown: Price | str) -> Charge:

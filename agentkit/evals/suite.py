@@ -13,7 +13,7 @@ from typing import Any, Never, Unpack
 
 from agentkit.agents.batch import BatchRun
 from agentkit.agents.budget import Known
-from agentkit.agents.prompt_run import Job, PromptRun, RunOutcome, SharedBudget
+from agentkit.agents.prompt_run import Job, PromptOutcome, PromptRun, SharedBudget
 from agentkit.agents.result import RunResult
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case, read_cases
@@ -112,7 +112,7 @@ class Trials(BatchRun):
         function = self.todo[job.index].variant.function
         return TrialRun(self, job, share) if function is None else FunctionTrialRun(self, job, share, function)
 
-    def _local_result(self, job: Job, outcome: RunOutcome) -> RunResult[Any] | None:
+    def _local_result(self, job: Job, outcome: PromptOutcome) -> RunResult[Any] | None:
         result = super()._local_result(job, outcome)
         if result is not None:
             self._release(job.index, keep=False)  # for trials that were waiting, and are done now

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any, Protocol
 
-from agentkit.agents.prompt_run import Job, PromptRun, RunOutcome, SharedBudget
+from agentkit.agents.prompt_run import Job, PromptOutcome, PromptRun, SharedBudget
 from agentkit.agents.result import RunResult
 from agentkit.agents.run_config import LINEAGE
 from agentkit.agents.runner import Runner
@@ -53,10 +53,10 @@ class TrialRun(PromptRun):
         self._planned = trials.todo[job.index]
         self._environment: TrialEnvironment
         self._tape: Recording | None = None
-        self._last: RunOutcome | None = None
+        self._last: PromptOutcome | None = None
         self._user_error: AgentKitError | None = None
 
-    def run(self) -> RunOutcome:
+    def run(self) -> PromptOutcome:
         """Run the trial, blocking."""
         try:
             self._enter_environment()
@@ -67,7 +67,7 @@ class TrialRun(PromptRun):
                 self._last = self._run_prompt()
         return self._finish()
 
-    async def arun(self) -> RunOutcome:
+    async def arun(self) -> PromptOutcome:
         """Async version of `run`; folders are copied, users simulated and answers scored in a thread."""
         try:
             await asyncio.to_thread(self._trials.environment, self._index)
@@ -79,12 +79,12 @@ class TrialRun(PromptRun):
                 self._last = await self._arun_prompt()
         return await asyncio.to_thread(self._finish)
 
-    def _run_prompt(self) -> RunOutcome:
+    def _run_prompt(self) -> PromptOutcome:
         """Run the agent on the prompt."""
         TAPE.set(self._tape)
         return super().run()
 
-    async def _arun_prompt(self) -> RunOutcome:
+    async def _arun_prompt(self) -> PromptOutcome:
         TAPE.set(self._tape)
         return await super().arun()
 
@@ -128,17 +128,17 @@ class TrialRun(PromptRun):
             self.session = self._environment.session
         return start
 
-    def _setup_failed(self, error: Exception) -> RunOutcome:
-        outcome = RunOutcome(self._failed_result(error), must_wait=False)
+    def _setup_failed(self, error: Exception) -> PromptOutcome:
+        outcome = PromptOutcome(self._failed_result(error), must_wait=False)
         self._trials.store_trial(self._index, replace(self._trial(outcome.result), is_finished=False))
         return outcome
 
-    def _finish(self) -> RunOutcome:
+    def _finish(self) -> PromptOutcome:
         """Score and store the trial, and return the outcome."""
         stored, environment = self._stored, self._environment
         if stored is not None:
             trial = self._score(replace(stored, scores=(), error="", is_finished=True, is_unjudged=False))
-            outcome = RunOutcome(self._result(trial), must_wait=False)
+            outcome = PromptOutcome(self._result(trial), must_wait=False)
         else:
             outcome = self._last_outcome()
             runs = (
@@ -155,11 +155,11 @@ class TrialRun(PromptRun):
         self._trials.store_trial(self._index, trial, must_wait=outcome.must_wait)
         return outcome
 
-    def _last_outcome(self) -> RunOutcome:
+    def _last_outcome(self) -> PromptOutcome:
         """The outcome of the last prompt, or the error of the simulated user."""
         if self._user_error is not None:
-            return RunOutcome(self._failed_result(self._user_error), must_wait=False)
-        return self._last or RunOutcome(self._environment.conversation.runs[-1], must_wait=False)
+            return PromptOutcome(self._failed_result(self._user_error), must_wait=False)
+        return self._last or PromptOutcome(self._environment.conversation.runs[-1], must_wait=False)
 
     def _trial(self, result: RunResult[Any]) -> Trial:
         planned = self._planned
