@@ -71,7 +71,7 @@ def test_declarations_are_consistent():
     """Each tool has a known kind, and only calls with effects or addresses have rules."""
     for suite, kinds in DECLARED["suites"].items():
         assert set(kinds.values()) <= DECLARED["kinds"].keys()
-        assert {kinds[tool] for tool in DECLARED["said"][suite]} <= {"change", "web"}
+        assert {kinds[tool] for tool in DECLARED["from_user"][suite]} <= {"change", "web"}
         assert SAID.policy(suite).is_about_words
         assert not DEFAULT.policy(suite).rules
 
