@@ -58,10 +58,13 @@ def name_of(path):
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+parse = cache(ast.parse)
+
+
 @cache
 def nodes(source):
     """Return the calls, attributes and subscripts of a module."""
-    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript)]
+    return [node for node in ast.walk(parse(source)) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript)]
 
 
 @cache
@@ -113,7 +116,7 @@ def dynamic_imports(source):
 
 def import_time_calls(source):
     """Return the bare calls of a module at import time."""
-    body = ast.parse(source).body
+    body = parse(source).body
     return [
         (ast.unparse(node), node.lineno)
         for node in body
@@ -228,7 +231,7 @@ def stray_attributes(sources):
 
     Classes with a base from another package are left out, because that base can declare the attribute.
     """
-    trees = [ast.parse(source) for source in sources]
+    trees = [parse(source) for source in sources]
     classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
     def lineage(name):
