@@ -526,7 +526,7 @@ _CHANGE = (
     rf"(?: (?P<noun>{_UP}|{_DOWN}|sales tax|thuế|phí|nữa))?(?: (?:on top|again|to it|from it|to that|from that))*"
 )
 _CHANGES = (
-    rf"(?P<base>{_N}(?: [-+*/] \(?{_N}(?: [-+] {_N}\))?)+)(?P<rest>(?:{re.sub('[?]P<[a-z]+>', '?:', _CHANGE)})+){_END}"
+    rf"(?P<base>{_N}(?: [-+*/] \(?{_N}(?: [-+] {_N}\))?)+)(?P<rest>(?:{re.sub('[?]P<[a-z]+>', '?:', _CHANGE)})++){_END}"
 )
 
 

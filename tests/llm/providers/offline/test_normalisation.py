@@ -148,3 +148,10 @@ def test_programs_are_distinguished_from_sums(text, is_one):
 def test_statements_are_distinguished_from_requests(text, states):
     """A statement is distinguished from a request."""
     assert only_states(text) is states
+
+
+@pytest.mark.for_each("change", [" 8% and", " and 8%", ", then add 8%", " rồi thêm 8% nữa", " with it 8% more on top"])
+def test_many_unfinished_changes_are_read_in_linear_time(change):
+    """A long text of percentages that ends in another word is left as it is, within the time limit of a test."""
+    text = ("80 + 5" + change * 100)[:990] + " otherwise"
+    assert spelled_out(text).endswith("otherwise")
