@@ -374,10 +374,10 @@ class Connections:
             while True:
                 self._idle.pop()[1].disconnect()
 
-    def trim(self, most_idle: int) -> None:
+    def trim(self, max_idle: int) -> None:
         """Close all but the most recently used idle connections."""
         with suppress(IndexError):
-            while len(self._idle) > most_idle:
+            while len(self._idle) > max_idle:
                 self._idle.popleft()[1].disconnect()
 
     def give_back(self, connection: _Connection) -> None:
@@ -464,8 +464,9 @@ class PoolRegistry:
                 return True
         if isinstance(pool.connections, Connections):
             pool.connections.trim(_MAX_UNUSED_CONNECTIONS)
-        elif loop and not loop.is_closed():
-            loop.call_soon_threadsafe(loop.call_later, self._keepalive_seconds, self._close_unused, pool)
+        elif loop:
+            with suppress(RuntimeError):  # the loop is closed, which has closed the connections
+                loop.call_soon_threadsafe(loop.call_later, self._keepalive_seconds, self._close_unused, pool)
         return False
 
     def close(self) -> None:
