@@ -5,7 +5,9 @@ Runs in the child, on Linux, and imports little, because every start pays for it
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import os
 import stat
 
@@ -37,6 +39,9 @@ _PARENT_DEATH, _NO_NEW_PRIVILEGES, _SECCOMP, _BOUNDING, _SUBREAPER = 1, 38, 22, 
 _KILL, _FILTER_MODE, _CAPABILITIES, _CAPABILITY_VERSION = 9, 2, 41, 0x2008_0522
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+
+_own_file_systems: set[int] = set()
+"""The device numbers of the file systems in memory that this process has mounted."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -108,8 +113,9 @@ def enter_root(mounts: list[Mount], machine: str) -> None:
     for number, (kind, path, source) in enumerate(mounts):
         if kind == "cover":
             make_cover(f"/covers/{number}", source)
-            if os.path.lexists(f"/new{path}"):  # the host checks afterwards whether the file was replaced
-                _bind_with_attributes(_READ_ONLY, f"/new{path}", f"/covers/{number}", above="")
+            if os.path.lexists(f"/new{path}"):
+                with contextlib.suppress(FileNotFoundError):  # if the file was moved; the host checks that afterwards
+                    _bind_with_attributes(_READ_ONLY, f"/new{path}", f"/covers/{number}", above="")
         else:
             _MOUNTERS[kind](f"/new{path}", source)
     os.chdir("/new")
@@ -140,6 +146,7 @@ def _bind_with_attributes(attributes: int, target: str, source: str, above: str 
 def _make_tmpfs(target: str, size: str) -> None:
     _make_mount_point(target, is_folder=True)
     _mount("tmpfs", target, "tmpfs", _NO_SETUID | _NO_DEVICES, f"size={size},nr_inodes=20000,mode=0755")
+    _own_file_systems.add(os.stat(target).st_dev)
 
 
 def _make_proc(target: str, _: str) -> None:
@@ -168,9 +175,14 @@ _MOUNTERS: dict[str, Callable[[str, str], None]] = {
 
 
 def _make_mount_point(target: str, *, is_folder: bool) -> None:
-    """Create a mount point if it does not exist."""
+    """Create a mount point if it does not exist; only in our own file systems, never in a folder of the host."""
     if os.path.lexists(target):
         return
+    existing = os.path.dirname(target)
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if os.stat(existing).st_dev not in _own_file_systems:
+        raise FileNotFoundError(errno.ENOENT, "The folder of this mount point was moved", target)
     os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)
     if not is_folder:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))

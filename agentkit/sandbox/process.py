@@ -379,13 +379,22 @@ def _start_in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
     with contextlib.closing(bubblewrap.Gate()) as gate:
         command, chosen = _with_limits(job, gate.script), boundary.mechanisms - {RESOURCE_LIMITS}
         with bubblewrap.run_in_bubblewrap(command, arguments, chosen, gate.passed) as wrapped:
-            gate.wait(wrapped)
-            for path in job.found.replaced():
-                with contextlib.suppress(OSError):
-                    status = os.lstat(path)
-                    if status.st_size == 0 and stat.S_IMODE(status.st_mode) == _MOUNT_POINT_MODE:
-                        os.unlink(path)
+            try:
+                gate.wait(wrapped)
+            finally:
+                _remove_mount_points(job)
             yield _Running(*wrapped, boundary, gate.open)
+
+
+def _remove_mount_points(job: _Job) -> None:
+    """Remove the empty files, and their folders, that bubblewrap created where hidden files were moved away."""
+    for path in job.found.replaced():
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            if status.st_size == 0 and stat.S_IMODE(status.st_mode) == _MOUNT_POINT_MODE:
+                os.unlink(path)
+                while (path := os.path.dirname(path)).startswith(f"{job.folder}/"):
+                    os.rmdir(path)
 
 
 @contextlib.contextmanager
