@@ -61,11 +61,11 @@ class _EqTemplate:
     def __eq__(self: Any, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        values = _get_compared(other.__class__)
+        values = _getter(other.__class__)
         return bool(values(self) == values(other))
 
     def __hash__(self: Any) -> int:
-        return hash(_get_hashed(self.__class__)(self))
+        return hash(_getter(self.__class__, hashed=True)(self))
 
 
 class _FrozenTemplate:
@@ -102,20 +102,13 @@ def _raise_frozen(what: str, instance: Any, name: str) -> None:
 
 
 @cache
-def _get_compared(kind: Any) -> Callable[[Any], Any]:
-    """Return a getter for the values that equality compares."""
-    return _getter([field.name for field in dataclasses.fields(kind) if field.compare])
-
-
-@cache
-def _get_hashed(kind: Any) -> Callable[[Any], Any]:
-    """Return a getter for the values that the hash is computed from."""
-    fields = dataclasses.fields(kind)
-    return _getter([field.name for field in fields if (field.compare if field.hash is None else field.hash)])
-
-
-def _getter(names: list[str]) -> Callable[[Any], Any]:
-    """Return a getter for a tuple of these attributes."""
+def _getter(kind: Any, *, hashed: bool = False) -> Callable[[Any], Any]:
+    """Return a getter for a tuple of the values that equality compares, or that the hash is computed from."""
+    names = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if (field.compare if field.hash is None or not hashed else field.hash)
+    ]
     if len(names) < 2:
         return lambda instance: tuple(getattr(instance, name) for name in names)
     return attrgetter(*names)

@@ -54,7 +54,7 @@ def render(
         text, was_cut = _redact_and_cut(str(value), max_chars, clean)
         return well_formed(text), was_cut, ()
     renderer = _Renderer(clean, max_values, is_fair=False)
-    tree = renderer.tree(value, max_chars)
+    tree = renderer.tree(value, max_chars)[0]
     text = well_formed(
         tree if isinstance(tree, str) and (isinstance(value, Image | File) or _is_pillow(value)) else _json(tree)
     )
@@ -63,7 +63,7 @@ def render(
     chars_left = max_chars - _MARK_CHARS
     while True:
         fair_renderer = _Renderer(clean, max_values, is_fair=True)
-        tree = fair_renderer.tree(value, chars_left)
+        tree = fair_renderer.tree(value, chars_left)[0]
         with_mark = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = well_formed(_json(with_mark))
         if len(text) <= max_chars:
@@ -158,12 +158,11 @@ class _Renderer:
         self._is_fair = is_fair
         self._open_ids: set[int] = set()
 
-    def tree(self, value: Any, budget: int) -> Any:
-        """Convert the value to None, bool, int, float, str, list and dict."""
-        return self._tree(value, budget)[0]
+    def tree(self, value: Any, budget: int) -> tuple[Any, int]:
+        """The value as None, bool, int, float, str, list or dict, and its approximate length.
 
-    def _tree(self, value: Any, budget: int) -> tuple[Any, int]:
-        """Return the tree and its approximate length, or the whole budget once `max_values` is exceeded."""
+        The length is the whole budget once `max_values` is exceeded.
+        """
         self._values_left -= 1
         if self._values_left < 0:
             self.was_cut = True
@@ -174,7 +173,7 @@ class _Renderer:
         simple = _simplify(value)
         if isinstance(simple, str):
             return self._text(simple, max(budget, 0))
-        if _is_scalar(simple):
+        if simple is None or isinstance(simple, int | float):
             return simple, len(str(simple))
         return self._container(value, simple, budget)
 
@@ -225,7 +224,7 @@ class _Renderer:
         return text, len(text) + 2
 
     def _list(self, items: Sequence[Any], budget: int) -> tuple[list[Any], int]:
-        head, tail, used = self._render_ends(items, reversed(items), len(items), budget, self._tree)
+        head, tail, used = self._render_ends(items, reversed(items), len(items), budget, self.tree)
         left_out = len(items) - len(head) - len(tail)
         return [*head, *([f"… {left_out:,} of {len(items):,} items left out …"] if left_out else []), *tail], used
 
@@ -239,8 +238,8 @@ class _Renderer:
         return {**dict(head), **note, **dict(tail)}, used
 
     def _render_entry(self, entry: tuple[Any, Any], budget: int) -> tuple[tuple[str, Any], int]:
-        key, _ = self._tree(_key_text(entry[0]), budget)
-        value, used = self._tree(entry[1], budget - len(key) - 4)
+        key, _ = self.tree(_key_text(entry[0]), budget)
+        value, used = self.tree(entry[1], budget - len(key) - 4)
         return (key, value), used + len(key) + 4
 
     def _render_record(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
@@ -282,7 +281,7 @@ def _render_until_full(
 
 def _simplify(value: Any) -> Any:
     """Simplify the value to None, bool, int, float, str, sequence or mapping; nested values stay as they are."""
-    if value is None or type(value) in (bool, str):
+    if value is None or type(value) in (bool, str) or (type(value) is int and value.bit_length() <= _MAX_BITS):
         return value
     for kind, simplify in _SIMPLIFICATIONS:
         if isinstance(value, kind):
@@ -385,11 +384,13 @@ def _contains_attachment(value: Any, levels: int = 8) -> bool:
 
 def _key_text(key: Any) -> str:
     simple = _simplify(key)
-    return simple if isinstance(simple, str) else json.dumps(simple) if _is_scalar(simple) else text_of(key)
-
-
-def _is_scalar(simple: Any) -> bool:
-    return simple is None or isinstance(simple, bool | int | float)
+    return (
+        simple
+        if isinstance(simple, str)
+        else json.dumps(simple)
+        if isinstance(simple, int | float | None)
+        else text_of(key)
+    )
 
 
 def _rough_size(value: Any) -> int:
@@ -398,8 +399,7 @@ def _rough_size(value: Any) -> int:
     return 20 * len(value) if isinstance(value, Mapping | list | tuple | Set) else 10
 
 
-def _json(tree: Any) -> str:
-    return json.dumps(tree, ensure_ascii=False, allow_nan=False)
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
@@ -459,7 +459,7 @@ def success(
     """
     clean = redactor()
     value = redact_value(value, clean)
-    status, error = _stated_status(value)
+    status, error = _stated_status(value) if isinstance(value, dict) else ("ok", None)
     if type(value) is str:
         content, was_cut, attachments = render(value, max_chars, clean=str)
     else:
@@ -540,10 +540,8 @@ def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | No
     return decision if redacted == texts else replace(decision, reason=reason, evidence=evidence, remedy=remedy)
 
 
-def _stated_status(value: Any) -> tuple[Status, str | None]:
+def _stated_status(value: Mapping[str, Any]) -> tuple[Status, str | None]:
     """Return the status and error that a dictionary states; a status without an error can be that of an order."""
-    if not isinstance(value, dict):
-        return "ok", None
     error = well_formed(cut_text(redact(text_of(value["error"])), _MAX_ERROR_CHARS)) if value.get("error") else None
     stated = value.get("status")
     status = _STATUSES.get(stated) if isinstance(stated, str) and stated not in _RUN_STATUSES else None

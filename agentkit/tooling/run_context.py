@@ -140,11 +140,6 @@ def within_run(context: RunContext[Any] | None) -> Iterator[None]:
         CONTEXT.reset(token)
 
 
-def is_of_run(parameter: Parameter) -> bool:
-    """Whether the run supplies this parameter."""
-    return _kind_in(parameter.hint) is not None
-
-
 def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> Mapping[str, Any]:
     """Add the run context for each of these parameters that was not passed explicitly.
 
@@ -208,13 +203,13 @@ def _of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Param
         (read,) = parameters_of(inspect.Signature([parameter]), function, "")
     except ConfigError:
         return None
-    return read if is_of_run(read) else None
+    return None if context_kind(read.hint) is None else read
 
 
 def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None:
     """Raise ConfigError if the run's context is not of the type that these parameters of `Tool 'x'` declare."""
     for parameter in parameters:
-        (kind,) = get_args(_kind_in(parameter.hint)) or (Any,)
+        (kind,) = get_args(context_kind(parameter.hint)) or (Any,)
         if parameter.required and not _fits(value, kind):
             given = "no context" if value is None else f"a context of type {type(value).__name__}"
             raise ConfigError(
@@ -223,15 +218,15 @@ def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None
             )
 
 
-def _kind_in(hint: Any) -> Any:
+def context_kind(hint: Any) -> Any:
     """Return `RunContext` or `RunContext[…]` from an optional or annotated hint; None for any other."""
     origin = get_origin(hint)
     if hint is RunContext or origin is RunContext:
         return hint
     if origin is Annotated:
-        return _kind_in(get_args(hint)[0])
+        return context_kind(get_args(hint)[0])
     inner = get_args(hint) if origin in (Union, types.UnionType) else ()
-    return next((found for part in inner if (found := _kind_in(part)) is not None), None)
+    return next((found for part in inner if (found := context_kind(part)) is not None), None)
 
 
 def _fits(value: Any, kind: Any) -> bool:

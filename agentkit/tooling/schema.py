@@ -33,7 +33,7 @@ from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.coercion import KEY, discriminator_fault, first_sentence, reason, to_json
 from agentkit.tooling.json_schema import close_schema, normalise_schema, reject_wrapper, validate_against
-from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
+from agentkit.tooling.run_context import RunContext, check_value, context_kind, with_context
 from agentkit.tooling.signature import (
     REQUIRED,
     UNRESOLVABLE,
@@ -41,7 +41,6 @@ from agentkit.tooling.signature import (
     Documentation,
     Parameter,
     gather_extra_arguments,
-    has_positional_or_variadic,
     narrow_union,
     parse_docstring,
     pydantic_annotation,
@@ -165,17 +164,6 @@ _PLAIN_TYPE_BUILDERS: dict[Any, Callable[[tuple[Any, ...]], PlainType | None]] =
     list: _list,
     dict: _dict,
 }
-
-
-def plain_types(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None:
-    """Return the plain forms of all parameters, or None if one of them is not plain."""
-    forms = []
-    for parameter in parameters:
-        form = plain(parameter.hint)
-        if form is None or not (parameter.required or is_plain_default(parameter.default, parameter.hint)):
-            return None
-        forms.append(form)
-    return tuple(forms)
 
 
 def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) -> Schema:
@@ -375,6 +363,9 @@ def _with_choices(node: Schema, choices: list[tuple[str, Any]]) -> Schema:
 Arguments = reading.Arguments
 T = TypeVar("T")
 
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+"""The kinds of parameters that are passed by name."""
+
 
 class Bound(dict[str, Any]):
     """The arguments of a Python call by name, and separately those hidden from the model."""
@@ -402,11 +393,16 @@ class FunctionParameters:
         self._tool_name = tool_name
         self._without_first = without_first
         self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
-        self._is_spread = has_positional_or_variadic(self._signature)
+        self._is_spread = any(each.kind not in _BY_NAME for each in self._signature.parameters.values())
         named = reflection.parameters_of(self._signature, function, tool_name)
-        self._of_run = tuple(filter(is_of_run, named))
-        self._parameters = tuple(parameter for parameter in named if not is_of_run(parameter))
-        self._plain = plain_types(self._parameters)
+        self._of_run = tuple(parameter for parameter in named if context_kind(parameter.hint) is not None)
+        self._parameters = tuple(parameter for parameter in named if parameter not in self._of_run)
+        forms = [
+            form
+            for each in self._parameters
+            if (each.required or is_plain_default(each.default, each.hint)) and (form := plain(each.hint)) is not None
+        ]
+        self._plain = forms if len(forms) == len(self._parameters) else None
         self._built = self._rich_parameters() if self._plain is None else None
         if self._built is not None:
             self._parameters = self._built.parameters
@@ -425,7 +421,7 @@ class FunctionParameters:
     @functools.cached_property
     def _documentation(self) -> reflection.Documentation:
         names = [parameter.name for parameter in (*self._of_run, *self._parameters)]
-        return reflection.documentation_of(self._function, names)
+        return parse_docstring(reflection.docstring_of(self._function), names)
 
     @property
     def description(self) -> str:
