@@ -448,16 +448,18 @@ def test_large_integers_survive_editing(page):
 
 
 def test_concurrent_questions_have_separate_cards(page, tmp_path):
-    """Concurrent questions about calls with the same id have separate cards and separate answers."""
+    """Concurrent questions of workers with the same name have separate cards, which show their tasks, and answers."""
 
     def worker(name):
         llm = ScriptedLLM(call("write_file", path=f"{name}.txt", content=name), f"{name} is done.")
-        return Agent(name, system_tools, llm=llm, workspace=tmp_path).as_tool(name)
+        return Agent("worker", system_tools, llm=llm, workspace=tmp_path).as_tool(name)
 
-    both = [call("ann", request="Write."), call("ben", request="Write.")]
+    both = [call("ann", request="Write the names."), call("ben", request="Write the dates.")]
     tab = page(both, "Both are done.", tools=[worker("ann"), worker("ben")])
     tab.type("Write both")
     tab.until("document.querySelectorAll('.question').length === 2")
+    tasks = tab.js("[...document.querySelectorAll('.question [id$=-task]')].map((each) => each.textContent)")
+    assert sorted(tasks) == ["For the task: Write the dates.", "For the task: Write the names."]
     tab.click("Allow once")
     tab.until("document.querySelectorAll('.question').length === 1")
     tab.click("Allow once")
