@@ -383,7 +383,7 @@ class Response:
 
     message: AssistantMessage
     finish_reason: FinishReason = "stop"
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     model: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
     missed: tuple[FailedModel, ...] = ()
