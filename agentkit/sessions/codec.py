@@ -344,10 +344,10 @@ def parse_entries(
     """
     if not rows:
         return [], START
-    session, place = rows[0][0], rows[-1][1]
-    if place is None:
+    session, index = rows[0][0], rows[-1][1]
+    if index is None:
         return [], (session, after[1] if after[0] == session else 0)
-    return entries_in((run, at, line) for _, _, run, at, line in rows), (session, place)
+    return entries_in((run, at, line) for _, _, run, at, line in rows), (session, index)
 
 
 def summary_of(name: Any, runs: Any, entries: Any, began: Any, changed: Any) -> SessionSummary:
