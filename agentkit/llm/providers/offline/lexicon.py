@@ -237,6 +237,17 @@ def _days_between_answer(match: re.Match[str], dates: Sequence[_CalendarDate], t
     return f"{days} day{'' if days == 1 else 's'}{weeks} from {_written(start)} to {_written(end)}"
 
 
+def _years_since_answer(match: re.Match[str], _: Sequence[_CalendarDate], today: date) -> str:
+    years = today.year - int(match.group("from_year"))
+    return f"{years} years from {match.group('from_year')} to {today.year}"
+
+
+def _month_length_answer(match: re.Match[str], _: Sequence[_CalendarDate], today: date) -> str:
+    year = int(match.group("in_year") or today.year)
+    month = _MONTHS.index(match.group("name")[:3]) or 12
+    return f"{monthrange(year, month)[1]} days in {date(year, month, 1):%B %Y}"
+
+
 def _shifted_date_answer(match: re.Match[str], dates: Sequence[_CalendarDate], today: date) -> str:
     return _written(_day_shifted(match)(_resolved(dates[0], today)))
 
@@ -443,6 +454,19 @@ _DATE_QUESTIONS = tuple(
         (
             rf"{_HOW_MANY_DAYS}(?: (?:is|it|has|have|been|passed|there|gone by|are|ago))* (?:since|was) @",
             _days_between_answer,
+        ),
+        (
+            rf"{_HOW_MANY_DAYS}(?: (?:are|there))* (?:left|remaining|remain) (?:in )?(?:this|the) year",
+            lambda match, _, today: _days_between_answer(match, [(None, 12, 31)], today),
+        ),
+        (
+            r"how many years (?:ago (?:was|is)|(?:is it|has it been|have passed)? ?since) (?P<from_year>[12]\d{3})",
+            _years_since_answer,
+        ),
+        (
+            rf"how many days (?:are|does|did|has|were)?(?: there)?(?: in)? ?(?P<name>{_MONTH})"
+            r"(?: (?P<in_year>\d{4}))?(?: have| has)?",
+            _month_length_answer,
         ),
         (
             rf"(?:{_WHAT_DAY}|when)(?: (?:is|was|will|be|it|comes|falls))* (?:the )?{_COUNT_OF_DAYS} "

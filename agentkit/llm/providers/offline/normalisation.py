@@ -26,10 +26,10 @@ from agentkit.llm.providers.offline.question_parser import COLON, Question, Shap
 from agentkit.text_encoding import split_lines
 
 
-def normalised(text: str, *, sums: bool = True) -> str:
+def normalised(text: str, *, has_calculator: bool = True) -> str:
     """Rewrite a request as a sentence that names the action; a sentence is returned unchanged.
 
-    With `sums` false, arithmetic in words is not rewritten, because its verb could be the action of a tool.
+    Without a calculator, arithmetic in words is not rewritten, because its verb could be the action of a tool.
 
     Quotations, URLs, paths, JSON and text after a colon are never changed.
     """
@@ -40,7 +40,7 @@ def normalised(text: str, *, sums: bool = True) -> str:
     if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
         return sentence
     text = _with_corrected_opening(_OPENING.sub("", text))
-    return _with_formulas(text) if sums else text
+    return _with_formulas(text) if has_calculator else text
 
 
 def is_statement(text: str) -> bool:
@@ -175,7 +175,10 @@ def _templates() -> tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]
         (rf"\b(?:product|tích){_OF}{_LIST}_", _joined_by(" * ")),
         (rf"\badd(?: up| together)? {_LIST}(?: up| together)?$", _joined_by(" + ")),
         (rf"(?<!\d,)(?<!\d, )\b{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined_by(" + ")),
-        *((rf"\b{phrase}", _ungrouped_template(formula)) for phrase, formula in _FORMULA_DATA["phrases"].items()),
+        *(
+            (phrase if phrase.startswith("(?<!") else rf"\b{phrase}", _ungrouped_template(formula))
+            for phrase, formula in _FORMULA_DATA["phrases"].items()
+        ),
         (rf"\b({_NUMBER} [-+*/] {_NUMBER})((?:{_STEP.pattern})+)_", _step_formula),
         (_CHANGES, _percentage_chain),
     )
@@ -194,7 +197,8 @@ def _with_plain_amounts(text: str) -> str:
         return text
     if VIETNAMESE_LETTER.search(text):
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,.])", r"\1.\2", text)
-    text = re.sub(rf"({_NUMBER}) and a half\b", lambda match: f"{_value(match.group(1)) + Fraction(1, 2)!s}", text)
+    text = _FRACTION.sub(_decimal_fraction, text)
+    text = re.sub(rf"({_NUMBER}) and a half\b", lambda match: _digits(_value(match.group(1)) + Fraction(1, 2)), text)
     text = _DECIMAL_IN_WORDS.sub(_decimal, text)
     text = _SCALED_NUMBER.sub(lambda match: _digits(_value(match.group(1)) * _SCALES[match.group(2).lower()]), text)
     text = _COMPOUND_QUANTITY.sub(_in_smaller_unit, text)
@@ -214,6 +218,13 @@ def _value(number: str) -> Fraction:
 def _decimal(match: re.Match[str]) -> str:
     """`2.5` for `two point five`."""
     return f"{_value(match.group(1))}." + "".join(f"{_value(word)}" for word in match.group(2).split())
+
+
+def _decimal_fraction(match: re.Match[str]) -> str:
+    """`3.5` for `3 1/2`, unless the fraction has no exact decimals."""
+    whole, top, bottom = (int(part or 0) for part in match.groups())
+    value = whole + Fraction(top, bottom or 1)
+    return _digits(value) if bottom and _is_decimal(value) else match.group()
 
 
 def _in_smaller_unit(match: re.Match[str]) -> str:
@@ -510,6 +521,11 @@ _SCALES = {
     **dict.fromkeys(("million", "triệu"), 10**6),
     **dict.fromkeys(("billion", "tỷ", "tỉ"), 10**9),
 }
+_FRACTION = re.compile(
+    r"(?<![\w.,/-])(?:(?<!\d )(\d{1,4}) (?=\d+/)"
+    r"|(?=\d+/\d+ (?!(?:of|in|as|to|is|and|or|plus|minus|times|divided|round\w*|percent)\b)[a-z]))"
+    r"(\d{1,3})/(\d{1,3})(?![\w/.])"
+)
 _SCALED_NUMBER = re.compile(rf"\b(\d[\d,]*(?:\.\d+)?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _DIGIT_WORD = f"(?:{'|'.join(word for word, value in NUMBER_WORDS.items() if value < 10 and len(word) > 2)})"
 _DECIMAL_IN_WORDS = re.compile(rf"\b({_NUMBER}) point ({_DIGIT_WORD}(?: {_DIGIT_WORD})*)\b", re.IGNORECASE)
@@ -526,7 +542,7 @@ _PRICED_ITEM = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT_WORD = re.compile(
-    rf"[$€£]\d|\d,\d|\d{_CURRENCY_WORD}|\b(?:{'|'.join(_SCALES)}|and a half|point)\b"
+    rf"[$€£]\d|\d,\d|\d/\d|\d{_CURRENCY_WORD}|\b(?:{'|'.join(_SCALES)}|and a half|point)\b"
     rf"|\b{_NUMBER} [^\W\d_]+,? (?:and )?{_NUMBER} ",
     re.IGNORECASE,
 )
@@ -568,7 +584,7 @@ _BITS_OR_BYTES = re.compile("[KMGT]b(?:/s)?$")
 _CONVERTING = vocabulary("convert equal equals exactly express change make makes become becomes fast far heavy worth")
 _ONE_UNIT = rf"(?:{'|'.join(re.escape(name) for name in sorted(_units(), key=len, reverse=True))})s?(?![^\W\d_])"
 _UNIT = rf"{_ONE_UNIT}(?:\s?(?:/|\b(?:per|an?|trên|một)\b)\s?{_ONE_UNIT})?"
-_QUANTITY = rf"(?P<number>{{}})\s?(?P<given>{_UNIT})"
+_QUANTITY = rf"(?<![-+*/.,])(?<![-+*/] )(?P<number>{{}})\s?(?P<given>{_UNIT})"
 _HOW_BIG = (
     "(?:(?:how (?:fast|far|long|heavy|much|big|tall|high|large|deep) (?:is|are)"
     "|(?:an? |the )?(?:speed|length|weight|mass|distance|size|volume|area) of) )?"
