@@ -35,15 +35,12 @@ from agentkit.llm.providers.offline.lexicon import (
     in_english,
     places_in,
     separate_time_requests,
+    table,
+    word_set,
     words,
     zones_in,
 )
-from agentkit.llm.providers.offline.normalisation import (
-    conversion_error,
-    is_conversion_only,
-    is_statement,
-    normalised,
-)
+from agentkit.llm.providers.offline.normalisation import conversion_error, is_conversion_only, is_statement, normalised
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
     DATES,
@@ -407,7 +404,7 @@ def _refusal(question: Question, tools: Sequence[ToolSpec], validation: CallVali
 
 def _abilities(question: Question, tools: Sequence[ToolSpec]) -> str:
     """The tools that this model can call, with requests for those that match the question best."""
-    ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).shared_concepts))
+    ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matches))
     names = [spec.name for spec in (ordered if len(tools) > _MAX_NAMES else tools)]
     others = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
     listed = f"{', '.join(names[:_MAX_NAMES])}{others}"
@@ -415,7 +412,7 @@ def _abilities(question: Question, tools: Sequence[ToolSpec]) -> str:
 
 
 def _example_text(tools: Sequence[ToolSpec]) -> str:
-    examples = [example for spec in tools if (example := _EXAMPLES.get(spec.name))][:2]
+    examples = [f"`{_EXAMPLES[spec.name]}`" for spec in tools if spec.name in _EXAMPLES][:2]
     return f" Ask, for example: {' or '.join(examples)}." if examples else ""
 
 
@@ -561,33 +558,12 @@ def _entry(key: str, value: Any) -> str:
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
 
 
-_THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
-_GREETING_WORDS = frozenset(
-    {"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"}
-)
+_THANKS = word_set("thanks")
+_GREETING_WORDS = word_set("hello")
 _GREETING_PHRASE = re.compile(r"chào|\bhow(?: are you|'s it going| is it going| do you do)\b|what's up", re.IGNORECASE)
-_FAREWELLS = frozenset({"bye", "goodbye", "later", "night"})
-_ASSENTS = frozenset(
-    {
-        "ok",
-        "okay",
-        "cool",
-        "great",
-        "good",
-        "nice",
-        "fine",
-        "alright",
-        "sure",
-        "perfect",
-        "awesome",
-        "understood",
-        "job",
-        "work",
-        "well",
-        "done",
-    }
-)
-_VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
+_FAREWELLS = word_set("farewells")
+_ASSENTS = word_set("assents")
+_VALIDITY = word_set("validity")
 _MAIN_KEYS = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
 _SUCCESS_ENTRIES = (
     ("success", True),
@@ -604,21 +580,7 @@ _YES = re.compile(
     r"(?:yes|yeah|yep|sure|ok|okay|right|correct|exactly|do it|go ahead)(?:,? (?:please|do))?[.!]*", re.IGNORECASE
 )
 _OTHER_MODEL = "For a model that can chat, set the key of a provider, such as OPENAI_API_KEY."
-_EXAMPLES = {
-    "get_current_datetime": "`what time is it in Tokyo`",
-    "calculator": "`what is 15% of 80`",
-    "string_length": '`how many words are in "to be or not"`',
-    "parse_json": '`is {"a": 1} valid JSON`',
-    "web_search": "`search the web for bread recipes`",
-    "fetch_url": "`fetch https://example.com`",
-    "wikipedia": "`look up tulips in Wikipedia`",
-    "read_file": "`read notes.txt`",
-    "write_file": '`write "hello" to notes.txt`',
-    "list_directory": "`list the files in docs`",
-    "run_shell": "`run git status`",
-    "run_python": "`run this Python code: print(2**10)`",
-}
-"""Requests that this model serves, by the names of the built-in tools."""
+_EXAMPLES: Mapping[str, str] = table("lexicon.toml")["examples"]
 
 _TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters, and the limit is {1:,}."
 

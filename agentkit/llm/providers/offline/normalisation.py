@@ -19,11 +19,10 @@ from agentkit.llm.providers.offline.lexicon import (
     VIETNAMESE_LETTER,
     number_from_words,
     table,
-    vocabulary,
+    word_set,
     words,
 )
 from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
-from agentkit.text_encoding import split_lines
 
 
 def normalised(text: str, *, has_calculator: bool = True) -> str:
@@ -410,12 +409,6 @@ def _step_formula(match: re.Match[str]) -> str:
     return written
 
 
-def _rows(table: str) -> dict[str, str]:
-    """Parse a table of programs and their arguments, one program per line."""
-    rows = (line.split(None, 1) for line in split_lines(table.strip()))
-    return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
-
-
 _MAX_CHARS, _MAX_WORDS = 1_000, 3
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
@@ -438,19 +431,12 @@ _MEANINGS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 }
 """Command-line programs that do the same as a tool, by the pattern of their arguments."""
 
-_PROGRAMS = _rows(
-    """
-    git status log diff branch pull push stash remote show fetch checkout add commit tag blame init clone
-    pip list freeze
-    pip3 list freeze
-    npm test install start
-    docker ps images
-    systemctl status
-    """
-)
-_PROGRAMS |= dict.fromkeys(vocabulary("pwd whoami uptime uname hostname ps df du env"), "")
-_PROGRAMS |= dict.fromkeys(vocabulary("grep sed awk tar rm mv cp chmod chown ssh mkdir python3 ls wc curl wget"), "-")
-_PRINTING = vocabulary("echo printf")
+_PROGRAMS: dict[str, str] = {
+    **table("lexicon.toml")["programs"],
+    **dict.fromkeys(word_set("programs_alone"), ""),
+    **dict.fromkeys(word_set("programs_with_arguments"), "-"),
+}
+_PRINTING = word_set("printing_programs")
 _LITERAL = re.compile(
     r"(?:-[neE]+ )*(?:\"[^\"]*\"|'[^']*'|\$\{?\w+\}?"
     r"|(?!(?:chambers?|dots?|shows?|parks?|effects?|of|in|and|the|is|back|this|that|my|your|cancel\w*|locat\w*|sound\w*)\b)"
@@ -458,15 +444,13 @@ _LITERAL = re.compile(
 )
 """A text to print: quoted, a variable, or up to three words that do not name a kind of echo."""
 
-_WORDS_TOO = vocabulary("echo printf find touch kill ping sort python node make cat head tail dir git docker npm pip")
+_WORDS_TOO = word_set("programs_and_words")
 _PROGRAMS |= {word: _PROGRAMS.get(word, "-") for word in _WORDS_TOO}
 """Other programs, and the first arguments that identify a command line without further syntax."""
 
 _SHELL_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s|\$\w|(?:^|\s)(?:~|\.{1,2})?/[\w.]")
 _STRICT_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s")
-_BUILTINS = vocabulary(
-    "print len range sorted reversed list dict set tuple str repr enumerate zip map filter open type isinstance input"
-)
+_BUILTINS = word_set("python_functions")
 
 _OPENING = re.compile(
     r"^\s*(?:(?:please|hi|hey|hello)[,\s]+)*i(?:['\u2019]d like| would like| want| need)(?: you)? to(?= \w)\s+",
@@ -476,18 +460,8 @@ _STATEMENT = re.compile(
     r"\s*(?:my|our|his|her|their|the)(?: \w+){1,2} (?:is|are|was|were) (?:(?!:\s)[^,;?])+$", re.IGNORECASE
 )
 
-_ABBREVIATED = {
-    **dict.fromkeys(("whats", "wats", "wuts"), "what's"),
-    **dict.fromkeys(("wat", "wut", "waht"), "what"),
-    **{short: f"{short[:-1]}'s" for short in ("whos", "wheres", "hows", "whens", "whys")},
-    "u": "you",
-    "exec": "execute",
-    "gimme": "give me",
-    "tldr": "summarize",
-}
-_VERBS = vocabulary(
-    "calculate compute evaluate search read fetch list show write count parse validate create execute download"
-)
+_ABBREVIATED: Mapping[str, str] = table("lexicon.toml")["abbreviations"]
+_VERBS = word_set("request_verbs")
 _SHORT_VERB = 5
 
 _FORMULA_DATA: Mapping[str, Mapping[str, str]] = table("formulas.toml")
@@ -581,7 +555,7 @@ _VIETNAMESE_OPERATION = re.compile(
 _LONG_FRACTION = 9_999
 _OF_TWO_COUNTRIES = re.compile("(?:gallon|quart|pint|cup|fluid ounce)s?", re.IGNORECASE)
 _BITS_OR_BYTES = re.compile("[KMGT]b(?:/s)?$")
-_CONVERTING = vocabulary("convert equal equals exactly express change make makes become becomes fast far heavy worth")
+_CONVERTING = word_set("conversion")
 _ONE_UNIT = rf"(?:{'|'.join(re.escape(name) for name in sorted(_units(), key=len, reverse=True))})s?(?![^\W\d_])"
 _UNIT = rf"{_ONE_UNIT}(?:\s?(?:/|\b(?:per|an?|trên|một)\b)\s?{_ONE_UNIT})?"
 _QUANTITY = rf"(?<![-+*/.,])(?<![-+*/] )(?P<number>{{}})\s?(?P<given>{_UNIT})"
