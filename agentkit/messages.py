@@ -134,9 +134,9 @@ class ToolResult:
     decision: Decision | None = None
     seconds: float = 0.0
     labels: frozenset[Label] = frozenset()
-    whole: str | None = field(default=None, repr=False)
+    full_content: str | None = field(default=None, repr=False)
     usage: Usage = field(default=NO_USAGE, repr=False)
-    lead: str = field(default="", repr=False)
+    handoff_to: str = field(default="", repr=False)
     images: tuple[Image, ...] = field(default=(), repr=False)
     files: tuple[File, ...] = field(default=(), repr=False)
     pause: Pause | None = field(default=None, repr=False)
@@ -346,7 +346,7 @@ class Request:
 class FailedModel:
     """A model of a fallback chain that did not answer: its name (`openai:gpt-5.4-mini`), the error's kind and text.
 
-    `usage` counts what the provider can charge regardless. `was_asked` is False if the model was skipped because it
+    `usage` counts what the provider can charge regardless. `was_tried` is False if the model was skipped because it
     failed recently.
     """
 
@@ -354,7 +354,7 @@ class FailedModel:
     kind: str
     error: str
     usage: Usage = field(default=NO_USAGE, repr=False)
-    was_asked: bool = True
+    was_tried: bool = True
 
 
 def usage_of(missed: Iterable[FailedModel]) -> Usage:
@@ -384,7 +384,7 @@ class Response:
 
     message: AssistantMessage
     finish_reason: FinishReason = "stop"
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     model: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
     missed: tuple[FailedModel, ...] = ()

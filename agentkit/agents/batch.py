@@ -144,9 +144,9 @@ class BatchRun:
                 future.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _next(self, most: int) -> Iterator[Job]:
+    def _next(self, max_jobs: int) -> Iterator[Job]:
         """The jobs that can start now. The next prompt is only fetched when a slot is free."""
-        for _ in range(most):
+        for _ in range(max_jobs):
             job = self._requeued.popleft() if self._requeued else next(self._jobs, None)
             if job is None:
                 return

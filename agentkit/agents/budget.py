@@ -440,9 +440,9 @@ class ContextBudget:
         system_messages = [message for message in messages[: summary.count] if isinstance(message, SystemMessage)]
         rest = [*system_messages, *messages[summary.count :]]
         shown = with_summary(summary.text, rest, summary.count - len(system_messages))
-        place = next(place for place, message in enumerate(shown) if message is not rest[place])
+        index = next(index for index, message in enumerate(shown) if message is not rest[index])
         # Reuse one message object for the summary in every request, so that its tokens are counted once.
-        shown[place] = self.estimates.cached_value(rest[place], summary.text, partial(shown.__getitem__, place))
+        shown[index] = self.estimates.cached_value(rest[index], summary.text, partial(shown.__getitem__, index))
         return shown
 
     def fit_messages(self, messages: Sequence[Message], max_tokens: int, newest: int, *, with_handles: bool) -> Fitted:

@@ -377,8 +377,8 @@ class ResultGuardrails:
     def effects(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
         """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
-        for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
-            seen = result if result.whole is None else replace(result, content=result.whole)
+        for guardrail in () if result.status == "waiting" or result.handoff_to else self._guardrails:
+            seen = result if result.full_content is None else replace(result, content=result.full_content)
             effect = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
             yield effect
             reason = _objection(guardrail, effect.answer)
@@ -458,7 +458,9 @@ def _apply_guardrail(result: ToolResult, checked: ToolResult, answer: object, ma
             updated,
             status="failed" if error and result.ok else updated.status,
             value=answer.value if answer.value is not result.value else updated.value,
-            whole=_clean(answer.whole if answer.whole != result.whole else updated.whole),
+            full_content=_clean(
+                answer.full_content if answer.full_content != result.full_content else updated.full_content
+            ),
             error=_clean(error or updated.error),
             images=answer.images,
             files=answer.files,

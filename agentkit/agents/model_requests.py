@@ -221,7 +221,7 @@ class ModelRequester:
         if not (self._is_shortened or self.run.has_truncated) or READ_MORE in policy_context.tools.names:
             return policy_context
         if self._reader is None:
-            self._reader = read_more_tool(self.run.whole)
+            self._reader = read_more_tool(self.run.full_text)
         return replace(policy_context, tools=policy_context.tools + self._reader)
 
     def instruct(self) -> Steps:

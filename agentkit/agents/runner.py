@@ -120,11 +120,11 @@ class ActiveRun:
         """The origin of the current events of the run."""
         loop = self._loop
         agent, name = loop.config.context.agent, stored_name(self._session)
-        place = (loop.config.active_agent, agent, name, loop.iteration)
-        if self._origin[0] != place:  # built once for all events of an iteration
+        key = (loop.config.active_agent, agent, name, loop.iteration)
+        if self._origin[0] != key:  # built once for all events of an iteration
             described = getattr(loop.config.active_agent, "description", None) or ""
             origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
-            self._origin = place, origin
+            self._origin = key, origin
         return self._origin[1]
 
     def events(self, event: Event, *, streaming: bool) -> list[Event]:
@@ -523,7 +523,7 @@ class Runner(HandoffTarget):
     ) -> _Task:
         """Validate the arguments of a run. Raises ConfigError for an invalid one, NoProvider without a provider."""
         earlier = prompt if isinstance(prompt, Resumption) else None
-        rules, most_iterations = (earlier.rules, earlier.max_iterations) if earlier else (None, None)
+        rules, stored_iterations = (earlier.rules, earlier.max_iterations) if earlier else (None, None)
         known = (context, earlier and earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
         model = options.validate_optional("model", client.get("model"))
@@ -545,7 +545,7 @@ class Runner(HandoffTarget):
             context,
             self._client(given if model is None else LLM(model=model), None if config is None else config.llm),
             rules if output_type is None else AnswerValidator.of_run(output_type),
-            options.validate_optional("max_iterations", max_iterations) or most_iterations,
+            options.validate_optional("max_iterations", max_iterations) or stored_iterations,
         )
         _ = task.llm()
         for each in reachable_agents(self):

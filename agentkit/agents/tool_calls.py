@@ -75,7 +75,9 @@ class ResultNotes:
         """The result with these labels; for a handoff, with the name of the agent."""
         if isinstance(result.value, HandoffTarget):
             name = result.value.name
-            result = replace(result, status="ok", content=f"The conversation was handed off to {name}.", lead=name)
+            result = replace(
+                result, status="ok", content=f"The conversation was handed off to {name}.", handoff_to=name
+            )
         return replace(result, labels=result.labels | self.labels) if self.labels else result
 
     def amend(self, result: ToolResult) -> ToolResult:
@@ -83,7 +85,7 @@ class ResultNotes:
         notes = []
         result = self.with_labels(result)
         before = self.earlier.get(_content_without_notes(result), 0)
-        if result.whole is not None:
+        if result.full_content is not None:
             result = with_handle(result, self.call.id)
         if self.is_edited:
             notes.append(f"{_EDITED}{self.call.arguments}")
@@ -138,7 +140,7 @@ def _content_without_notes(result: ToolResult) -> str:
     """The content of a result without our notes and without the handle, which differs for each call."""
     text, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
-    content = result.whole if result.whole is not None else text if is_ours else result.content
+    content = result.full_content if result.full_content is not None else text if is_ours else result.content
     return f"{content}{_digest(result.attachments)}" if result.images or result.files else content
 
 
@@ -207,7 +209,7 @@ class ToolCallBatch:
                 calls += [] if judged is None else [judged]
         return calls
 
-    def _limit_at(self, place: int, step: Step) -> str | None:
+    def _limit_at(self, index: int, step: Step) -> str | None:
         """The reason why a call is not judged; None if it is.
 
         Judging takes time as well, and a response can contain tens of thousands of calls.
@@ -218,7 +220,7 @@ class ToolCallBatch:
         if late is not None:
             self.limit = late
             return late.reason
-        if max_calls is not None and place >= max_calls:
+        if max_calls is not None and index >= max_calls:
             return f"Only the first {max_calls:,} tool calls of a response are run. Make this call in another response."
         return None
 
@@ -356,11 +358,11 @@ class ToolCallBatch:
     def _follow_up(self) -> Steps:
         """Act on the results once all are complete: hand off, or end the run with an answer."""
         for used in self.run.progress.results:
-            if used.result.ok and used.result.lead:
+            if used.result.ok and used.result.handoff_to:
                 self.handoff = self._handoff_target(used.result)
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
-                answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
+                answer = whole if isinstance(whole, str) else used.result.full_content or used.result.content
                 yield from emit(self.run, AnswerGiven(answer))
                 return
 
@@ -369,9 +371,9 @@ class ToolCallBatch:
         if isinstance(result.value, HandoffTarget):
             return result.value
         known = [*self.config.active_agent.handoff_targets.values(), *self.config.known]
-        target = next((each for each in known if each.name == result.lead), None)
+        target = next((each for each in known if each.name == result.handoff_to), None)
         if target is None:
-            raise unknown_agent(result.lead, self.config.context.agent)
+            raise unknown_agent(result.handoff_to, self.config.context.agent)
         return target
 
 
@@ -419,13 +421,13 @@ def concurrent_groups(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...
     if len(calls) == 1:
         return [tuple(calls)]
     found: list[list[JudgedCall]] = []
-    places: dict[int, int] = {}
+    group_indexes: dict[int, int] = {}
     for judged in calls:
         shared = list(map(id, _shared_by_tool(judged.tool)))
-        place = max((places.get(each, 0) for each in shared), default=0)
-        places.update(dict.fromkeys(shared, place + 1))
-        found += [[]] if place == len(found) else []
-        found[place].append(judged)
+        index = max((group_indexes.get(each, 0) for each in shared), default=0)
+        group_indexes.update(dict.fromkeys(shared, index + 1))
+        found += [[]] if index == len(found) else []
+        found[index].append(judged)
     return list(map(tuple, found))
 
 

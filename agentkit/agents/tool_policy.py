@@ -111,8 +111,8 @@ def _texts(value: Any, levels: int = 4) -> Iterator[str]:
 def _absolute(paths: list[str], folder: str) -> Iterator[str]:
     home = settings.environment().get("HOME", HOME)
     for path in paths:
-        place = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
-        yield place if place.startswith("/") else f"{folder}/{place}"
+        expanded = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
+        yield expanded if expanded.startswith("/") else f"{folder}/{expanded}"
 
 
 def _location(path: str) -> str:
@@ -483,11 +483,11 @@ def _places(workspace: Workspace | None, path: Any) -> tuple[Place, ...] | None:
 def _in_workspace(workspace: Workspace, path: str) -> tuple[Place, Place] | None:
     """The named and the real location; None for a value outside the workspace or not a path."""
     try:
-        name, place = workspace.locate(path)
+        name, real_path = workspace.locate(path)
     except (ToolError, ValueError):
         return None
     roots = workspace.spellings
-    named, real = (Place(each or ".", tuple(os.path.join(root, each) for root in roots)) for each in (name, place))
+    named, real = (Place(each or ".", tuple(os.path.join(root, each) for root in roots)) for each in (name, real_path))
     return named, real
 
 
@@ -496,11 +496,15 @@ def _in_current_folder(path: str) -> tuple[Place, ...] | None:
     try:
         here, home = Path.cwd(), os.path.expanduser(path)
         spelled = {os.path.abspath(each) for each in (path, home)}
-        return tuple(_place_from(here, each) for place in sorted(spelled) for each in (place, os.path.realpath(place)))
+        return tuple(
+            _place_from(here, each)
+            for path_text in sorted(spelled)
+            for each in (path_text, os.path.realpath(path_text))
+        )
     except (OSError, ValueError):
         return None
 
 
-def _place_from(here: Path, place: str) -> Place:
-    inner = os.path.relpath(place, here)
-    return Place(None if inner.split("/")[0] == ".." else inner, (place,))
+def _place_from(here: Path, path: str) -> Place:
+    inner = os.path.relpath(path, here)
+    return Place(None if inner.split("/")[0] == ".." else inner, (path,))

@@ -619,7 +619,7 @@ class LLM:
             ignored=self._ignored,
             adjustments=adjustments_of(self._provider),
             fallbacks=tuple(each.describe() for each in self._fallbacks),
-            away=self._chain.away if self._fallbacks else (),
+            skipped=self._chain.skipped if self._fallbacks else (),
         )
 
     @property

@@ -57,7 +57,7 @@ _SECOND_HANDOFF = (
     "The conversation was handed off to {} by another call of the same response, and only the first handoff of a "
     "response counts; {} was not called."
 )
-_NOT_BEGUN = "The run was interrupted before this call started; it has not taken effect."
+_NOT_STARTED = "The run was interrupted before this call started; it has not taken effect."
 
 
 @dataclass(slots=True)
@@ -304,13 +304,13 @@ class RunState:
         steps = self.steps.values()
         receiver = ""
         for step in steps:
-            if step.result is not None and step.result.lead:
+            if step.result is not None and step.result.handoff_to:
                 if receiver:
-                    error = _SECOND_HANDOFF.format(receiver, step.result.lead)
+                    error = _SECOND_HANDOFF.format(receiver, step.result.handoff_to)
                     content = failure_content(step.result.tool, error)
-                    denied: dict[str, Any] = {"status": "denied", "value": None, "lead": ""}
+                    denied: dict[str, Any] = {"status": "denied", "value": None, "handoff_to": ""}
                     step.result = replace(step.result, content=content, error=error, **denied)
-                receiver = receiver or step.result.lead
+                receiver = receiver or step.result.handoff_to
         self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
         self.messages += [_tool_message(step, self.agent) for step in steps]
@@ -340,12 +340,12 @@ def _interrupted_result(step: Step) -> ToolResult:
     """Build the result of a call that was interrupted or not started."""
     is_running = step.decision is not None and step.decision.allowed and not step.is_waiting
     began = is_running or bool(step.made)
-    error = INTERRUPTED if began else _NOT_BEGUN
+    error = INTERRUPTED if began else _NOT_STARTED
     content = failure_content(step.call.name, error)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
 
 
-_MAX_WHOLES = 50
+_MAX_FULL_TEXTS = 50
 
 
 @dataclass(slots=True, eq=False)
@@ -420,9 +420,9 @@ class Conversation:
             self.call_ids.add(call_id)
             self._owners[call_id] = run
         for used in progress.tool_calls:
-            if used.result.whole is not None:
-                self.full_texts[ids.get(used.call.id, used.call.id)] = used.result.whole
-        while len(self.full_texts) > _MAX_WHOLES:
+            if used.result.full_content is not None:
+                self.full_texts[ids.get(used.call.id, used.call.id)] = used.result.full_content
+        while len(self.full_texts) > _MAX_FULL_TEXTS:
             del self.full_texts[next(iter(self.full_texts))]
 
     def adopt(self, run: str, history: Sequence[Message], recorded: Iterable[StoredEvent]) -> None:
@@ -446,7 +446,7 @@ def _new_messages(
     A call gets a new id if `owners` says that a run in another process has used its id in the meantime.
     """
     messages = progress.valid_messages()
-    call_ids = [call.id for call in calls_in(messages)]
+    call_ids = [call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls]
     clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in call_ids if owners.get(call_id, run) != run}
     new: Sequence[Message] = messages[entered:]
     new = [_with_new_ids(message, clashing) for message in new] if clashing else new
@@ -460,13 +460,13 @@ def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
         return replace(message, tool_calls=tuple(calls))
     if isinstance(message, ToolMessage) and message.call_id in ids:
         new, content = ids[message.call_id], message.content
-        was, now = (
+        old_messages, new_messages = (
             read_more_call(message.call_id)[:-1],
             read_more_call(new)[:-1],
         )  # without the end: an offset can follow
         for old, other in (
-            (was, now),
-            (json.dumps(was, ensure_ascii=False)[1:-1], json.dumps(now, ensure_ascii=False)[1:-1]),
+            (old_messages, new_messages),
+            (json.dumps(old_messages, ensure_ascii=False)[1:-1], json.dumps(new_messages, ensure_ascii=False)[1:-1]),
         ):
             content = content.replace(old, other)  # in a note, or within JSON
         return replace(message, call_id=new, content=content)
@@ -490,15 +490,15 @@ def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
     return distinct
 
 
-def fault_in(messages: Sequence[Message]) -> str | None:
+def history_problem(messages: Sequence[Message]) -> str | None:
     """Explain why a conversation is invalid, or return None: each call needs one result before any other message."""
     waiting: dict[str, str] = {}
     known: set[str] = set()
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             if waiting.pop(message.call_id, None) is None:
-                fault = "which does not exist or already has one"
-                return f"messages[{index}] is a result of the call {message.call_id!r}, {fault}."
+                problem = "which does not exist or already has one"
+                return f"messages[{index}] is a result of the call {message.call_id!r}, {problem}."
             continue
         if waiting:
             return f"messages[{index}] must be the result of {_first(waiting)}."

@@ -37,7 +37,7 @@ _TOKENS_PER_SECOND, _BYTES_PER_OTHER_SECOND = 25, 12_000
 _BYTES_PER_SECOND = {"wav": 64_000, "flac": 50_000, "mp3": 16_000}
 """Typical bitrates: speech at 32 kHz, MP3 at 128 kbit/s. Providers count 10 to 32 tokens per second."""
 
-_CHARS_OF_KEPT_DATA = 5.0
+_CHARS_PER_DATA_TOKEN = 5.0
 """Characters per token of opaque provider data sent back, such as encrypted reasoning in base64."""
 
 _PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "data:image/")
@@ -133,9 +133,9 @@ def _content_tokens(content: Content) -> float:
 
 def _file_tokens(file: File) -> float:
     """Estimate the tokens of a file: by the pages of a PDF or the seconds of a recording, judged by its bytes."""
-    words, data = file.quoted_text, file.data
-    if words is not None:
-        return tokens_in(words)
+    text, data = file.quoted_text, file.data
+    if text is not None:
+        return tokens_in(text)
     if data is None:
         return _FILE_TOKENS
     if file.audio_format:
@@ -154,7 +154,7 @@ def _extra_text_tokens(text: str) -> float:
         return _IMAGE_TOKENS[None]
     if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PDFS):
         return math.ceil(len(text) * 3 / 4 / _BYTES_PER_PAGE) * _TOKENS_PER_PAGE
-    return len(text) / _CHARS_OF_KEPT_DATA
+    return len(text) / _CHARS_PER_DATA_TOKEN
 
 
 def _texts(value: Any) -> Iterable[str]:
@@ -213,13 +213,13 @@ class Estimates:
             self._known[found.key] = found
         return found
 
-    def cached_value(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
-        """Return the result of `make` for a message, cached under `way`, since it is sent in many requests."""
+    def cached_value(self, message: Message, key: Hashable, make: Callable[[], Message]) -> Message:
+        """Return the result of `make` for a message, cached under `key`, since it is sent in many requests."""
         known = self._cached(message)
         derived = known.derived = {} if known.derived is None else known.derived
-        if way not in derived:
-            derived[way] = make()
-        return derived[way]
+        if key not in derived:
+            derived[key] = make()
+        return derived[key]
 
     def forget(self) -> None:
         """Release the messages of the latest request."""

@@ -478,7 +478,7 @@ def with_handle(result: ToolResult, handle: str) -> ToolResult:
 
     Text keeps its length; JSON grows by the length of the note.
     """
-    if result.whole is None:
+    if result.full_content is None:
         return result
     return replace(result, content=with_read_more(result.content, handle))
 

@@ -165,7 +165,7 @@ class RunParameter:
 
 def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
     """Return the parameter annotated as run context; None without one, or if it has a default other than None."""
-    if _most_parameters(function) < 2:  # called for every tool of an agent in every run
+    if _max_parameters(function) < 2:  # called for every tool of an agent in every run
         return None
     try:
         given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
@@ -178,7 +178,7 @@ def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
     return None
 
 
-def _most_parameters(function: Callable[..., Any]) -> float:
+def _max_parameters(function: Callable[..., Any]) -> float:
     """Return an upper bound of the number of arguments a function takes, cheaply."""
     bearer: Any = function if hasattr(function, "__code__") else type(function).__call__
     code = getattr(bearer, "__code__", None)

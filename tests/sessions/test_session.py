@@ -88,7 +88,7 @@ def reply(text="", *calls):
 
 def result(used, text="42", whole=None):
     """Return the result of a call."""
-    return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, whole=whole))
+    return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, full_content=whole))
 
 
 def talk(session, prompt="Hi", answer="Hello"):
@@ -452,7 +452,7 @@ def test_conflicting_ids_are_changed(session):
     assert len(session.messages) == 6
     changed = session.messages[4].tool_calls[0].id
     later = session.begin()
-    assert (later.whole("call_0"), later.whole(changed)) == ("one" * 9, "two" * 9)
+    assert (later.full_text("call_0"), later.full_text(changed)) == ("one" * 9, "two" * 9)
     later.close()
     assert session.messages[2].content.count("call_0") == session.messages[5].content.count(changed) == 2
     assert other(session).messages == session.messages
@@ -469,14 +469,14 @@ def test_full_results_are_available_later(session):
             result(used, "4…2", whole=f"{number}"),
             RunEnded("done"),
         )
-        assert run.whole(f"call_{number}") == f"{number}"
+        assert run.full_text(f"call_{number}") == f"{number}"
         run.close()
     later = other(session).begin() if session.store is not None else session.begin()
     assert session.messages
-    assert later.whole("call_51") == "51"
-    assert later.whole("call_2") == "2"
-    assert later.whole("call_1") == "4…2"
-    assert later.whole("nothing") is None
+    assert later.full_text("call_51") == "51"
+    assert later.full_text("call_2") == "2"
+    assert later.full_text("call_1") == "4…2"
+    assert later.full_text("nothing") is None
     later.close()
 
 
@@ -487,11 +487,11 @@ def test_run_knows_of_shortened_results(session):
     assert not run.has_truncated
     record(run, result(call(2), "4…2", whole="42"), RunEnded("done"))
     assert run.has_truncated
-    assert (run.whole("call_1"), run.whole("call_2")) == ("all", "42")
+    assert (run.full_text("call_1"), run.full_text("call_2")) == ("all", "42")
     run.close()
     assert session.messages
     later = session.begin()
-    assert (later.has_truncated, later.whole("call_2")) == (True, "42")
+    assert (later.has_truncated, later.full_text("call_2")) == (True, "42")
     later.close()
 
 
@@ -661,7 +661,7 @@ def test_run_ended_by_another_process_is_not_ended_again(tmp_path):
     assert session.unfinished == (killed,)
     other(session).begin().close()
     session._interrupt(killed)
-    release = session.store.hold("trip", "run-9")
+    release = session.store.lock("trip", "run-9")
     session._interrupt("run-9")
     release()
     assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1

@@ -24,7 +24,7 @@ from agentkit.messages import (
     read_more_call,
     with_distinct_ids,
 )
-from agentkit.sessions.state import Conversation, RunState, Summary, fault_in, with_distinct_calls
+from agentkit.sessions.state import Conversation, RunState, Summary, history_problem, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage
 
@@ -164,7 +164,7 @@ def tool_result(call_id):
 )
 def test_valid_conversation(messages, fault):
     """In a valid conversation, each call has a unique id and exactly one result, directly after it."""
-    found = fault_in(messages)
+    found = history_problem(messages)
     assert found == fault if fault is None else found.startswith(fault)
 
 
@@ -179,6 +179,6 @@ def test_calls_get_unique_ids():
         tool_result("a"),
     ]
     distinct = with_distinct_calls(messages)
-    assert fault_in(distinct) is None
+    assert history_problem(distinct) is None
     assert [each.call_id for each in distinct if isinstance(each, ToolMessage)] == ["a", "a_2", "call_4", "a_3"]
     assert with_distinct_calls([tool_result("a")]) == [tool_result("a")]

@@ -129,10 +129,10 @@ class CallChunks:
             return [self._feed_call(part) for part in parts]
         return [self._feed_call(part, first + place) for place, part in enumerate(parts)]
 
-    def _feed_call(self, part: Mapping[str, Any], place: int | None = None) -> ToolCallDelta:
+    def _feed_call(self, part: Mapping[str, Any], default_position: int | None = None) -> ToolCallDelta:
         function = _function_of(part)
         name, arguments = parsing.word(function.get("name")), parsing.arguments_chunk(function.get("arguments"))
-        position = self._position(part, name, arguments) if place is None else place
+        position = self._position(part, name, arguments) if default_position is None else default_position
         if position == len(self._calls):
             self._calls.append(_CallChunks(parsing.word(part.get("index"))))
             self._by_index[self._calls[position].index] = position

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from agentkit import ConfigError, default_tools
-from agentkit.llm.providers.offline.lexicon import day_asked_for, times_apart
+from agentkit.llm.providers.offline.lexicon import date_answer, separate_time_requests
 from agentkit.llm.providers.offline.model import OfflineModel
-from agentkit.llm.providers.offline.normalisation import spelled_out
+from agentkit.llm.providers.offline.normalisation import normalised
 from agentkit.llm.providers.offline.question_parser import Question, Shape
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
 
@@ -261,12 +261,14 @@ def test_conversion_is_not_sent_to_a_web_search(model):
 )
 def test_similar_questions_are_not_calculated(question):
     """A question that only resembles a conversion, a day or a command is left to the engine or rejected."""
-    asked = Question(spelled_out(times_apart(question)), orders=True)
-    assert not asked.of(Shape.ORDER)
+    asked = Question(normalised(separate_time_requests(question)), has_commands=True)
+    assert not asked.spans_of(Shape.COMMAND)
     assert not [
-        span for span in asked.of(Shape.SUM) if " * " in span.text and len(asked.spans) == 1 and not asked.frame
+        span
+        for span in asked.spans_of(Shape.EXPRESSION)
+        if " * " in span.text and len(asked.spans) == 1 and not asked.outer_words
     ]
-    assert day_asked_for(question) is None
+    assert date_answer(question) is None
 
 
 @pytest.mark.for_each(
