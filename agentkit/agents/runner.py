@@ -460,7 +460,7 @@ class Runner(HandoffTarget):
             llm,
             answers.within(context) if answers.guardrails else answers,
             self._context_budget,
-            None if self.approve is above.approve is None else approver_in(context, self.approve, above),
+            None if self.approve is None and above.approve is None else approver_in(context, self.approve, above),
             record=record,
             conditions=conditions,
             middleware=tuple(each.within(context) for each in self._middleware),
