@@ -17,8 +17,11 @@ from agentkit.llm.providers.offline.lexicon import (
     SMALL_TALK,
     STOP_WORDS,
     VIETNAMESE_LETTER,
+    VIETNAMESE_NUMBER,
     number_from_words,
     table,
+    vietnamese_number,
+    with_vietnamese_digits,
     word_set,
     words,
 )
@@ -100,15 +103,15 @@ def _corrected(word: str) -> str | None:
 
 def _misspellings(verb: str) -> set[str]:
     places = range(1, len(verb))
-    lost = {verb[:place] + verb[place + 1 :] for place in places if len(verb) > _SHORT_VERB}
-    return lost | {verb[: place - 1] + verb[place] + verb[place - 1] + verb[place + 1 :] for place in places}
+    shortened = {verb[:place] + verb[place + 1 :] for place in places if len(verb) > _SHORT_VERB}
+    return shortened | {verb[: place - 1] + verb[place] + verb[place - 1] + verb[place + 1 :] for place in places}
 
 
 def _with_formulas(text: str) -> str:
     """Rewrite arithmetic in words as formulas; a long text, or one without arithmetic, is returned unchanged."""
     if len(text) > _MAX_CHARS:
         return text
-    text = _with_vietnamese_digits(text)
+    text = with_vietnamese_digits(text)
     plain = _with_plain_amounts(text)
     for version in dict.fromkeys((plain, text)):
         if (written := _with_templates_applied(version)) != version:
@@ -119,33 +122,32 @@ def _with_formulas(text: str) -> str:
 
 
 def _with_templates_applied(text: str) -> str:
-    rows = (*_UNIT_TEMPLATES, *_templates()) if _names_unit(text) else _templates()
-    verbatim = [(span.start, span.end) for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
-    for phrase, formula in rows:
+    for phrase, formula in (*_UNIT_TEMPLATES, *_templates()) if _names_unit(text) else _templates():
         lower = text.lower()
-        if not all(word in lower for word in _required_words(phrase)):
+        matches = all(word in lower for word in _required_words(phrase)) and [*_compiled(phrase).finditer(text)]
+        if not matches:
             continue
+        verbatim = [span for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
         colon = COLON.search(text)
         end = colon.start() if colon else len(text)
-        for match in reversed(list(_compiled(phrase).finditer(text))):
-            inside = any(start < match.end() and match.start() < stop for start, stop in verbatim)
+        for match in reversed(matches):
+            inside = any(span.start < match.end() and match.start() < span.end for span in verbatim)
             if match.start() < end and not inside:
                 replacement = formula(match) if callable(formula) else match.expand(formula)
                 text = text[: match.start()] + replacement + text[match.end() :]
-                verbatim = [(span.start, span.end) for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
     return text
 
 
 @cache
 def _compiled(phrase: str) -> re.Pattern[str]:
     """The pattern of a phrase, in which # is a number and <NAME> one of the parts."""
-    is_continued = not phrase.endswith("_")
+    ending = _NOT_CONTINUED if phrase.endswith("_") else ""
     pattern = phrase.removesuffix("_")
     pattern = f"{pattern[:-1]}{_END}" if pattern.endswith("$") else pattern
     for _ in range(2):  # parts contain other parts
         pattern = re.sub(r"<([A-Z_]+)>", lambda match: _parts()[match.group(1)], pattern)
     pattern = pattern.replace("#%", f"({_NUMBER}){_PERCENT}").replace("#", f"({_NUMBER})")
-    return re.compile(pattern if is_continued else pattern + _NOT_CONTINUED, re.IGNORECASE)
+    return re.compile(pattern + ending, re.IGNORECASE)
 
 
 @cache
@@ -236,40 +238,6 @@ def _in_smaller_unit(match: re.Match[str]) -> str:
     return f"{_digits(_value(first) * factor + _value(second))} {smaller}"
 
 
-def _with_vietnamese_digits(text: str) -> str:
-    """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
-    if not _VIETNAMESE_OPERATION.search(text):
-        return text
-    return _VIETNAMESE_NUMBER.sub(lambda match: _vietnamese_number(match.group().lower()), text)
-
-
-def _vietnamese_number(text: str) -> str:
-    """The number expressed by Vietnamese words: 105 for `một trăm linh năm`, 2.5 for `hai phẩy năm` or `hai rưỡi`."""
-    whole, _, decimals = text.partition(" phẩy ")
-    if decimals:
-        return f"{_vietnamese_integer(whole)}.{_vietnamese_integer(decimals)}"
-    if not whole.endswith(" rưỡi"):
-        return str(_vietnamese_integer(whole))
-    whole = whole.removesuffix(" rưỡi")
-    return f"{_vietnamese_integer(whole) + _VIETNAMESE_SCALES.get(whole.split()[-1], 1) / 2:.10g}"
-
-
-def _vietnamese_integer(text: str) -> int:
-    whole = part = 0
-    unit: int | None = None
-    for word in text.split():
-        if word in _VIETNAMESE_SCALES:
-            part += (1 if unit is None else unit) * _VIETNAMESE_SCALES[word]
-            if _VIETNAMESE_SCALES[word] >= 1_000:
-                whole, part = whole + part, 0
-            unit = None
-        elif word == "mười":
-            part, unit = part + 10, None
-        elif word not in _VIETNAMESE_FILLERS:
-            unit = _VIETNAMESE_UNITS[word]
-    return whole + part + (unit or 0)
-
-
 @cache
 def _unit_words() -> frozenset[str]:
     return frozenset(word for name in _units() for word in re.findall(r"[^\W\d_]+", name))
@@ -289,7 +257,7 @@ def _conversion_formula(match: re.Match[str]) -> str:
     if number in ("a", "an", "one"):
         count = "1"
     else:
-        count = _ungrouped(number) if re.fullmatch(_NUMBER, number, re.IGNORECASE) else _vietnamese_number(number)
+        count = _ungrouped(number) if re.fullmatch(_NUMBER, number, re.IGNORECASE) else vietnamese_number(number)
     if factor.numerator == 1 != factor.denominator or (not _is_decimal(factor) and _is_decimal(1 / factor)):
         return f"{count} / {_digits(1 / factor)}"
     exact = _is_decimal(factor) or factor.denominator > _LONG_FRACTION
@@ -372,7 +340,7 @@ def is_conversion_only(text: str) -> bool:
 def _group_formula(match: re.Match[str]) -> str:
     """`3 * 12` for 3 dozen, in parentheses if more of the text follows or precedes as a calculation."""
     number, group = match.group("number").lower(), match.group("given").lower()
-    count = "1" if number in ("a", "an") else number if re.fullmatch(_NUMBER, number) else _vietnamese_number(number)
+    count = "1" if number in ("a", "an") else number if re.fullmatch(_NUMBER, number) else vietnamese_number(number)
     size = next(iter(_units()[group].values()))
     written = f"{_ungrouped(count)} * {size}"
     around = match.string[: match.start()][-5:] + match.string[match.end() :][:5]
@@ -383,8 +351,8 @@ def _group_formula(match: re.Match[str]) -> str:
 
 def _list_formula(match: re.Match[str]) -> str:
     """`mean(4, 8, 15)` for `average of 4, 8 and 15`."""
-    written = next(name for name, said in _FUNCTIONS.items() if re.fullmatch(said, match.group(1), re.IGNORECASE))
-    return written.format(", ".join(_numbers(match.group(2))))
+    function = next(name for name, names in _FUNCTIONS.items() if re.fullmatch(names, match.group(1), re.IGNORECASE))
+    return function.format(", ".join(_numbers(match.group(2))))
 
 
 def _joined_by(sign: str) -> Callable[[re.Match[str]], str]:
@@ -531,27 +499,6 @@ _PRICE_PHRASE = re.compile(
     re.IGNORECASE,
 )
 
-_VIETNAMESE_UNITS = {
-    word: value
-    for value, said in enumerate(
-        ("không", "một mốt", "hai", "ba", "bốn tư", "năm lăm", "sáu", "bảy bẩy", "tám", "chín")
-    )
-    for word in said.split()
-}
-_VIETNAMESE_SCALES = {"mươi": 10, "trăm": 100, "nghìn": 1_000, "ngàn": 1_000, "triệu": 1_000_000}
-_VIETNAMESE_FILLERS = frozenset({"linh", "lẻ"})
-_VIETNAMESE_WORD = rf"(?:{'|'.join([*_VIETNAMESE_UNITS, *_VIETNAMESE_SCALES, 'mười', *_VIETNAMESE_FILLERS])})"
-_VIETNAMESE_PART = rf"{_VIETNAMESE_WORD}(?:\s+{_VIETNAMESE_WORD})*"
-_VIETNAMESE_NUMBER = re.compile(
-    rf"(?<!phần )(?<!bậc )(?<!\d )\b{_VIETNAMESE_PART}(?: phẩy {_VIETNAMESE_PART}| rưỡi)?\b(?!\s+(?:bậc|phương))",
-    re.IGNORECASE,
-)
-_VIETNAMESE_OPERATION = re.compile(
-    rf"\b(?:{_VIETNAMESE_WORD}|rưỡi)\s+(?:cộng|trừ|nhân|chia|mũ|tăng|giảm|phần trăm)\b"
-    rf"|\b(?:cộng|trừ|nhân|chia|mũ|căn bậc hai(?: của)?|phần trăm của)(?:\s+(?:với|cho|đi))?\s+{_VIETNAMESE_WORD}\b",
-    re.IGNORECASE,
-)
-
 _LONG_FRACTION = 9_999
 _OF_TWO_COUNTRIES = re.compile("(?:gallon|quart|pint|cup|fluid ounce)s?", re.IGNORECASE)
 _BITS_OR_BYTES = re.compile("[KMGT]b(?:/s)?$")
@@ -573,11 +520,11 @@ _CONVERSIONS = (
     rf"\b(?P<wanted>{_UNIT}) (?:in|per) {_QUANTITY.format(rf'{_NUMBER}|an?')}",
 )
 _VIETNAMESE_CONVERSIONS = (
-    rf"(?:(?:chuyển đổi|quy đổi|đổi|chuyển) )?\b{_QUANTITY.format(f'{_NUMBER}|{_VIETNAMESE_PART}')} "
+    rf"(?:(?:chuyển đổi|quy đổi|đổi|chuyển) )?\b{_QUANTITY.format(f'{_NUMBER}|{VIETNAMESE_NUMBER}')} "
     rf"(?:(?:thì )?(?:bằng|là|có|=|gồm)|(?:đổi |quy )?(?:ra|sang|thành))(?: (?:được )?(?:bao nhiêu|mấy))?"
     rf" (?P<wanted>{_UNIT})(?: là bao nhiêu)?",
     rf"(?:có )?bao nhiêu (?P<wanted>{_UNIT}) (?:trong|ở trong|bằng) "
-    rf"{_QUANTITY.format(f'{_NUMBER}|{_VIETNAMESE_PART}')}",
+    rf"{_QUANTITY.format(f'{_NUMBER}|{VIETNAMESE_NUMBER}')}",
 )
 
 _GROUPS = "dozen|score|gross|pair|couple"
@@ -588,7 +535,7 @@ _COUNTS = (
     rf"\A(?:(?:what|how (?:much|many)) (?:is|are) |what's )?{_GROUPED}(?: [a-z]+)?{_END}",
     rf"\b{_GROUPED}(?= (?:plus|minus|times|divided|multiplied|[-+*/]))",
     rf"(?<=plus |inus |imes |d by )(?<! of ){_GROUPED}{_END}",
-    rf"\A(?P<number>{_VIETNAMESE_PART}|{_NUMBER}) (?P<given>tá|cặp|đôi)(?: (?!là|bằng|có)\w+){{0,2}}"
+    rf"\A(?P<number>{VIETNAMESE_NUMBER}|{_NUMBER}) (?P<given>tá|cặp|đôi)(?: (?!là|bằng|có)\w+){{0,2}}"
     rf"(?: (?:là|bằng|có)(?: tất cả)? (?:bao nhiêu|mấy)(?: \w+)?)?{_END}",
 )
 """Numbers of things that are counted in dozens, scores or pairs."""
