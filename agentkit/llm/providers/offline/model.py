@@ -421,7 +421,7 @@ def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
     question_words = set(question.outer_words)
     if not _THANKS.isdisjoint(question_words) or "cảm ơn" in question.text.lower():
         return "You are welcome."
-    if not _FAREWELLS.isdisjoint(question_words):
+    if not _FAREWELLS.isdisjoint(question_words) or _SEE_YOU.search(question.text):
         return "Goodbye."
     if question_words and question_words <= _ASSENTS:
         return "All right."
@@ -566,6 +566,7 @@ def _entry(key: str, value: Any) -> str:
 
 _THANKS = word_set("thanks")
 _GREETING_WORDS = word_set("hello")
+_SEE_YOU = re.compile(r"\bsee (?:you|ya)\b", re.IGNORECASE)
 _GREETING_PHRASE = re.compile(r"chào|\bhow(?: are you|'s it going| is it going| do you do)\b|what's up", re.IGNORECASE)
 _FAREWELLS = word_set("farewells")
 _ASSENTS = word_set("assents")

@@ -38,7 +38,7 @@ def normalised(text: str, *, has_calculator: bool = True) -> str:
     line = text.strip()
     if is_program(line):
         return f"run this Python code: {line}"
-    command = _COMMAND.match(_RUN_VERB.sub("", line))
+    command = _COMMAND.match(_RUN_VERB.sub("", _OUTPUT_QUESTION.sub(r"\1", line)))
     if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
         return sentence
     text = _with_corrected_opening(_OPENING.sub("", text))
@@ -112,6 +112,8 @@ def _with_formulas(text: str) -> str:
     if len(text) > _MAX_CHARS:
         return text
     text = with_vietnamese_digits(text)
+    if not re.search(_NUMBER, text, re.IGNORECASE) and not _names_unit(text):
+        return text
     plain = _with_plain_amounts(text)
     for version in dict.fromkeys((plain, text)):
         if (written := _with_templates_applied(version)) != version:
@@ -124,7 +126,8 @@ def _with_formulas(text: str) -> str:
 def _with_templates_applied(text: str) -> str:
     for phrase, formula in (*_UNIT_TEMPLATES, *_templates()) if _names_unit(text) else _templates():
         lower = text.lower()
-        matches = all(word in lower for word in _required_words(phrase)) and [*_compiled(phrase).finditer(text)]
+        is_possible = all(any(word in lower for word in options) for options in _required_words(phrase))
+        matches = list(_compiled(phrase).finditer(text)) if is_possible else []
         if not matches:
             continue
         verbatim = [span for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
@@ -141,22 +144,45 @@ def _with_templates_applied(text: str) -> str:
 @cache
 def _compiled(phrase: str) -> re.Pattern[str]:
     """The pattern of a phrase, in which # is a number and <NAME> one of the parts."""
-    ending = _NOT_CONTINUED if phrase.endswith("_") else ""
-    pattern = phrase.removesuffix("_")
-    pattern = f"{pattern[:-1]}{_END}" if pattern.endswith("$") else pattern
-    for _ in range(2):  # parts contain other parts
-        pattern = re.sub(r"<([A-Z_]+)>", lambda match: _parts()[match.group(1)], pattern)
+    ending = _NOT_CONTINUED if phrase.endswith("_") else _END if phrase.endswith("$") else ""
+    pattern = _with_parts(phrase[:-1] if ending else phrase)
     pattern = pattern.replace("#%", f"({_NUMBER}){_PERCENT}").replace("#", f"({_NUMBER})")
     return re.compile(pattern + ending, re.IGNORECASE)
 
 
+def _with_parts(phrase: str) -> str:
+    for _ in range(2):  # parts contain other parts
+        phrase = re.sub(r"<([A-Z_]+)>", lambda match: _parts()[match.group(1)], phrase)
+    return phrase
+
+
 @cache
-def _required_words(phrase: str) -> tuple[str, ...]:
-    """The words that every text of a phrase contains, so that most patterns need not be compiled."""
-    outside = re.sub(r"<\w+>|\[[^]]*\]|\\.", " ", phrase)
-    while (shorter := re.sub(r"\([^()]*\)[?*+]*", " ", outside)) != outside:
-        outside = shorter
-    return () if "|" in outside else tuple(re.findall(r"[^\W\d_]{2,}", re.sub(r"\w[?*]", " ", outside)))
+def _required_words(phrase: str) -> tuple[tuple[str, ...], ...]:
+    """Words of which every text of a phrase contains one of each tuple, so that most patterns need not be compiled.
+
+    The groups of the pattern are replaced from the innermost on by a character that stands for their words.
+    """
+    words_of_groups: list[tuple[str, ...]] = []
+
+    def words_in(text: str) -> list[tuple[str, ...]]:
+        parts = re.findall(r"[^\W\d_]{2,}|[\ue000-\uf8ff]", re.sub(r"\w[?*]", " ", text))
+        return [words_of_groups[ord(part) - 0xE000] if part >= "\ue000" else (part,) for part in parts]
+
+    def placeholder(match: re.Match[str]) -> str:
+        content, quantifier = match.groups()
+        if quantifier.startswith(("?", "*")) or content.startswith(("?=", "?!", "?<")):
+            return " "
+        options = [words_in(option) for option in re.sub(r"^\?(?:[:>]|P<\w+>)", "", content).split("|")]
+        if not all(options):
+            return " "
+        words_of_groups.append(tuple(word for option in options for word in option[0]))
+        return chr(0xE000 + len(words_of_groups) - 1)
+
+    text = re.sub(r"\[[^]]*\]|\\.", " ", _with_parts(phrase))
+    while (shorter := re.sub(r"\(([^()]*)\)([?*+]*)", placeholder, text)) != text:
+        text = shorter
+    percent = [("%", "percent", "phần trăm")] if "#%" in phrase else []
+    return () if "|" in text else (*words_in(text), *percent)
 
 
 @cache
@@ -384,6 +410,7 @@ _RUN_VERB = re.compile(
     r"\A(?:(?:please|can you|could you|hãy)\s+)*(?:run|execute|(?:chạy|thực thi)(?: lệnh)?)\s+(?=[a-z][\w.+-]*\b)",
     re.IGNORECASE,
 )
+_OUTPUT_QUESTION = re.compile(r"\Awhat does ([a-z][^\n?]*) (?:say|print|output|show|return)\s*\??\Z", re.IGNORECASE)
 _COMMAND = re.compile(r"(\$\s+)?([A-Za-z][\w.+-]*)\s*(?:(?<=\s)(.*))?", re.DOTALL)
 _FILE = r"((?:~|\.{1,2})?/\S+|\S*[\w-]\.[A-Za-z]\w{0,5}|[A-Z][a-z]+file)"
 _NAME = r"((?!-)[\w.~/-]*[\w~/.])"
@@ -434,7 +461,10 @@ _SHORT_VERB = 5
 
 _FORMULA_DATA: Mapping[str, Mapping[str, str]] = table("formulas.toml")
 _NUMBER = rf"(?>(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|\b(?:{NUMBER_WORD})\b)"
-_LIST = rf"({_NUMBER}(?:, +{_NUMBER})*+,? +(?:and|và) +{_NUMBER}|{_NUMBER}(?:, *{_NUMBER})++)"
+_LIST = (
+    rf"({_NUMBER}(?:, +{_NUMBER})*+,? +(?:and|và) +{_NUMBER}|{_NUMBER}(?:, *{_NUMBER})++"
+    rf"|{_NUMBER}(?: +{_NUMBER}){{2,}}+)"
+)
 _NOT_CONTINUED = (
     r"(?!\s*(?:[-+*/^%\u00d7÷]|(?:plus|minus|times|divided|multiplied|squared|cubed|percent)\b"
     rf"|,? *and +{_NUMBER}| +to\b))"
@@ -490,7 +520,8 @@ _AMOUNT_WORD = re.compile(
 )
 _PRICE_QUESTION = re.compile(
     r"\b(?:do|does|would|will|should) (?:i|we|you|it|that|each(?: of us| person| one)?) (?:have to |need to )?"
-    r"(?:pay|cost|owe|spend|get|be)(?: for| in total)? (?=\(?\d)",
+    r"(?:pay|cost|owe|spend|get|be)"
+    r"(?: for| in total)?(?: something| an item)?(?: that costs)? (?=\(?\d)",
     re.IGNORECASE,
 )
 _PRICE_PHRASE = re.compile(
