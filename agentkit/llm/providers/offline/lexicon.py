@@ -345,6 +345,44 @@ def _nearest_weekday(match: re.Match[str]) -> Callable[[date], date]:
     return lambda today: today + timedelta(days=(wanted - today.weekday() - 1) % 7 + 1)
 
 
+def day_of(value: str) -> str | None:
+    """The day written as `2027-03-05`, `March 5, 2027` or `5 March 2027`, in ISO format; otherwise None."""
+    if _DAY.fullmatch(value):
+        return value
+    match = _DATE_IN_WORDS.fullmatch(value)
+    if match is None:
+        return None
+    first, month, second, year = match.groups()
+    place = _MONTHS.index(month.lower()) if month.lower() in _MONTHS else -1
+    day = first or second
+    return f"{year}-{place or 12:02}-{int(day):02}" if place >= 0 and day and not (first and second) else None
+
+
+def states_date(value: Any, text: str) -> bool:
+    """Whether a text states this day and time unambiguously: 5/3/2027 can be in March or in May."""
+    stated = {int(digits) for digits in re.findall(r"\d+", text)}
+    date = str(value)
+    match = _DAY.match(date)
+    rest = [int(digits) for digits in re.findall(r"\d+", date[match.end() :] if match else date)]
+    if any(number and number not in stated and number - 12 not in stated for number in rest):
+        return False
+    if match is None:
+        return True
+    year, month, day = map(int, match.groups())
+    named = any(word.startswith(_MONTHS[month % 12]) for word in words(text))
+    clear = named or (month in stated and (day > 12 or day == month or match.group() in text))
+    return clear and day in stated and not stated.isdisjoint((year, year % 100))
+
+
+def format_day(day: str, schema: Mapping[str, Any]) -> str | None:
+    """A day in the format shown in the parameter's description, such as `MM/DD/YYYY`; None without such a format."""
+    pattern = _DATE_FORMAT.search(str(schema.get("description", "")))
+    parts = dict(zip("YMD", day.split("-"), strict=True))
+    if pattern is None or {letters[0].upper() for letters in pattern.group(1, 3, 4)} != {*parts}:
+        return None
+    return pattern.group(2).join(parts[letters[0].upper()][-len(letters) :] for letters in pattern.group(1, 3, 4))
+
+
 @cache
 def _zones() -> Mapping[str, str]:
     """Time zones by lower-case place: the places in their names, and some others."""
@@ -447,6 +485,11 @@ _BETWEEN = re.compile(
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
 _MAX_DATE_QUESTION = _MAX_TIME_QUESTION = 200
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_DATE_IN_WORDS = re.compile(
+    r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([A-Za-z]{3})[a-z]*\.?(?: (\d{1,2})(?:st|nd|rd|th)?)?,? (\d{4})"
+)
+_DATE_FORMAT = re.compile(r"\b(YYYY|MM|DD)([-/.])(YYYY|MM|DD)\2(YYYY|YY|MM|DD)\b", re.IGNORECASE)
 _CalendarDate = tuple[int | None, int, int]
 """Year, if stated, month and day."""
 

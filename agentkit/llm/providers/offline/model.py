@@ -28,13 +28,13 @@ from agentkit.llm.providers.offline.argument_matching import (
     offer_lacking_arguments,
     offers,
     plain_schema,
-    states_date,
 )
 from agentkit.llm.providers.offline.lexicon import (
     date_answer,
     in_english,
     places_in,
     separate_time_requests,
+    states_date,
     table,
     word_set,
     words,

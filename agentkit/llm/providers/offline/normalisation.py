@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
@@ -98,13 +99,13 @@ def _corrected(word: str) -> str | None:
     """The verb that a word misspells by two swapped letters or, for long verbs, a missing letter."""
     if word in STOP_WORDS | SMALL_TALK or word in _VERBS:
         return None
-    return next((verb for verb in _VERBS if word in _misspellings(verb)), None)
-
-
-def _misspellings(verb: str) -> set[str]:
-    places = range(1, len(verb))
-    shortened = {verb[:place] + verb[place + 1 :] for place in places if len(verb) > _SHORT_VERB}
-    return shortened | {verb[: place - 1] + verb[place] + verb[place - 1] + verb[place + 1 :] for place in places}
+    for verb in _VERBS:
+        parts = [(verb[: place - 1], verb[place - 1], verb[place], verb[place + 1 :]) for place in range(1, len(verb))]
+        swapped = {start + second + first + end for start, first, second, end in parts}
+        shortened = {start + first + end for start, first, _, end in parts if len(verb) > _SHORT_VERB}
+        if word in swapped | shortened:
+            return verb
+    return None
 
 
 def _with_formulas(text: str) -> str:
@@ -136,7 +137,11 @@ def _with_templates_applied(text: str) -> str:
         for match in reversed(matches):
             inside = any(span.start < match.end() and match.start() < span.end for span in verbatim)
             if match.start() < end and not inside:
-                replacement = formula(match) if callable(formula) else match.expand(formula)
+                replacement = (
+                    formula(match)
+                    if callable(formula)
+                    else (_ungrouped(match.expand(formula)) if "," in formula else match.expand(formula))
+                )
                 text = text[: match.start()] + replacement + text[match.end() :]
     return text
 
@@ -187,32 +192,29 @@ def _required_words(phrase: str) -> tuple[tuple[str, ...], ...]:
 
 @cache
 def _parts() -> Mapping[str, str]:
-    return {**_FORMULA_DATA["parts"], "NUMBER": _NUMBER, "PERCENT": _PERCENT, "FORMULA": _FORMULA, "CHAIN": _CHAIN}
+    numbers = {"NUMBER": _NUMBER, "NUMBER_VI": VIETNAMESE_NUMBER, "PERCENT": _PERCENT, "FORMULA": _FORMULA}
+    return {**_FORMULA_DATA["parts"], **numbers}
 
 
 @cache
 def _templates() -> tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]:
     """The phrases of arithmetic with their formulas, in the order in which they are applied."""
     return (
-        *((pattern, _group_formula) for pattern in _COUNTS),
+        *((pattern, _group_formula) for pattern in _FORMULA_DATA["groups"]["phrases"]),
         (rf"\bhow many dozens?(?: [a-z]+)?(?: (?:are|is|in|make|makes|there))* ({_NUMBER})(?: [a-z]+)?$", r"\1 / 12"),
         (NUMBER_PHRASE.pattern, lambda match: f"{number_from_words(match.group()):.0f}"),
-        (rf"\b({'|'.join(_FUNCTIONS.values())}){_OF}{_LIST}_", _list_formula),
+        (rf"\b({'|'.join(_FORMULA_DATA['functions'])}){_OF}{_LIST}_", _list_formula),
         (rf"\b(?:sum|total|tổng){_OF}{_LIST}_", _joined_by(" + ")),
         (rf"\b(?:product|tích){_OF}{_LIST}_", _joined_by(" * ")),
         (rf"\badd(?: up| together)? {_LIST}(?: up| together)?$", _joined_by(" + ")),
         (rf"(?<!\d,)(?<!\d, )\b{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined_by(" + ")),
         *(
-            (phrase if phrase.startswith("(?<!") else rf"\b{phrase}", _ungrouped_template(formula))
+            (phrase if phrase.startswith("(?<!") else rf"\b{phrase}", formula)
             for phrase, formula in _FORMULA_DATA["phrases"].items()
         ),
         (rf"\b({_NUMBER} [-+*/] {_NUMBER})((?:{_STEP.pattern})+)_", _step_formula),
         (_CHANGES, _percentage_chain),
     )
-
-
-def _ungrouped_template(formula: str) -> str | Callable[[re.Match[str]], str]:
-    return (lambda match: _ungrouped(match.expand(formula))) if "," in formula else formula
 
 
 def _with_plain_amounts(text: str) -> str:
@@ -226,7 +228,9 @@ def _with_plain_amounts(text: str) -> str:
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,.])", r"\1.\2", text)
     text = _FRACTION.sub(_decimal_fraction, text)
     text = re.sub(rf"({_NUMBER}) and a half\b", lambda match: _digits(_value(match.group(1)) + Fraction(1, 2)), text)
-    text = _DECIMAL_IN_WORDS.sub(_decimal, text)
+    text = _DECIMAL_IN_WORDS.sub(  # 2.5 for `two point five`
+        lambda match: f"{_value(match[1])}." + "".join(f"{_value(word)}" for word in match[2].split()), text
+    )
     text = _SCALED_NUMBER.sub(lambda match: _digits(_value(match.group(1)) * _SCALES[match.group(2).lower()]), text)
     text = _COMPOUND_QUANTITY.sub(_in_smaller_unit, text)
     currencies = {match.group().strip(" -").lower().removesuffix("s") for match in _CURRENCY.finditer(text)}
@@ -240,11 +244,6 @@ def _with_plain_amounts(text: str) -> str:
 def _value(number: str) -> Fraction:
     """The value of a number in digits or of one number word."""
     return Fraction(NUMBER_WORDS[number.lower()] if number.lower() in NUMBER_WORDS else number.replace(",", ""))
-
-
-def _decimal(match: re.Match[str]) -> str:
-    """`2.5` for `two point five`."""
-    return f"{_value(match.group(1))}." + "".join(f"{_value(word)}" for word in match.group(2).split())
 
 
 def _decimal_fraction(match: re.Match[str]) -> str:
@@ -377,8 +376,9 @@ def _group_formula(match: re.Match[str]) -> str:
 
 def _list_formula(match: re.Match[str]) -> str:
     """`mean(4, 8, 15)` for `average of 4, 8 and 15`."""
-    function = next(name for name, names in _FUNCTIONS.items() if re.fullmatch(names, match.group(1), re.IGNORECASE))
-    return function.format(", ".join(_numbers(match.group(2))))
+    functions = _FORMULA_DATA["functions"].items()
+    function = next(name for names, name in functions if re.fullmatch(names, match.group(1), re.IGNORECASE))
+    return f"{function}({', '.join(_numbers(match.group(2)))})"
 
 
 def _joined_by(sign: str) -> Callable[[re.Match[str]], str]:
@@ -459,7 +459,7 @@ _ABBREVIATED: Mapping[str, str] = table("lexicon.toml")["abbreviations"]
 _VERBS = word_set("request_verbs")
 _SHORT_VERB = 5
 
-_FORMULA_DATA: Mapping[str, Mapping[str, str]] = table("formulas.toml")
+_FORMULA_DATA: Mapping[str, Mapping[str, Any]] = table("formulas.toml")
 _NUMBER = rf"(?>(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|\b(?:{NUMBER_WORD})\b)"
 _LIST = (
     rf"({_NUMBER}(?:, +{_NUMBER})*+,? +(?:and|và) +{_NUMBER}|{_NUMBER}(?:, *{_NUMBER})++"
@@ -470,20 +470,9 @@ _NOT_CONTINUED = (
     rf"|,? *and +{_NUMBER}| +to\b))"
 )
 _FORMULA = rf"([a-z]+\([^()]*\)|{_NUMBER}(?: [-+*/] {_NUMBER})++)(?=[\s?.!]*$)"
-_CHAIN = rf"(?<![-+*/])(?<![-+*/] )({_NUMBER}(?: ?[-+*/] ?{_NUMBER})++)"
 _END = r"(?=[\s?.!]*$)"
 _OF = "(?: of| among| between| in| của| trong)?(?: (?:the|these|following|numbers|các số))*:? "
 _PERCENT = r"\s?(?:%|percent|phần trăm)"
-_FUNCTIONS = {
-    "mean({})": "average|mean|trung bình cộng|trung bình",
-    "median({})": "median|trung vị",
-    "max({})": "largest|biggest|greatest|highest|maximum|max|số lớn nhất",
-    "min({})": "smallest|least|lowest|minimum|min|số nhỏ nhất|số bé nhất",
-    "gcd({})": "greatest common (?:divisor|factor)|gcd|hcf|ước chung lớn nhất",
-    "lcm({})": "(?:least|lowest) common multiple|lcm|bội chung nhỏ nhất",
-}
-"""Calculator functions with several arguments, and their names."""
-
 _OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
 _STEP = re.compile(
     rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_NUMBER})", re.IGNORECASE
@@ -520,8 +509,7 @@ _AMOUNT_WORD = re.compile(
 )
 _PRICE_QUESTION = re.compile(
     r"\b(?:do|does|would|will|should) (?:i|we|you|it|that|each(?: of us| person| one)?) (?:have to |need to )?"
-    r"(?:pay|cost|owe|spend|get|be)"
-    r"(?: for| in total)?(?: something| an item)?(?: that costs)? (?=\(?\d)",
+    r"(?:pay|cost|owe|spend|get|be)(?: for| in total)?(?: something| an item)?(?: that costs)? (?=\(?\d)",
     re.IGNORECASE,
 )
 _PRICE_PHRASE = re.compile(
@@ -557,19 +545,6 @@ _VIETNAMESE_CONVERSIONS = (
     rf"(?:có )?bao nhiêu (?P<wanted>{_UNIT}) (?:trong|ở trong|bằng) "
     rf"{_QUANTITY.format(f'{_NUMBER}|{VIETNAMESE_NUMBER}')}",
 )
-
-_GROUPS = "dozen|score|gross|pair|couple"
-_GROUPED = rf"(?P<number>{_NUMBER}|an?) (?P<given>{_GROUPS})s?"
-_COUNTS = (
-    rf"\bhow many (?P<noun>[a-z]+)(?: (?:are|is|do|does|make|makes|there|in))* {_GROUPED}(?: (?:of )?(?P=noun))?{_END}",
-    rf"\b{_GROUPED}(?: (?:of )?(?P<noun>[a-z]+))? (?:is|are|equals?|=|makes?) (?:how many(?: (?P=noun))?|what){_END}",
-    rf"\A(?:(?:what|how (?:much|many)) (?:is|are) |what's )?{_GROUPED}(?: [a-z]+)?{_END}",
-    rf"\b{_GROUPED}(?= (?:plus|minus|times|divided|multiplied|[-+*/]))",
-    rf"(?<=plus |inus |imes |d by )(?<! of ){_GROUPED}{_END}",
-    rf"\A(?P<number>{VIETNAMESE_NUMBER}|{_NUMBER}) (?P<given>tá|cặp|đôi)(?: (?!là|bằng|có)\w+){{0,2}}"
-    rf"(?: (?:là|bằng|có)(?: tất cả)? (?:bao nhiêu|mấy)(?: \w+)?)?{_END}",
-)
-"""Numbers of things that are counted in dozens, scores or pairs."""
 
 _UP = "tax|vat|gst|tip|surcharge|service(?: charge)?|interest|markup|more|fee"
 _DOWN = "off|discount|less|markdown|rebate"
