@@ -133,7 +133,11 @@ class Screen:
         self._is_at_line_start = True
 
     def render(self, event: Event) -> None:
-        """Render an event."""
+        """Render an event, after the person has answered a question that another thread asks."""
+        with self._status.turn:
+            self._render(event)
+
+    def _render(self, event: Event) -> None:
         match event:
             case RequestStarted():
                 self._wait(f"asking {self.model}")

@@ -233,9 +233,13 @@ _EVERY_SECONDS = 0.1
 
 
 class StatusLine:
-    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing."""
+    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing.
+
+    `turn` is held while a person is asked a question, so that other threads write nothing into it.
+    """
 
     def __init__(self, stream: TextIO | None, after_seconds: float = 0.3) -> None:
+        self.turn = threading.RLock()
         self._stream, self._after_seconds = stream, after_seconds
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None

@@ -43,7 +43,7 @@ _VIEW = ("v", "view")
 _STYLES = {"bold yellow": "1;33", "bold": "1", "yellow": "33", "green": "32", "red": "31", "cyan": "36", "dim": "2"}
 _DIFF_STYLES = (("  │ +", "green"), ("  │ -", "red"), ("  │ @@", "cyan"))
 _UNCLEAR = "Answer with one of the letters; to give a reason for a no, write: n because ..."
-_MORE = "-- {} to {} of {} lines; Enter shows more, q and Enter stop -- "
+_MORE = "-- {} of {} lines; Enter: more, q: stop -- "
 
 
 class AskLine(Protocol):
@@ -157,7 +157,7 @@ class ApprovalDialog:
         while start < len(rows):
             end = _page_end(rows, start)
             self._show([*rows[start:end], *([] if end < len(rows) else [" "])])
-            if end < len(rows) and self._ask(_MORE.format(start + 1, end, len(rows))).strip().lower().startswith("q"):
+            if end < len(rows) and self._ask(_MORE.format(end, len(rows))).strip().lower().startswith("q"):
                 return
             start = end
 

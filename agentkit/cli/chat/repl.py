@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
@@ -133,7 +134,7 @@ class ChatDispatcher:
         conversation = self.conversation
         level = conversation.settings.of("safety").name.lower()
         if self._frontend.approvals.folders:
-            level += " + changes in this workspace"
+            level += " + workspace changes"
         parts = [_model_name(conversation.llm), level]
         cost = cost_of(conversation.usage)
         parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
@@ -237,7 +238,7 @@ def _approval_store(options: AskOptions) -> StoredApprovals | None:
 
 def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
     """Chat with a person at a terminal that can redraw its output."""
-    from agentkit.cli.chat.keyboard import Keyboard, typing
+    from agentkit.cli.chat.keyboard import Keyboard, typed_lines, typing
 
     @cache
     def dispatcher() -> ChatDispatcher:
@@ -247,6 +248,7 @@ def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
         return ChatDispatcher(options, settings, llm, frontend, is_person=True)
 
     start = f"{_model_name(llm)} · {settings.of('safety').name.lower()} · /help"
+    typed = typed_lines()
     with typing(is_seen=False):
         keyboard = Keyboard(
             None if settings.of("session") == "" else state_folder() / HISTORY,
@@ -257,9 +259,8 @@ def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
         if options.continue_last or settings.of("session") or options.yes or llm.provider == "offline":
             dispatcher()  # it prints a notice before the first prompt
         loading = threading.Thread(target=_preload, args=(llm,), daemon=True)
-        return _loop(
-            _with_first_prompt(options, partial(keyboard.prompt, cache(loading.start)), keyboard.show), dispatcher
-        )
+        read = _with_first_prompt(options, partial(keyboard.prompt, cache(loading.start)), keyboard.show, typed)
+        return _loop(read, dispatcher)
 
 
 def _chat_by_line(options: AskOptions, settings: Settings, llm: LLM) -> int:
@@ -301,16 +302,16 @@ def _loop(read: Callable[[], str], dispatcher: Callable[[], ChatDispatcher]) -> 
 
 
 def _with_first_prompt(
-    options: AskOptions, read: Callable[[], str], show: Callable[[str], object]
+    options: AskOptions, read: Callable[[], str], show: Callable[[str], object], typed: Iterable[str] = ()
 ) -> Callable[[], str]:
-    """A function that returns the first prompt of the command line once, and then what `read` returns."""
-    waiting = list(filter(None, [_first_prompt(options)]))
+    """A function that returns the first prompt of the command line, the `typed` lines, and then what `read` returns."""
+    waiting = deque(filter(None, [_first_prompt(options), *typed]))
 
     def next_line() -> str:
         if not waiting:
             return read()
         show(waiting[0])
-        return waiting.pop()
+        return waiting.popleft()
 
     return next_line
 

@@ -285,7 +285,7 @@ def test_changes_of_the_folder_can_be_approved_until_revoked(at_terminal, tmp_pa
         chat.until("Allow it?")
         chat.type("w\r")
         chat.until("Done.")
-        chat.until("changes in this workspace")
+        chat.until("workspace changes")
         chat.type("/safety network\r")  # the prompt is drawn with the status line
         chat.until("NETWORK:")
         chat.say("Write more.")
