@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import stat
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.cli.ask_options import AskOptions, model_options
 from agentkit.cli.options import PLACE, WholeNumber, session_names
-from agentkit.cli.terminal import ANSWERED, print_note
+from agentkit.cli.terminal import ANSWERED, print_note, stdin_mode
 from agentkit.errors import MissingExtra
 from agentkit.http_security import create_server, is_local, open_listener, origin_of
 from agentkit.server import app
@@ -96,6 +97,11 @@ def acp(**options: Any) -> int:
     from agentkit.server.acp import serve_editor
     from agentkit.sessions.stores import store_at
 
+    if not any(is_connected(stdin_mode()) for is_connected in (stat.S_ISFIFO, stat.S_ISSOCK)):
+        raise click.UsageError(
+            "An editor starts this command, and standard input is not connected to one. Add the command to the "
+            "editor's settings, as shown by: agentkit acp --help"
+        )
     order = AskOptions(**options)
     for note in order.settings.notes:
         print_note(note, "yellow")

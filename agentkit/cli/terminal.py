@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -121,6 +122,14 @@ def wrap_lines(text: str, stream: TextIO | None, indent: int = 0) -> str:
         break_on_hyphens=False,
     )
     return "\n".join(wrapped(line) if len(line) > width else line for line in split_lines(text))
+
+
+def stdin_mode() -> int:
+    """The mode of standard input as in `os.stat_result.st_mode`; 0 if it is missing, closed, or not a system file."""
+    try:
+        return os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return 0
 
 
 def split_remedy(text: str) -> tuple[str, str]:
