@@ -42,6 +42,7 @@ _EDIT = ("e", "edit")
 _VIEW = ("v", "view")
 _STYLES = {"bold yellow": "1;33", "bold": "1", "yellow": "33", "green": "32", "red": "31", "cyan": "36", "dim": "2"}
 _DIFF_STYLES = (("  │ +", "green"), ("  │ -", "red"), ("  │ @@", "cyan"))
+_NO_TERMINAL = "there is no terminal to ask at."
 _UNCLEAR = "Answer with one of the letters; to give a reason for a no, write: n because ..."
 _MORE = "-- {} of {} lines; Enter: more, q: stop -- "
 
@@ -180,7 +181,7 @@ class ApprovalDialog:
 class TerminalApprover:
     """Asks on `target` and reads the answer from `source`; by default standard error and standard input.
 
-    If the source is not a terminal, the answer is no. With `can_wait`, a person can postpone the answer, which pauses
+    If the source is not a terminal, the answer is no, with this reason. With `can_wait`, a person can postpone the answer, which pauses
     the run. `lasting` and `in_workspace` describe how long the answers `a` and `w` apply; an empty text means that the
     answer is not offered. `edit` returns the edited form of a text; without it, a line of JSON is read.
     """
@@ -205,7 +206,7 @@ class TerminalApprover:
         """Return the person's answer."""
         source, target = self._streams()
         if source is None or target is None or not source.isatty():
-            return Approval.NO
+            return _NO_TERMINAL
         with self._one_at_a_time:
             return self._dialog(request)
 

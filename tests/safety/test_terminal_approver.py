@@ -107,7 +107,7 @@ def test_earlier_input_is_discarded(terminal):
     keyboard, screen = terminal
     keyboard.write("a\n")
     keyboard.flush()
-    assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) is Approval.NO
+    assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) == "there is no terminal to ask at."
 
 
 def test_narrow_terminal_breaks_no_word(terminal):
@@ -148,5 +148,5 @@ def test_choices_describe_similar_calls(terminal):
 def test_without_a_terminal_the_call_is_denied():
     """If the input is a file or a pipe, a yes in it does not approve the call."""
     shown = io.StringIO()
-    assert TerminalApprover(io.StringIO("y\n"), shown)(REQUEST) is Approval.NO
+    assert TerminalApprover(io.StringIO("y\n"), shown)(REQUEST) == "there is no terminal to ask at."
     assert shown.getvalue() == ""
