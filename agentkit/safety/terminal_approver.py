@@ -181,9 +181,10 @@ class ApprovalDialog:
 class TerminalApprover:
     """Asks on `target` and reads the answer from `source`; by default standard error and standard input.
 
-    If the source is not a terminal, the answer is no, with this reason. With `can_wait`, a person can postpone the answer, which pauses
-    the run. `lasting` and `in_workspace` describe how long the answers `a` and `w` apply; an empty text means that the
-    answer is not offered. `edit` returns the edited form of a text; without it, a line of JSON is read.
+    If the source is not a terminal, the answer is no, with this reason. With `can_wait`, a person can postpone the
+    answer, which pauses the run. `lasting` and `in_workspace` describe how long the answers `a` and `w` apply; an empty
+    text means that the answer is not offered. `edit` returns the edited form of a text; without it, a line of JSON is
+    read.
     """
 
     def __init__(

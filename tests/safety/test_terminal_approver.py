@@ -107,7 +107,7 @@ def test_earlier_input_is_discarded(terminal):
     keyboard, screen = terminal
     keyboard.write("a\n")
     keyboard.flush()
-    assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) == "there is no terminal to ask at."
+    assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) is Approval.NO
 
 
 def test_narrow_terminal_breaks_no_word(terminal):
