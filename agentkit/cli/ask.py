@@ -172,7 +172,7 @@ class Screen:
 
     def _print_fallbacks(self, missed: Sequence[FailedModel]) -> None:
         for each in missed:
-            if each.was_asked:  # report a model when it fails, not again at each later request that skips it
+            if each.was_tried:  # report a model when it fails, not again at each later request that skips it
                 self.end_line()
                 print_note(f"  {fallback_line(each)}", faint=True)
 

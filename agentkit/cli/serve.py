@@ -144,7 +144,7 @@ def start(options: ServeOptions) -> int:
         origins=options.origins,
         sessions=options.agent_options.place,
         session=session,
-        most_runs=options.runs,
+        max_runs=options.runs,
     )
     server = _server(application)
     with open_listener(options.host, options.port) as listener:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentkit.sessions.cassettes.entries import Entry
     from agentkit.sessions.codec import Data
     from agentkit.sessions.session import Session
-    from agentkit.sessions.transcript import RunStory
+    from agentkit.sessions.transcript import RunTranscript
     from agentkit.workspace.journal import Journal, Record
     from agentkit.workspace.snapshots import FileChange
 
@@ -230,10 +230,10 @@ _READABLE = "Pass a file written by --record, --jsonl or agentkit sessions expor
 @click.option("--html", type=FILE, metavar="OUT", help="Write a self-contained HTML page.")
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
-    from agentkit.sessions.transcript import build_stories
+    from agentkit.sessions.transcript import build_transcripts
 
     header, entries = load_recording(file)
-    runs = build_stories(entries)
+    runs = build_transcripts(entries)
     if html is None:
         from agentkit.cli.export import cost_text, heading
         from agentkit.sessions.transcript import show_text
@@ -428,24 +428,24 @@ def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
 
 
 def _play(file: Path) -> None:
-    from agentkit.sessions.transcript import build_stories
+    from agentkit.sessions.transcript import build_transcripts
 
     _, entries = load_recording(file)
-    for run in build_stories(entries):
+    for run in build_transcripts(entries):
         _play_run(run)
 
 
-def _play_run(run: RunStory) -> None:
+def _play_run(run: RunTranscript) -> None:
     """Print the answer on stdout and everything before it on stderr, as `ask` does."""
     from agentkit.cli.display import call_line
     from agentkit.event_rendering import content_text
     from agentkit.events import ResponseReceived, ToolCallFinished
-    from agentkit.sessions.transcript import CallStory, content_of
+    from agentkit.sessions.transcript import CallTranscript, content_of
 
     prompt = "…" if run.prompt is None else content_text(run.prompt, "\n")
     click.echo(clean(f"> {prompt}"), err=True)
     for step in run.steps:
-        if isinstance(step, CallStory):
+        if isinstance(step, CallTranscript):
             if step.result is not None:
                 result = replace(step.result, value=content_of(step.result.content))
                 click.echo(f"  {call_line(ToolCallFinished(step.call, result))}", err=True)

@@ -219,11 +219,11 @@ def escape_invisible(text: str) -> str:
     return re.sub(f"[{_INVISIBLE}]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
+def line_text(text: str, max_chars: int = _MAX_LINE_CHARS) -> str:
     """A text on one line, cleaned and truncated."""
     from agentkit.event_rendering import truncate
 
-    return truncate(" ".join(clean(text).split()), most_chars)
+    return truncate(" ".join(clean(text).split()), max_chars)
 
 
 ANSWERED = 0

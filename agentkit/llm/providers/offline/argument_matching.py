@@ -11,16 +11,16 @@ from functools import cached_property
 from typing import Any
 
 from agentkit.llm.providers.offline.lexicon import (
-    DEEDS,
+    ACTIONS,
     GREETINGS,
-    HERE,
+    HERE_WORDS,
     STOP_WORDS,
-    idea,
-    ideas,
+    concept,
+    concepts,
     places_in,
     signed_numbers_in,
     stem,
-    stretches,
+    tokens_in,
     vocabulary,
     words,
     zones_in,
@@ -108,7 +108,7 @@ def _uses_unit(description: str, factor: float) -> bool:
 
 def is_next_to_name(number: float, name: str, schema: Mapping[str, Any], text: str) -> bool:
     """Whether a number in the text is next to a word of the parameter's name: `2021 season`, `radius of 5`."""
-    name_ideas = ideas(words(name.replace("_", " ")))
+    name_ideas = concepts(words(name.replace("_", " ")))
     near = [
         word
         for match in _NEAR_NUMBER.finditer(text)
@@ -116,7 +116,7 @@ def is_next_to_name(number: float, name: str, schema: Mapping[str, Any], text: s
         for word in (*words(match.group(1))[-2:], *words(match.group(3))[:1])
     ]
     fits = schema.get("type") != "integer" or number.is_integer()
-    return fits and not name_ideas.isdisjoint(ideas(near))
+    return fits and not name_ideas.isdisjoint(concepts(near))
 
 
 def enumerated_numbers(names: Sequence[str], text: str) -> dict[str, float]:
@@ -156,8 +156,8 @@ _COUNTS_PARTS = re.compile(r"decimal|fraction|\b0?\.\d|between 0 and 1\b|0 to 1\
 _NEAR_NUMBER = re.compile(r"(?<![\w.-])((?:[^\W\d]+ +){0,2})(\d[\d,]*(?:\.\d+)?)(?![\w%])(?= *(\w*))")
 _NUMBERED = re.compile(r"((?:\w*[^\W\d])?)_?(?:\d|(?<![^\W_])[a-z])")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w%])")
-_ALONE = rf"(?<![-\u2212]){_NUMBER.pattern}"
-_ENUMERATION = re.compile(rf"{_ALONE}(?:(?:,\s+(?:and\s+)?|\s+and\s+){_ALONE})+")
+_NOT_CONTINUED = rf"(?<![-\u2212]){_NUMBER.pattern}"
+_ENUMERATION = re.compile(rf"{_NOT_CONTINUED}(?:(?:,\s+(?:and\s+)?|\s+and\s+){_NOT_CONTINUED})+")
 _OPERATIONS = {
     r"\+|plus": vocabulary("add sum plus total"),
     "[-\u2212]|minus": vocabulary("subtract minus difference"),
@@ -288,7 +288,7 @@ class TextKind(StrEnum):
 
     URL = "url"
     JSON = "json"
-    SUM = "sum"
+    EXPRESSION = "expression"
     PATH = "path"
     ZONE = "zone"
     COMMAND = "command"
@@ -308,7 +308,7 @@ class Offer:
         self.kinds = kinds_of(spec)
         self.options = [str(option) for schema in self.schemas.values() for option in schema.get("enum") or ()]
         self.summary = spec.description.strip().split("\n\n")[0]
-        self.ideas = _ideas_in(spec.name, *self.schemas, *self.options, self.summary)
+        self.concepts = _ideas_in(spec.name, *self.schemas, *self.options, self.summary)
 
     @cached_property
     def candidates(self) -> dict[str, tuple[str, ...]]:
@@ -320,46 +320,46 @@ class Offer:
         return found
 
     @cached_property
-    def matched(self) -> frozenset[str]:
+    def matches(self) -> frozenset[str]:
         """The ideas shared by the question and the tool's description."""
-        return self.ideas & self.question.ideas
+        return self.concepts & self.question.concepts
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Required parameters without a candidate in the question."""
-        loose = (None, TextKind.MESSAGE) if self.known else (None, TextKind.MESSAGE, TextKind.TEXT)
+        loose = (None, TextKind.MESSAGE) if self.has_known_kinds else (None, TextKind.MESSAGE, TextKind.TEXT)
         return tuple(name for name in self.required if self.kinds.get(name) not in loose and not self.candidates[name])
 
     @property
-    def known(self) -> bool:
+    def has_known_kinds(self) -> bool:
         """Whether the kind of every required parameter is known from its name."""
         return all(name in self.kinds for name in self.required)
 
     @property
-    def formal(self) -> bool:
+    def is_formal(self) -> bool:
         """Whether the kinds of all required parameters are known: rules are then better than the engine."""
-        return self.known and bool(self.kinds)
+        return self.has_known_kinds and bool(self.kinds)
 
     @property
-    def filled(self) -> tuple[TextKind, ...]:
+    def filled_kinds(self) -> tuple[TextKind, ...]:
         """The kinds of the parameters with candidates, if every required parameter has one."""
         there = {name: kind for name, kind in self.kinds.items() if self.candidates[name]}
-        counted = tuple(kind for name, kind in there.items() if name in self.required or kind in TELLING)
-        return counted if there.keys() >= set(self.required) else ()
+        counted_nouns = tuple(kind for name, kind in there.items() if name in self.required or kind in ACTION_KINDS)
+        return counted_nouns if there.keys() >= set(self.required) else ()
 
     @property
-    def support(self) -> int:
+    def evidence(self) -> int:
         """The evidence for the tool: shared ideas, and the kinds of filled parameters if no required one is missing."""
-        return sum(2 if kind in TELLING else 1 for kind in self.filled) + len(self.matched)
+        return sum(2 if kind in ACTION_KINDS else 1 for kind in self.filled_kinds) + len(self.matches)
 
     @property
-    def plausible(self) -> bool:
+    def is_plausible(self) -> bool:
         """Whether the request could refer to the tool. A quotation or a topic alone does not indicate an action."""
         wordless = any(kind is TextKind.MESSAGE and not self.candidates[name] for name, kind in self.kinds.items())
-        if self.missing or (self.formal and wordless and self.question.ideas.isdisjoint({"save", "send"})):
+        if self.missing or (self.is_formal and wordless and self.question.concepts.isdisjoint({"save", "send"})):
             return False
-        telling = any(self.kinds.get(name) in (*TELLING, TextKind.QUERY) for name in self.required)
-        return bool(self.matched or telling or not self.known)
+        telling = any(self.kinds.get(name) in (*ACTION_KINDS, TextKind.QUERY) for name in self.required)
+        return bool(self.matches or telling or not self.has_known_kinds)
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -372,15 +372,17 @@ class Offer:
         return enumerated_numbers(self.numeric, self.question.text)
 
     @property
-    def reach(self) -> frozenset[Span]:
+    def coverage(self) -> frozenset[Span]:
         """The spans of the question that the tool could take as arguments."""
         texts = [text for each in self.candidates.values() for text in each]
-        return frozenset(span for span in self.question.spans if span.sure and held(span, texts, self.question))
+        return frozenset(
+            span for span in self.question.spans if span.is_certain and contains_span(span, texts, self.question)
+        )
 
-    def shown(self) -> dict[str, Any]:
+    def engine_schema(self) -> dict[str, Any]:
         """The tool in the form that works best with the engine: short, without parameters that cannot be filled."""
         properties = {}
-        idle = not leftover(self.question, [self])
+        idle = not unexplained(self.question, [self])
         for name, schema in self.schemas.items():
             bare = schema.get("type") == "string" and "enum" not in schema and name not in self.required
             if not (bare and (idle if name not in self.kinds else not self.candidates[name])):
@@ -394,63 +396,76 @@ def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
     """The tools that could serve the question, at most five, in the given order."""
     every = [Offer(question, spec) for spec in specs]
     lacking = [offer for offer in every if offer.missing]
-    able = [offer for offer in every if offer.plausible and (offer.support or not offer.known)]
-    if question.lead in _DEEDS:
-        able = [offer for offer in able if not offer.formal or not offer.ideas.isdisjoint({question.lead, "search"})]
-    able = [offer for offer in able if offer.filled or not any(other.matched > offer.matched for other in lacking)]
-    if _is_plain(question, every):
-        able = [offer for offer in able if offer.matched or TextKind.QUERY not in offer.kinds.values()]
-    able = _of_path(question, able)
-    best = [offer for offer in able if not any(_outdoes(other, offer) for other in able)]
-    kept = sorted(best, key=lambda offer: -offer.support)[:_MAX_OFFERS]
+    able = [offer for offer in every if offer.is_plausible and (offer.evidence or not offer.has_known_kinds)]
+    if question.first_concept in _ACTIONS:
+        able = [
+            offer
+            for offer in able
+            if not offer.is_formal or not offer.concepts.isdisjoint({question.first_concept, "search"})
+        ]
+    able = [
+        offer for offer in able if offer.filled_kinds or not any(other.matches > offer.matches for other in lacking)
+    ]
+    if _needs_no_search(question, every):
+        able = [offer for offer in able if offer.matches or TextKind.QUERY not in offer.kinds.values()]
+    able = _fitting_path(question, able)
+    best = [offer for offer in able if not any(_is_clearly_better(other, offer) for other in able)]
+    kept = sorted(best, key=lambda offer: -offer.evidence)[:_MAX_OFFERS]
     return [offer for offer in best if offer in kept]
 
 
-def _of_path(question: Question, able: list[Offer]) -> list[Offer]:
+def _fitting_path(question: Question, able: list[Offer]) -> list[Offer]:
     """The tools without those that read files if the only path is that of a folder, or the other way round."""
-    paths = question.of(Shape.PATH)
+    paths = question.spans_of(Shape.PATH)
     is_file = len(paths) == 1 and FILE_ENDING.search(paths[0].text) is not None
-    if len(paths) != 1 or is_file != question.ideas.isdisjoint(_LISTING):
+    is_folder = not paths and "folder" in question.concepts and "file" not in question.concepts
+    if not is_folder and (len(paths) != 1 or is_file != question.concepts.isdisjoint(_LISTING)):
         return able
     named = {offer: _ideas_in(offer.spec.name) for offer in able if TextKind.PATH in offer.kinds.values()}
     wanted, other = (_READING, _LISTING) if is_file else (_LISTING, _READING)
-    if all(ideas.isdisjoint(wanted) for ideas in named.values()):
+    if all(concepts.isdisjoint(wanted) for concepts in named.values()):
         return able
     return [offer for offer in able if offer not in named or named[offer].isdisjoint(other)]
 
 
-def unfilled(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
+def offer_lacking_arguments(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
     """The only tool that the question is about, if the question lacks a required argument."""
-    wanting = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matched and offer.missing)
-    return next((offer for offer in wanting if not leftover(question, [offer])), None)
+    wanting = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing)
+    return next((offer for offer in wanting if not unexplained(question, [offer])), None)
 
 
-def _is_plain(question: Question, every: Sequence[Offer]) -> bool:
+def _needs_no_search(question: Question, every: Sequence[Offer]) -> bool:
     """Whether the question is about a tool other than a search, even if an argument is missing."""
-    others = [offer for offer in every if offer.matched and TextKind.QUERY not in offer.kinds.values()]
-    return any(offer.missing for offer in others) or bool(others and not leftover(question, others))
+    others = [offer for offer in every if offer.matches and TextKind.QUERY not in offer.kinds.values()]
+    return any(offer.missing for offer in others) or bool(others and not unexplained(question, others))
 
 
-def _outdoes(one: Offer, other: Offer) -> bool:
+def _is_clearly_better(one: Offer, other: Offer) -> bool:
     """Whether `one` explains the question so much better that `other` can be dropped.
 
     For tools whose parameters have no known kind, the engine chooses better than rules do.
     """
-    if not other.formal:
+    if not other.is_formal:
         return False
-    if one.support > other.support and one.reach > other.reach > frozenset():
+    if one.evidence > other.evidence and one.coverage > other.coverage > frozenset():
         return True
-    if {*one.kinds.values()} >= {*other.kinds.values()} and one.matched > other.matched and one.reach >= other.reach:
+    if (
+        {*one.kinds.values()} >= {*other.kinds.values()}
+        and one.matches > other.matches
+        and one.coverage >= other.coverage
+    ):
         return True
-    return one.support >= other.support + 2 and one.matched >= other.matched and other.reach <= one.reach
+    return one.evidence >= other.evidence + 2 and one.matches >= other.matches and other.coverage <= one.coverage
 
 
-def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()) -> frozenset[str]:
+def unexplained(
+    question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()
+) -> frozenset[str]:
     """The ideas of the question that are explained by neither the tools nor the arguments."""
-    explained = {each for offer in used for each in offer.ideas}
+    explained = {each for offer in used for each in offer.concepts}
     explained |= {"file"} if "folder" in explained else set()  # users call the content of a folder its files
     texts = [said for text in texts_in(list(arguments)) for said in (text, *places_in(text))]
-    return question.ideas - explained - ideas(words(" ".join(texts))) - _ASKING - ideas(GREETINGS)
+    return question.concepts - explained - concepts(words(" ".join(texts))) - _LOOKUP_CONCEPTS - concepts(GREETINGS)
 
 
 def _schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:
@@ -482,20 +497,20 @@ def kinds_of(spec: ToolSpec) -> dict[str, TextKind]:
 
 
 def _ideas_in(*texts: str) -> frozenset[str]:
-    return ideas(words(re.sub(r"[_-]", " ", " ".join(texts))))
+    return concepts(words(re.sub(r"[_-]", " ", " ".join(texts))))
 
 
-def held(span: Span, texts: Iterable[str], question: Question) -> bool:
+def contains_span(span: Span, texts: Iterable[str], question: Question) -> bool:
     """Whether one of the texts contains the value of the span, or the span as written."""
     return any(span.text in text or question.text[span.start : span.end] in text for text in texts)
 
 
-def _shaped(shape: Shape) -> Callable[[Offer], Iterator[str]]:
+def _shaped_spans(shape: Shape) -> Callable[[Offer], Iterator[str]]:
     """Create a finder for spans of a shape, including quotations that contain only such a span."""
 
     def find(offer: Offer) -> Iterator[str]:
-        yield from (span.text for span in offer.question.of(shape))
-        for quote in offer.question.of(Shape.QUOTE):
+        yield from (span.text for span in offer.question.spans_of(shape))
+        for quote in offer.question.spans_of(Shape.QUOTE):
             inner = Question(quote.text).spans
             if len(inner) == 1 and inner[0].shape is shape and inner[0].text == quote.text.strip():
                 yield quote.text
@@ -503,56 +518,62 @@ def _shaped(shape: Shape) -> Callable[[Offer], Iterator[str]]:
     return find
 
 
-def _sums(offer: Offer) -> Iterator[str]:
+def _expressions_in(offer: Offer) -> Iterator[str]:
     question = offer.question
-    unsure = {span.text for span in question.spans if not span.sure}
-    asked = question.asks_for_knowledge or "calculation" in question.ideas
-    yield from (text for text in _shaped(Shape.SUM)(offer) if asked or text not in unsure)
+    unsure = {span.text for span in question.spans if not span.is_certain}
+    asked = question.asks_for_knowledge or "calculation" in question.concepts
+    yield from (text for text in _shaped_spans(Shape.EXPRESSION)(offer) if asked or text not in unsure)
 
 
-def _paths(offer: Offer) -> Iterator[str]:
+def _paths_in(offer: Offer) -> Iterator[str]:
     question = offer.question
-    quotes = [span for span in question.of(Shape.QUOTE) if "\n" not in span.text]
-    named = [span.text for span in quotes if _FILE_NAME.search(span.text) or _introduced(question, span)]
-    yield from (*(span.text for span in question.of(Shape.PATH)), *named)
-    if not question.ideas.isdisjoint({"file", "folder"}):
-        names = [match.group(1) for match in _NAMED_PATH.finditer(question.text)]
-        idle = STOP_WORDS | HERE
-        yield from (name for name in names if name.lower() not in idle and idea(name.lower()) not in offer.ideas)
+    quotes = [span for span in question.spans_of(Shape.QUOTE) if "\n" not in span.text]
+    named = [span.text for span in quotes if _FILE_NAME.search(span.text) or _is_introduced_as_path(question, span)]
+    yield from (*(span.text for span in question.spans_of(Shape.PATH)), *named)
+    if not question.concepts.isdisjoint({"file", "folder"}):
+        names = [match.group(1) or match.group(2) for match in _NAMED_PATH.finditer(question.text)]
+        idle = STOP_WORDS | HERE_WORDS | _NO_FOLDER_NAMES
+        yield from (name for name in names if name.lower() not in idle and concept(name.lower()) not in offer.concepts)
 
 
 def _zones(offer: Offer) -> Iterator[str]:
     """The time zones of the places named in the question."""
-    return zones_in(offer.question.text) if "time" in offer.question.ideas else iter(())
+    return zones_in(offer.question.text) if "time" in offer.question.concepts else iter(())
 
 
-def _introduced(question: Question, span: Span) -> bool:
+def _is_introduced_as_path(question: Question, span: Span) -> bool:
     before = words(question.text[: span.start])
-    return bool(before) and (before[-1] in ("named", "called") or idea(before[-1]) in ("file", "folder"))
+    return bool(before) and (before[-1] in ("named", "called") or concept(before[-1]) in ("file", "folder"))
 
 
-def _orders(offer: Offer) -> Iterator[str]:
+def _commands_in(offer: Offer) -> Iterator[str]:
     question = offer.question
-    quotes = [span.text for span in question.of(Shape.QUOTE)]
-    yield from [span.text for span in question.of(Shape.ORDER)] or question.tail or quotes
+    quotes = [span.text for span in question.spans_of(Shape.QUOTE)]
+    yield from [span.text for span in question.spans_of(Shape.COMMAND)] or question.text_after_colon or quotes
 
 
 def _commands(offer: Offer) -> Iterator[str]:
     question = offer.question
-    if not question.of(Shape.ORDER) and not _spoken_of(offer) and question.ideas.isdisjoint(_RUNNING):
+    if (
+        not question.spans_of(Shape.COMMAND)
+        and not _mentions_tool_name(offer)
+        and question.concepts.isdisjoint(_RUNNING)
+    ):
         return
-    texts = (text for text in _orders(offer) if not text[:1].isdigit())
-    yield from (text for text in texts if _spoken_of(offer) or not _is_program(text))
+    texts = (text for text in _commands_in(offer) if not text[:1].isdigit())
+    yield from (text for text in texts if _mentions_tool_name(offer) or not _is_program(text))
 
 
-def _codes(offer: Offer) -> Iterator[str]:
+def _programs_in(offer: Offer) -> Iterator[str]:
     python = "python" in words(f"{offer.spec.name.replace('_', ' ')} {offer.summary}")
-    yield from (text for text in _orders(offer) if _is_program(text) or (_spoken_of(offer) and not python))
+    yield from (
+        text for text in _commands_in(offer) if _is_program(text) or (_mentions_tool_name(offer) and not python)
+    )
 
 
-def _spoken_of(offer: Offer) -> bool:
+def _mentions_tool_name(offer: Offer) -> bool:
     """Whether the question mentions the tool's name, apart from `word_sequence`: its shell or language."""
-    return not (_ideas_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.ideas)
+    return not (_ideas_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.concepts)
 
 
 def _is_program(text: str) -> bool:
@@ -565,47 +586,49 @@ def _is_program(text: str) -> bool:
 def _named_texts(offer: Offer) -> Iterator[str]:
     question = offer.question
     head, _, appended = question.text.partition("\n\n")  # as text piped into a question is appended
-    if appended.strip() and not any(span.start < len(head) for span in question.of(Shape.QUOTE)):
+    if appended.strip() and not any(span.start < len(head) for span in question.spans_of(Shape.QUOTE)):
         yield appended.strip()
         return
     first, _, below = question.text.partition("\n")  # as a text is pasted below a question about it
-    if below.strip() and first.rstrip().endswith(("?", ":")) and not question.of(Shape.QUOTE):
+    if below.strip() and first.rstrip().endswith(("?", ":")) and not question.spans_of(Shape.QUOTE):
         yield below.strip()
         return
-    marked = [span.text for span in question.of(Shape.QUOTE)]
-    single = (match.group(1) for match in _NAMED_TEXT.finditer(question.text))
-    yield from marked or question.tail or (word for word in single if word not in STOP_WORDS)
+    marked = [span.text for span in question.spans_of(Shape.QUOTE)]
+    single = (match.group(1) for match in _NAMED_WORD.finditer(question.text))
+    yield from marked or question.text_after_colon or (word for word in single if word not in STOP_WORDS)
 
 
-def _messages(offer: Offer) -> Iterator[str]:
-    json = [span.text for span in offer.question.of(Shape.JSON)]
-    said = _SAID.findall(offer.question.text) or [text.strip() for text in _WRITTEN.findall(offer.question.text)]
+def _messages_in(offer: Offer) -> Iterator[str]:
+    json = [span.text for span in offer.question.spans_of(Shape.JSON)]
+    said = _STATED_TEXT.findall(offer.question.text) or [text.strip() for text in _WRITTEN.findall(offer.question.text)]
     yield from list(_named_texts(offer)) or json or said
 
 
-def _topics(offer: Offer) -> Iterator[str]:
+def _search_topics(offer: Offer) -> Iterator[str]:
     """The question without leading and trailing words that only state the action."""
     question = offer.question
-    wanted = not question.ideas.isdisjoint({"search", *_ideas_in(offer.spec.name)})
-    elsewhere = question.of(Shape.PATH, Shape.URL) and "web" not in question.ideas
+    wanted = not question.concepts.isdisjoint({"search", *_ideas_in(offer.spec.name)})
+    elsewhere = question.spans_of(Shape.PATH, Shape.URL) and "web" not in question.concepts
     asks = wanted or (question.asks_for_knowledge and not question.spans)
-    if question.personal or elsewhere or not asks or "\n" in question.text:  # the text of a file is not a search query
+    if (
+        question.is_personal or elsewhere or not asks or "\n" in question.text
+    ):  # the text of a file is not a search query
         return
-    tokens = list(stretches(question.text))
-    idle = [all(_is_idle(word, offer) for word in words(token.group())) for token in tokens]
+    tokens = list(tokens_in(question.text))
+    idle = [all(_states_action_only(word, offer) for word in words(token.group())) for token in tokens]
     if not all(idle):
         first, last = idle.index(False), len(idle) - 1 - idle[::-1].index(False)
         yield question.text[tokens[first].start() : tokens[last].end()].strip(" .,;:?!\"'")
 
 
-def _is_idle(word: str, offer: Offer) -> bool:
-    return word.removesuffix("'s") in STOP_WORDS or idea(word) in offer.ideas | _ASKING
+def _states_action_only(word: str, offer: Offer) -> bool:
+    return word.removesuffix("'s") in STOP_WORDS or concept(word) in offer.concepts | _LOOKUP_CONCEPTS
 
 
 _NAMES = {
     TextKind.URL: "url uri link website",
     TextKind.JSON: "json",
-    TextKind.SUM: "expression formula equation calculation",
+    TextKind.EXPRESSION: "expression formula equation calculation",
     TextKind.PATH: "path file filename filepath folder directory",
     TextKind.ZONE: "timezone tz",
     TextKind.COMMAND: "command cmd",
@@ -614,40 +637,42 @@ _NAMES = {
     TextKind.TEXT: "text string sentence phrase",
     TextKind.MESSAGE: "content contents message body",
 }
-TELLING = (TextKind.URL, TextKind.JSON, TextKind.SUM, TextKind.PATH)
+ACTION_KINDS = (TextKind.URL, TextKind.JSON, TextKind.EXPRESSION, TextKind.PATH)
 """The kinds whose form alone suggests an action."""
 
-FORMS = (*TELLING, TextKind.ZONE, TextKind.COMMAND, TextKind.CODE)
+FORMAL_KINDS = (*ACTION_KINDS, TextKind.ZONE, TextKind.COMMAND, TextKind.CODE)
 """The kinds whose form is found more reliably by rules than by the engine."""
 _FINDERS: dict[TextKind, Callable[[Offer], Iterator[str]]] = {
-    TextKind.URL: _shaped(Shape.URL),
-    TextKind.JSON: _shaped(Shape.JSON),
-    TextKind.SUM: _sums,
-    TextKind.PATH: _paths,
+    TextKind.URL: _shaped_spans(Shape.URL),
+    TextKind.JSON: _shaped_spans(Shape.JSON),
+    TextKind.EXPRESSION: _expressions_in,
+    TextKind.PATH: _paths_in,
     TextKind.ZONE: _zones,
     TextKind.COMMAND: _commands,
-    TextKind.CODE: _codes,
-    TextKind.QUERY: _topics,
+    TextKind.CODE: _programs_in,
+    TextKind.QUERY: _search_topics,
     TextKind.TEXT: _named_texts,
-    TextKind.MESSAGE: _messages,
+    TextKind.MESSAGE: _messages_in,
 }
 _MAX_OFFERS = 5
 _RUNNING = frozenset({"run", "shell", "code"})
 """Ideas of a question in which a quotation can be a command."""
 
+_NO_FOLDER_NAMES = vocabulary("whole entire parent root main project same other")
 _LISTING, _READING = frozenset({"list", "folder"}), frozenset({"see"})
-_DEEDS = ideas(DEEDS)
+_ACTIONS = concepts(ACTIONS)
 """Actions on something: only a tool with that action in its description applies, whatever the question contains."""
 
-_ASKING = frozenset({"search", "see", "fetch", "article"})
+_LOOKUP_CONCEPTS = frozenset({"search", "see", "fetch", "article"})
 _FILE_NAME = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$|^[.~]?/\S")
 _NAMED_PATH = re.compile(
     r"\b(?:(?:file|folder|directory|dir|thư mục|tệp|tập tin)(?:\s+(?:named|called|tên))?"
     r"|named|called|in|inside|under|of|at|trong|ở)\s+"
-    r"(?:the\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+(?:and|có)\b)",
+    r"(?:the\s+)?(?!(?:file|folder|directory)\b)([\w-]+)(?=[\s?.!]*$|\s+(?:folder|directory|file)\b|,|\s+(?:and|có)\b)"
+    r"|\b(?:list|show|browse|see)\s+(?:(?:me|the|my)\s+)*([\w-]+)(?=\s+(?:folder|directory)\b)",
     re.IGNORECASE,
 )
-_SAID = re.compile(
+_STATED_TEXT = re.compile(
     r"(?i)\b(?:with (?:the )?(?:contents?|text|words)|containing|saying|that says):? +(.*\S)(?<![.!?])[\s.!?]*$"
 )
 _WRITTEN = re.compile(
@@ -655,7 +680,7 @@ _WRITTEN = re.compile(
     r"((?:(?!(?:the|this|that|it|an?|my|some|all|about|or|of|for|file)\b)\S+\s+){1,6})"
     r"(?:to|into|in|vào)\s+(?:(?:the |a )?(?:file|tệp|tập tin)\s+)?[\w./~-]*\.\w+[\s.!?]*$"
 )
-_NAMED_TEXT = re.compile(
+_NAMED_WORD = re.compile(
     r"\b(?:word|name|string|text|(?:letters|chars|chữ cái)(?: (?:are|there|does|do|in|of|trong|của|từ))+)"
     r"\s+([^\W\d_]{2,})(?=[\s?.!]*$|\s+(?:have|has|contain|is|có)\b)",
     re.IGNORECASE,

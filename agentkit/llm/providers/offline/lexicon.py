@@ -1,124 +1,31 @@
-"""Words with their concepts, numbers and time zones, in English and Vietnamese."""
+"""Words with their concepts, numbers, time zones and days, in English and Vietnamese.
+
+The vocabulary is in `lexicon.toml`.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
+from pathlib import Path
+from typing import Any
 from zoneinfo import available_timezones
 
-_MEANINGS = {
-    "what": "gì, cái gì, nào",
-    "what is": "là gì",
-    "who is": "là ai, ai là",
-    "who": "ai đã",
-    "where": "ở đâu, đâu",
-    "when": "khi nào, bao giờ",
-    "why": "tại sao, vì sao",
-    "how": "như thế nào, thế nào, ra sao, làm sao, làm thế nào",
-    "how much": "bao nhiêu, mấy",
-    "what time": "mấy giờ",
-    "what time is it": "mấy giờ rồi",
-    "today's date": "ngày hôm nay",
-    "tell me": "cho tôi biết, cho mình biết, cho em biết",
-    "files": "các file, các tệp, các tập tin, những file, những tệp",
-    "which files": "những file nào, file nào, những tệp nào, tệp nào, các file nào",
-    "what day": "thứ mấy, ngày mấy, ngày nào, ngày bao nhiêu, ngày mấy tháng mấy",
-    "what month": "tháng mấy",
-    "what year": "năm nào, năm bao nhiêu, năm mấy",
-    "now": "bây giờ, hiện tại, hiện giờ, lúc này, đang",
-    "today": "hôm nay",
-    "time": "thời gian, giờ",
-    "date": "ngày tháng, ngày",
-    "tomorrow": "ngày mai",
-    "yesterday": "hôm qua",
-    "calculate": "tính, tính toán",
-    "equals": "bằng",
-    "read": "đọc",
-    "open": "mở",
-    "view": "xem",
-    "show": "hiển thị, cho xem, cho tôi xem",
-    "list": "liệt kê, danh sách",
-    "search": "tìm, tìm kiếm, tra, tra cứu",
-    "find": "tìm hiểu",
-    "web": "mạng",
-    "page": "trang web, trang",
-    "fetch": "tải, tải về, tải xuống, truy cập",
-    "file": "tệp, tập tin, tệp tin",
-    "folder": "thư mục",
-    "write": "ghi, viết",
-    "save": "lưu",
-    "create": "tạo",
-    "content": "nội dung",
-    "run": "chạy, thực thi",
-    "command": "lệnh, câu lệnh",
-    "code": "mã, đoạn mã",
-    "program": "chương trình",
-    "count": "đếm",
-    "words": "số từ",
-    "characters": "ký tự, kí tự, số ký tự, số kí tự",
-    "letters": "chữ cái, số chữ cái",
-    "lines": "số dòng",
-    "length": "độ dài",
-    "how long": "dài bao nhiêu",
-    "text": "chuỗi, văn bản, đoạn văn",
-    "sentence": "câu",
-    "story": "câu chuyện, chuyện",
-    "question": "câu hỏi",
-    "check": "kiểm tra",
-    "valid": "hợp lệ",
-    "summary": "tóm tắt",
-    "article": "bài viết",
-    "info": "thông tin",
-    "weather": "thời tiết",
-    "send": "gửi",
-    "message": "tin nhắn",
-    "delete": "xóa, xoá",
-    "rename": "đổi tên",
-    "copy": "sao chép",
-    "convert": "chuyển",
-    "remind": "nhắc",
-    "alarm": "báo thức",
-    "sing": "hát",
-    "know": "biết",
-    "translate": "dịch",
-    "tell": "kể, nói",
-    "hello": "xin chào, chào",
-    "thanks": "cảm ơn, cám ơn",
-    "goodbye": "tạm biệt",
-    "fine": "khỏe, khoẻ",
-    "don't": "đừng, chớ, không được, không cần, không muốn, khỏi",
-    "please": "làm ơn, vui lòng, hãy, giúp, giùm, hộ",
-    "for me": "cho tôi, cho mình, cho em, giúp tôi, giúp mình, giúp em",
-    "i": "tôi, tớ",
-    "you": "bạn",
-    "is": "là, có",
-    "the": "các, những, cái",
-    "of": "của",
-    "in": "trong, ở, tại",
-    "on": "trên",
-    "into": "vào",
-    "about": "về",
-    "for": "cho",
-    "and": "và",
-    "or": "hoặc",
-    "with": "với",
-    "then": "rồi, sau đó",
-    "this": "này",
-    "that": "đó",
-    "all": "tất cả, cả",
-    "did": "đã",
-    "will": "sẽ",
-    "much": "nhiều",
-    "there": "không",
-    "so": "thế, vậy, nhé, ạ, ơi",
-}
-"""English words with their Vietnamese equivalents; `không` at the end of a question only marks it as one."""
 
-_ENGLISH = {phrase.strip(): english for english, phrases in _MEANINGS.items() for phrase in phrases.split(",")}
+@cache
+def table(name: str) -> Any:
+    """The contents of a TOML file of this package."""
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
+
+
+_DATA: Mapping[str, Mapping[str, Any]] = table("lexicon.toml")
+
+_ENGLISH = {phrase.strip(): english for english, phrases in _DATA["meanings"].items() for phrase in phrases.split(",")}
 _KNOWN = "|".join(re.escape(phrase) for phrase in sorted(_ENGLISH, key=len, reverse=True))
 _PHRASE = re.compile(rf"(?<!\w)(?:{_KNOWN})(?!\w)", re.IGNORECASE)
 _STRETCH = re.compile(rf"(?<!\S)(?:{_KNOWN})(?!\w)\S*|\S+", re.IGNORECASE)
@@ -127,26 +34,8 @@ _ASKS = re.compile(
     r"|^\s*(?:ai là|ai đã|tại sao|vì sao)(?!\w)",
     re.IGNORECASE,
 )
-_OPERATORS = {
-    "cộng với": "+",
-    "cộng": "+",
-    "trừ đi": "-",
-    "trừ": "-",
-    "nhân với": "*",
-    "nhân": "*",
-    "chia cho": "/",
-    "chia": "/",
-    "mũ": "^",
-    "của": "of",
-    "căn bậc hai của": "square root of",
-    "căn bậc hai": "square root of",
-    "căn bậc ba của": "cube root of",
-    "căn bậc ba": "cube root of",
-    "bình phương": "squared",
-    "lập phương": "cubed",
-    "phần trăm": "percent",
-}
-_OPERATOR = re.compile(rf"\b(?:{'|'.join(sorted(_OPERATORS, key=len, reverse=True))})\b", re.IGNORECASE)
+_OPERATIONS: Mapping[str, str] = _DATA["operations"]
+_OPERATOR = re.compile(rf"\b(?:{'|'.join(sorted(_DATA['operations'], key=len, reverse=True))})\b", re.IGNORECASE)
 
 
 def in_english(text: str) -> str:
@@ -159,14 +48,19 @@ def asks_in_vietnamese(text: str) -> bool:
     return _ASKS.search(unicodedata.normalize("NFC", text)) is not None
 
 
-def stretches(text: str) -> Iterator[re.Match[str]]:
+def tokens_in(text: str) -> Iterator[re.Match[str]]:
     """The words of a text including punctuation; known multi-word phrases are one match."""
     return _STRETCH.finditer(text)
 
 
-def sum_in_english(text: str) -> str:
+def operators_in_english(text: str) -> str:
     """Translate Vietnamese operators of a sum to the calculator's notation."""
-    return _OPERATOR.sub(lambda found: _OPERATORS[found.group().lower()], text)
+    return _OPERATOR.sub(lambda found: _OPERATIONS[found.group().lower()], text)
+
+
+def word_set(name: str) -> frozenset[str]:
+    """A set of words of the vocabulary."""
+    return vocabulary(_DATA["words"][name])
 
 
 def vocabulary(text: str) -> frozenset[str]:
@@ -185,12 +79,12 @@ def signed_numbers_in(text: str) -> tuple[float, ...]:
     return tuple(-number if _MINUS.search(text[: match.start()]) else number for match, number in found)
 
 
-def spoken_numbers_in(text: str) -> tuple[float, ...]:
+def word_numbers_in(text: str) -> tuple[float, ...]:
     """The numbers in words, up to ninety; each word is a separate number."""
     return tuple(NUMBER_WORDS[word] for word in words(text) if word in NUMBER_WORDS)
 
 
-def spoken(text: str) -> float:
+def number_from_words(text: str) -> float:
     """The number expressed by several words, such as `two hundred and five` or `twenty-two`."""
     whole = part = 0.0
     for word in re.findall(r"[a-z]+", text.lower()):
@@ -207,13 +101,13 @@ def words(text: str) -> list[str]:
     return [match.group().lower() for match in _WORD.finditer(in_english(text))]
 
 
-def ideas(some_words: Iterable[str]) -> frozenset[str]:
+def concepts(some_words: Iterable[str]) -> frozenset[str]:
     """The content words, each as its family or stem: `files` and `document` are one idea."""
-    content = (word for word in plain(some_words) if word not in _EMPTY)
-    return frozenset(idea(word) for word in content if not word.isdigit())
+    content = (word for word in plain(some_words) if word not in _FUNCTION_WORDS)
+    return frozenset(concept(word) for word in content if not word.isdigit())
 
 
-def idea(word: str) -> str:
+def concept(word: str) -> str:
     """The family of a word, or its stem."""
     root = stem(word)
     return _FAMILY_OF.get(root, root)
@@ -238,7 +132,7 @@ def zones_in(text: str) -> Iterator[str]:
     for start in range(len(said)):
         ends = (end for end in range(start + _MAX_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
         end = next(ends, start)
-        placed = said[max(start - 1, 0)] in _AT or said[end : end + 1] == ["time"] or "/" in said[start]
+        placed = said[max(start - 1, 0)] in _PLACE_PREPOSITIONS or said[end : end + 1] == ["time"] or "/" in said[start]
         if end > start and placed:
             yield _zones()[" ".join(said[start:end])]
 
@@ -249,8 +143,11 @@ def places_in(zone: str) -> Iterator[str]:
         yield from (place for place, meant in _zones().items() if meant == zone)
 
 
-def times_apart(text: str) -> str:
+def separate_time_requests(text: str) -> str:
     """A question for the time in several places, as one request for each; any other text unchanged."""
+    if len(text) > _MAX_TIME_QUESTION:
+        return text
+    text = re.sub(r"\blocal (?=time\b)", "", text)
     match = next(filter(None, (pattern.fullmatch(text.strip()) for pattern in _TIMES)), None)
     places = [place.strip() for place in _BETWEEN.split(match.group("places"))] if match else []
     if len(places) < 2 or not all(place.lower() in _zones() for place in places):
@@ -258,35 +155,139 @@ def times_apart(text: str) -> str:
     return " and ".join(f"time in {place}" for place in places)
 
 
-def day_asked_for(text: str) -> Callable[[date], date] | None:
-    """How the day that a question asks for follows from today: tomorrow, next Friday, 10 days ago.
+DateAnswer = Callable[[date], str]
+"""The answer to a question about dates, from the current date. It raises ValueError outside the calendar."""
 
-    None for any other question, such as one with a word that is not about days.
+
+def date_answer(text: str) -> DateAnswer | None:
+    """How the answer to a question about days or dates follows from the current date.
+
+    The question can ask for a day relative to today (tomorrow, next Friday, 10 days ago), the weekday of a date, or the
+    days between two dates. None for any other question, such as one with a word that is not about days.
     """
-    said = " ".join(words(_PLACE.sub("", unicodedata.normalize("NFC", _vietnamese_days(text)))))
-    found = [(match, days) for pattern, days in _DAYS if (match := pattern.search(said))]
-    if not found:
+    if len(text) > _MAX_DATE_QUESTION:
         return None
-    match, days = max(found, key=lambda each: len(each[0].group()))
-    rest = f"{said[: match.start()]} {said[match.end() :]}".split()
-    is_asked = not _DAY_WORDS.isdisjoint(rest) or "count" not in match.groupdict()
-    return days(match) if is_asked and set(rest) <= _DAY_FRAME | _DAY_WORDS else None
+    text = _with_english_days(text)
+    return _answer_about_dates(text) or _answer_about_relative_day(text)
 
 
-def _vietnamese_days(text: str) -> str:
-    """The text with the Vietnamese words for days in English."""
+def _with_english_days(text: str) -> str:
+    """The text with the Vietnamese words for days and dates in English."""
     text = unicodedata.normalize("NFC", text)
+    if VIETNAMESE_LETTER.search(text):
+        text = _DAY_MONTH_YEAR.sub(lambda match: "{2}-{1:0>2}-{0:0>2}".format(*match.groups()), text)
     for pattern, english in _VIETNAMESE_DAYS:
         text = pattern.sub(english, text)
     return text
 
 
-def _shifted(match: re.Match[str]) -> Callable[[date], date]:
-    """The day that lies a number of days, weeks, months or years after or before today."""
-    words = match.groupdict()
-    count = int(NUMBER_WORDS.get(words["count"], 0) or words["count"])
-    sign = -1 if match.group().endswith(("ago", "earlier", "before today", "before")) else 1
-    unit = words["unit"].removesuffix("s")
+def _answer_about_dates(text: str) -> DateAnswer | None:
+    """The answer to a question that consists of one or two dates and one of the known phrases."""
+    dates: list[_CalendarDate] = []
+
+    def placeholder(match: re.Match[str]) -> str:
+        dates.append(_calendar_date(match))
+        return "@"
+
+    sentence = " ".join(_DATE.sub(placeholder, text.lower().replace("\u2019", "'")).split())
+    sentence = _POLITE_OPENING.sub("", sentence).strip(" ?.!")
+    for pattern, answer in _DATE_QUESTIONS:
+        if match := pattern.fullmatch(sentence):
+            return lambda today: answer(match, dates, today)
+    return None
+
+
+def _calendar_date(match: re.Match[str]) -> _CalendarDate:
+    parts = match.groupdict()
+    if parts["iso"]:
+        year, month, day = (int(part) for part in parts["iso"].split("-"))
+        return year, month, day
+    if parts["holiday"]:
+        month, day = _HOLIDAYS[parts["holiday"]]
+    else:
+        month = _MONTHS.index((parts["month"] or parts["month_after"])[:3]) or 12
+        day = int(re.sub(r"\D", "", parts["day"] or parts["day_before"]))
+    return int(parts["year"]) if parts["year"] else None, month, day
+
+
+def _resolved(value: _CalendarDate, today: date, *, is_past: bool = False) -> date:
+    """A date without a year as its next occurrence, or as its last one."""
+    year, month, day = value
+    if year:
+        return date(year, month, day)
+    found = date(today.year, month, day)
+    if is_past:
+        return found if found <= today else date(today.year - 1, month, day)
+    return found if found >= today else date(today.year + 1, month, day)
+
+
+def _weekday_answer(match: re.Match[str], dates: Sequence[_CalendarDate], today: date) -> str:
+    year, month, day = dates[0]
+    if named_year := match.groupdict().get("relative"):
+        year = today.year + {"this": 0, "next": 1, "last": -1}[named_year]
+    return _written(_resolved((year, month, day), today, is_past=bool(_PAST.search(match.group()))))
+
+
+def _days_between_answer(match: re.Match[str], dates: Sequence[_CalendarDate], today: date) -> str:
+    if len(dates) == 2:
+        first, last = dates
+        start = date(first[0] or last[0] or today.year, *first[1:])
+        end = date(last[0] or start.year, *last[1:])
+        end = end if last[0] or end >= start else date(end.year + 1, *last[1:])
+    elif _PAST.search(match.group()):
+        start, end = _resolved(dates[0], today, is_past=True), today
+    else:
+        start, end = today, _resolved(dates[0], today)
+    days = abs((end - start).days)
+    weeks = f" ({days // 7} weeks and {days % 7} days)" if "week" in match.group() else ""
+    return f"{days} day{'' if days == 1 else 's'}{weeks} from {_written(start)} to {_written(end)}"
+
+
+def _years_since_answer(match: re.Match[str], _: Sequence[_CalendarDate], today: date) -> str:
+    years = today.year - int(match.group("from_year"))
+    return f"{years} years from {match.group('from_year')} to {today.year}"
+
+
+def _month_length_answer(match: re.Match[str], _: Sequence[_CalendarDate], today: date) -> str:
+    year = int(match.group("in_year") or today.year)
+    month = _MONTHS.index(match.group("name")[:3]) or 12
+    return f"{monthrange(year, month)[1]} days in {date(year, month, 1):%B %Y}"
+
+
+def _shifted_date_answer(match: re.Match[str], dates: Sequence[_CalendarDate], today: date) -> str:
+    return _written(_day_shifted(match)(_resolved(dates[0], today)))
+
+
+def _age_answer(_: re.Match[str], dates: Sequence[_CalendarDate], today: date) -> str:
+    year, month, day = dates[0]
+    if not year or date(year, month, day) > today:
+        raise ValueError
+    return f"{today.year - year - ((today.month, today.day) < (month, day))} years old on {_written(today)}"
+
+
+def _written(day: date) -> str:
+    return f"{day:%A}, {day.isoformat()}"
+
+
+def _answer_about_relative_day(text: str) -> DateAnswer | None:
+    """The answer to a question for a day that is counted from today: `Sunday, 2026-11-29`."""
+    sentence = " ".join(words(_PLACE.sub("", text)))
+    found = [(match, day) for pattern, day in _RELATIVE_DAYS if (match := pattern.search(sentence))]
+    if not found:
+        return None
+    match, day = max(found, key=lambda each: len(each[0].group()))
+    rest = f"{sentence[: match.start()]} {sentence[match.end() :]}".split()
+    names_day = not _DAY_WORDS.isdisjoint(rest) or "count" not in match.groupdict()
+    is_question = names_day and set(rest) <= _DAY_QUESTION_WORDS | _DAY_WORDS
+    return (lambda today: _written(day(match)(today))) if is_question else None
+
+
+def _day_shifted(match: re.Match[str]) -> Callable[[date], date]:
+    """The function that adds the number of days, weeks, months or years in a phrase to a day, or subtracts it."""
+    parts = match.groupdict()
+    count = int(NUMBER_WORDS.get(parts["count"], 0) or parts["count"])
+    sign = -1 if re.search(r"\b(?:ago|earlier|before|prior)\b", match.group()) else 1
+    unit = parts["unit"].removesuffix("s")
     if unit in ("day", "week"):
         return lambda today: today + timedelta(days=sign * count * (7 if unit == "week" else 1))
     months = sign * count * (12 if unit == "year" else 1)
@@ -298,8 +299,8 @@ def _shifted(match: re.Match[str]) -> Callable[[date], date]:
     return shifted
 
 
-def _on_weekday(match: re.Match[str]) -> Callable[[date], date]:
-    """The first day of a name after today, or the last one before it."""
+def _nearest_weekday(match: re.Match[str]) -> Callable[[date], date]:
+    """The function that finds the first day of that name after a day, or the last one before it."""
     wanted = _WEEKDAYS.index(match.group("weekday"))
     if match.group().startswith(("last", "previous", "past")):
         return lambda today: today - timedelta(days=(today.weekday() - wanted - 1) % 7 + 1)
@@ -309,10 +310,12 @@ def _on_weekday(match: re.Match[str]) -> Callable[[date], date]:
 @cache
 def _zones() -> Mapping[str, str]:
     """Time zones by lower-case place: the places in their names, and some others."""
-    known = [zone for zone in sorted(available_timezones()) if zone.partition("/")[0] not in _NO_PLACES]
-    cities = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in known}
-    others = {place.strip(): zone for zone, places in _PLACES.items() for place in places.split(",")}
-    return {**{zone.lower(): zone for zone in known}, **cities, "utc": "UTC", "gmt": "GMT", **others}
+    has_known_kinds = [
+        zone for zone in sorted(available_timezones()) if zone.partition("/")[0] not in _NON_PLACE_REGIONS
+    ]
+    cities = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in has_known_kinds}
+    others = {place.strip(): zone for zone, places in _DATA["places"].items() for place in places.split(",")}
+    return {**{zone.lower(): zone for zone in has_known_kinds}, **cities, "utc": "UTC", "gmt": "GMT", **others}
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
@@ -334,82 +337,35 @@ NUMBER_WORD = "|".join(word for word in NUMBER_WORDS if len(word) > 2)
 _SCALES = {"hundred": 100.0, "thousand": 1_000.0, "million": 1_000_000.0}
 _UNIT, _TEN = "|".join(_COUNT.split()[1:10]), "|".join(["twenty", *_TENS.split()])
 _SMALL_NUMBER = rf"(?:(?:{_TEN})(?:[- ](?:{_UNIT}))?|{'|'.join(_COUNT.split()[1:20])})"
-SPOKEN_NUMBER = re.compile(
+NUMBER_PHRASE = re.compile(
     rf"\b(?:(?:{_TEN})[- ](?:{_UNIT})|(?:a|{_SMALL_NUMBER})(?: (?:{'|'.join(_SCALES)}))+"
     rf"(?:(?: and)? {_SMALL_NUMBER}(?: hundred)?)*)\b",
     re.IGNORECASE,
 )
 """Numbers of several words."""
 
-STOP_WORDS = vocabulary(
-    """a an the this that these those it its it's there here and or but so as at by for from in into of off on onto to
-    with without about than then too also just only very some any all both each every other another such
-    be am is are was were been being do does did done have has had can could may might must shall should will would
-    i i'm i've i'd me my mine we us our you your yours he she they them him her his their one ones
-    what which who whom whose when where why how please kindly let lets tell give show get want need know say says
-    do don't not no never if because while over under between out up down
-    much many long right exactly actually really quickly now current currently present following me following's
-    using use via inside within called named yet chance come comes roughly approximately"""
-)
-_EMPTY = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # `half` changes the meaning
-GREETINGS = vocabulary(
-    "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry pls plz"
-)
-SMALL_TALK = GREETINGS | vocabulary(
-    """good later see yep nope sure fine great cool nice awesome well lol haha wow test testing help going doing meet
-    talk friend buddy love like bot robot human real happy sad sir madam mate sounds alright welcome lot lots bunch
-    things helps helped helpful perfect appreciate appreciated tonight tomorrow soon understood"""
-)
-HERE = vocabulary("current present working here home")
-DEEDS = vocabulary(
-    """rename copy move append delete remove erase replace insert send email post upload share publish tweet convert
-    translate zip unzip compress extract install update edit change fix bookmark play draw paint sing capitalize
-    reverse sort swap rotate crop remind wake schedule book buy order call set turn"""
-)
-INTERROGATIVES = vocabulary("who whom whose what which when where why how")
-SUM_WORDS = vocabulary(
-    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power "
-    "difference average mean sum product total ratio"
-)
-LOOKUP = re.compile(
+STOP_WORDS = word_set("stop")
+_FUNCTION_WORDS = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # `half` changes the meaning
+GREETINGS = word_set("greetings")
+SMALL_TALK = GREETINGS | word_set("small_talk")
+HERE_WORDS = word_set("here")
+ACTIONS = word_set("actions")
+INTERROGATIVES = word_set("interrogatives")
+ARITHMETIC_WORDS = word_set("arithmetic")
+LOOKUP_REQUEST = re.compile(
     r"\s*(?:the )?(?:latest |recent )?(?:capital|population|meaning|definition|history|news|president|inventor|author"
     r"|founder|height|age|origin|causes|biography|life|area|price) (?:of|about|on|in) \w",
     re.IGNORECASE,
 )
 """A lookup request that is not a complete question: `capital of Mongolia`."""
-SMALL_WITH_OTHERS = vocabulary("morning afternoon evening night day today name")
+SMALL_TALK_ADDITIONS = word_set("small_talk_additions")
 """Small talk only in combination with other small talk: `good day` is, `what day is it` is not."""
 
 _ENDINGS = (
     *("ations", "ation", "ators", "ator", "ated", "ates", "ating", "ate", "ities", "ity", "ings", "ing", "ions", "ion"),
     *("ories", "ory", "ied", "ies", "ed", "ers", "er", "es", "e", "s", "y"),
 )
-_FAMILIES = {
-    "time": "time date day today weekday month year clock hour datetime timestamp calendar week monday tuesday "
-    "wednesday thursday friday saturday sunday",
-    "measure": "count length size measure word character char letter line amount number longer shorter",
-    "turn": "turn switch toggle",
-    "text": "text string sentence phrase paragraph",
-    "calculation": "calculate calculator compute evaluate solve math mathematics arithmetic expression formula total "
-    "sum equal equals work worked",
-    "search": "search find look lookup",
-    "article": "article summary summarize information info entry result detail",
-    "web": "web internet online google",
-    "page": "page website url link site address",
-    "see": "read open view display print content contents contain inside see",
-    "wikipedia": "wikipedia wiki",
-    "fetch": "fetch download visit retrieve load grab pull",
-    "save": "write save store put create make",
-    "send": "send post reply say message",
-    "list": "list listing",
-    "folder": "folder directory directories dir",
-    "file": "file document",
-    "run": "run execute launch",
-    "shell": "shell command bash terminal",
-    "code": "code python script program",
-    "check": "valid validate check parse decode correct",
-}
-_FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for word in members.split()}
+_FAMILY_OF = {stem(word): family for family, members in _DATA["families"].items() for word in members.split()}
 
 _MAX_WORDS = 4
 _ZONE = re.compile(r"[A-Z]\w+(?:/[A-Z]\w+)+")
@@ -430,86 +386,106 @@ _BETWEEN = re.compile(
     r"\s*[,;/&]\s*(?:(?:and|và) )?(?:(?:in|ở|tại) )?|\s+(?:and|và|vs\.?|versus|với)\s+(?:(?:in|ở|tại) )?", re.IGNORECASE
 )
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_PLACE = re.compile(r"(?:\s+(?:in|at|ở|tại) +(?-i:[A-Z])[^?.!,]*)(?=[?.!]*$)", re.IGNORECASE)
+_MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
+_MAX_DATE_QUESTION = _MAX_TIME_QUESTION = 200
+_CalendarDate = tuple[int | None, int, int]
+"""Year, if stated, month and day."""
+
+_HOLIDAYS = {
+    name: (int(day[:2]), int(day[3:])) for day, names in _DATA["holidays"].items() for name in names.split(", ")
+}
+_MONTH = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_DAY_OF_MONTH = r"\d{1,2}(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    r"\b(?:(?P<iso>\d{4}-\d\d-\d\d)"
+    rf"|(?:(?P<month>{_MONTH}) (?:the )?(?P<day>{_DAY_OF_MONTH})|(?:the )?(?P<day_before>{_DAY_OF_MONTH}) (?:of )?"
+    rf"(?P<month_after>{_MONTH})|(?P<holiday>{'|'.join(sorted(_HOLIDAYS, key=len, reverse=True))}))"
+    r"(?!\w)(?:,? (?P<year>\d{4})\b)?)"
+)
+VIETNAMESE_LETTER = re.compile("[ăâđêôơưạảãấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủũứừửữựỳỵỷỹ]", re.IGNORECASE)
+_DAY_MONTH_YEAR = re.compile(r"(?:ngày )?\b(\d{1,2})(?:[/-]| tháng )(\d{1,2})(?:[/-]| năm )(\d{4})\b")
+_POLITE_OPENING = re.compile(
+    r"(?:(?:please|hi|hey|hello|can you|could you|tell me|calculate|do you know|i want to know)[, ]+)+"
+)
+_PAST = re.compile(r"\b(?:was|were|did|since|ago|has|have passed|born)\b")
+_WHAT_DAY = r"(?:what|which)(?:'s| is)? (?:the )?(?:week ?day|day|date)(?: of the week)?"
+_HOW_MANY_DAYS = "(?:how many (?:days|weeks)|(?:the )?number of days|(?:days|weeks)|how long)"
 _COUNT_OF_DAYS = rf"(?P<count>\d{{1,5}}|{'|'.join(NUMBER_WORDS)}) (?P<unit>(?:day|week|month|year)s?)"
-_DAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Callable[[date], date]]], ...] = (
+_DATE_QUESTIONS = tuple(
+    (re.compile(pattern), answer)
+    for pattern, answer in (
+        (
+            rf"(?:{_WHAT_DAY} (?:is|was|does|did|will|of|for)|when is)(?: it)?(?: on)? @"
+            "(?: (?P<relative>this|next|last) year)?(?: (?:be|fall|falls|land|come))?(?: on)?(?: (?:this year|a))?",
+            _weekday_answer,
+        ),
+        (rf"(?:on )?@ (?:is|was|falls on|fell on)(?: on)? {_WHAT_DAY}", _weekday_answer),
+        (
+            rf"(?:what(?:'s| is) the )?{_HOW_MANY_DAYS}(?: (?:are|is|is it|were|lie|passed|there))*"
+            r" (?:between|from) @ (?:and|to|until|till) @",
+            _days_between_answer,
+        ),
+        (
+            rf"(?:there are )?{_HOW_MANY_DAYS}(?: (?:are|is|it|there|we|i|do|have|left|remain|remaining|more|to go))*"
+            " (?:until|till|to|before) @",
+            _days_between_answer,
+        ),
+        (
+            rf"{_HOW_MANY_DAYS}(?: (?:is|it|has|have|been|passed|there|gone by|are|ago))* (?:since|was) @",
+            _days_between_answer,
+        ),
+        (
+            rf"{_HOW_MANY_DAYS}(?: (?:are|there))* (?:left|remaining|remain) (?:in )?(?:this|the) year",
+            lambda match, _, today: _days_between_answer(match, [(None, 12, 31)], today),
+        ),
+        (
+            r"how many years (?:ago (?:was|is)|(?:is it|has it been|have passed)? ?since) (?P<from_year>[12]\d{3})",
+            _years_since_answer,
+        ),
+        (
+            rf"how many days (?:are|does|did|has|were)?(?: there)?(?: in)? ?(?P<name>{_MONTH})"
+            r"(?: (?P<in_year>\d{4}))?(?: have| has)?",
+            _month_length_answer,
+        ),
+        (
+            rf"(?:{_WHAT_DAY}|when)(?: (?:is|was|will|be|it|comes|falls))* (?:the )?{_COUNT_OF_DAYS} "
+            "(?:after|before|from|prior to) @",
+            _shifted_date_answer,
+        ),
+        (
+            r"how old (?:is|am|are|would|will) (?:\w+ ){1,2}(?:be )?(?:who was |if (?:\w+ )?was )?born (?:on )?@",
+            _age_answer,
+        ),
+        (r"(?:\w+ ){1,2}was born (?:on )?@[,.]? (?:so )?how old (?:am|is) \w+(?: now| today)?", _age_answer),
+    )
+)
+"""Questions with @ in place of each date."""
+
+_PLACE = re.compile(r"(?:\s+(?:in|at|ở|tại) +(?-i:[A-Z])[^?.!,]*)(?=[?.!]*$)", re.IGNORECASE)
+_RELATIVE_DAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Callable[[date], date]]], ...] = (
     *(
         (re.compile(rf"\b{name}\b"), lambda _, days=days: lambda today: today + timedelta(days=days))
-        for name, days in (
-            ("tomorrow", 1),
-            ("yesterday", -1),
-            ("day after tomorrow", 2),
-            ("day before yesterday", -2),
-        )
+        for name, days in (("tomorrow", 1), ("yesterday", -1), ("day after tomorrow", 2), ("day before yesterday", -2))
     ),
     (
         re.compile(rf"\b(?:next|this coming|coming|upcoming|last|previous|past) (?P<weekday>{'|'.join(_WEEKDAYS)})\b"),
-        _on_weekday,
+        _nearest_weekday,
     ),
-    (re.compile(rf"\bin {_COUNT_OF_DAYS}\b"), _shifted),
+    (re.compile(rf"\bin {_COUNT_OF_DAYS}\b"), _day_shifted),
     (
         re.compile(rf"\b{_COUNT_OF_DAYS} (?:from now|from today|after today|ahead|later|ago|earlier|before today)\b"),
-        _shifted,
+        _day_shifted,
     ),
 )
-"""The days that are counted from today."""
-
-_VIETNAMESE_WEEKDAYS = ("hai", "ba", "tư", "năm", "sáu", "bảy")
 _VIETNAMESE_DAYS = tuple(
     (re.compile(rf"(?<!\w){pattern}(?!\w)", re.IGNORECASE), english)
-    for pattern, english in (
-        ("ngày mai", "tomorrow"),
-        ("hôm qua", "yesterday"),
-        ("(?:ngày kia|ngày mốt)", "day after tomorrow"),
-        ("hôm kia", "day before yesterday"),
-        *(
-            (rf"thứ {said} (?:tới|tuần sau|tuần tới|sắp tới|kế tiếp)", f"next {_WEEKDAYS[place]}")
-            for place, said in enumerate(_VIETNAMESE_WEEKDAYS)
-        ),
-        *(
-            (rf"thứ {said} (?:trước|tuần trước|vừa rồi|vừa qua)", f"last {_WEEKDAYS[place]}")
-            for place, said in enumerate(_VIETNAMESE_WEEKDAYS)
-        ),
-        ("chủ nhật (?:tới|tuần sau|tuần tới|sắp tới)", "next sunday"),
-        ("chủ nhật (?:trước|tuần trước|vừa rồi|vừa qua)", "last sunday"),
-        *(
-            (rf"{before}(\d+) {unit}{after}", rf"{english[0]}\1 {name}s{english[1]}")
-            for unit, name in (("ngày", "day"), ("tuần", "week"), ("tháng", "month"), ("năm", "year"))
-            for before, after, english in (
-                ("", " (?:nữa|sau|tới)", ("in ", "")),
-                ("sau ", "", ("in ", "")),
-                ("", " trước", ("", " ago")),
-                ("cách đây ", "", ("", " ago")),
-            )
-        ),
-        ("(?:ngày mấy|ngày nào|ngày bao nhiêu|thứ mấy)", "what day"),
-    )
+    for pattern, english in _DATA["vietnamese_days"].items()
 )
-_DAY_WORDS = vocabulary("date day weekday when")
-_DAY_FRAME = vocabulary(
-    "what what's which is was it's it will be the 's of week do does fall falls tell me please exact calendar that"
-)
-_AT = vocabulary("in at for of to ở tại")
-_NO_PLACES = vocabulary("Etc US Canada Brazil Mexico Chile Factory localtime")
-_PLACES = {
-    "Asia/Ho_Chi_Minh": "vietnam, viet nam, việt nam, hanoi, ha noi, hà nội, ho chi minh city, sài gòn, đà nẵng",
-    "Asia/Tokyo": "osaka, kyoto, nhật bản",
-    "Asia/Shanghai": "china, beijing, shenzhen, guangzhou, trung quốc, bắc kinh",
-    "Asia/Seoul": "korea, south korea, busan, hàn quốc",
-    "Asia/Kolkata": "india, delhi, new delhi, mumbai, bangalore, chennai",
-    "Asia/Bangkok": "thailand, thái lan",
-    "Europe/London": "england, britain, the uk, uk, manchester, edinburgh",
-    "Europe/Paris": "france, lyon, marseille, pháp",
-    "Europe/Berlin": "germany, munich, hamburg, frankfurt, cologne, đức",
-    "Europe/Rome": "italy, milan, naples, florence, venice",
-    "Europe/Madrid": "spain, barcelona, valencia, seville",
-    "Europe/Zurich": "switzerland, geneva, basel, bern",
-    "Europe/Amsterdam": "netherlands, the netherlands, rotterdam, the hague",
-    "America/New_York": "boston, washington, philadelphia, miami, atlanta, new york city, nyc",
-    "America/Chicago": "houston, dallas, austin, new orleans",
-    "America/Los_Angeles": "california, san francisco, seattle, san diego, las vegas",
-    "America/Toronto": "ottawa",
-    "America/Sao_Paulo": "rio, rio de janeiro, brasilia",
-    "Africa/Johannesburg": "south africa, cape town, durban",
-}
-"""Large places that are not in the name of their zone."""
+_DAY_WORDS = word_set("days")
+_DAY_QUESTION_WORDS = word_set("day_questions")
+
+_PLACE_PREPOSITIONS = word_set("place_prepositions")
+_NON_PLACE_REGIONS = word_set("non_place_regions")

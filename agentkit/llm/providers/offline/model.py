@@ -25,38 +25,35 @@ from agentkit.llm.providers.offline.argument_matching import (
     TextKind,
     definitions_of,
     kinds_of,
+    offer_lacking_arguments,
     offers,
     plain_schema,
     states_date,
-    unfilled,
 )
 from agentkit.llm.providers.offline.lexicon import (
-    day_asked_for,
+    date_answer,
     in_english,
     places_in,
-    times_apart,
+    separate_time_requests,
+    table,
+    word_set,
     words,
     zones_in,
 )
-from agentkit.llm.providers.offline.normalisation import (
-    only_converts,
-    only_states,
-    refused_conversion,
-    spelled_out,
-)
+from agentkit.llm.providers.offline.normalisation import conversion_error, is_conversion_only, is_statement, normalised
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
     DATES,
     CallValidation,
     ProposedCall,
+    calls_without_engine,
     grounded,
-    judge,
     leaves,
-    left_out,
-    listed,
-    reckoned,
-    repeated,
-    spelled_out_calls,
+    omitted_entries,
+    operation_call,
+    repeated_numbers,
+    validated_calls,
+    with_complete_lists,
 )
 from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import (
@@ -166,10 +163,10 @@ class OfflineModel:
 
     def _answer(self, request: Request) -> _Answer:
         results = _trailing_results(request.messages)
-        text = _report(results, request.messages) if results else _last_words(request.messages)
+        text = _report(results, request.messages) if results else _last_user_text(request.messages)
         if results:
             return self._extract(request.output_schema, text) if request.output_schema else _Answer(text)
-        accepted = _accepted(request.messages)
+        accepted = _confirmed_calls(request.messages)
         tools = _permitted(request)
         answer = _Answer(calls=accepted) if accepted else self._route(text, tools)
         return self._extract(request.output_schema, text) if request.output_schema and not answer.calls else answer
@@ -178,29 +175,27 @@ class OfflineModel:
         """The tool calls for a text, or a text that explains why no tool is called."""
         if len(text) > MAX_REQUEST_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
-        takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
-        reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
-        question = Question(spelled_out(times_apart(text), sums=reckons), orders=takes_orders)
-        if day_asked_for(text) and (calls := _today(text, tools)):
+        kinds = {kind for spec in tools for kind in kinds_of(spec).values()}
+        has_calculator = TextKind.EXPRESSION in kinds
+        request = normalised(separate_time_requests(text), has_calculator=has_calculator)
+        question = Question(request, has_commands=not kinds.isdisjoint((TextKind.CODE, TextKind.COMMAND)))
+        if date_answer(text) and (calls := _current_date_call(text, tools)):
             return _Answer(calls=calls)
-        asks = not (question.small or question.negated or question.is_private or only_states(text))
-        offered = offers(question, tools) if asks else []
-        refusal = refused_conversion(text) if reckons else ""
-        if only_converts(text):  # a web search cannot convert a quantity
-            offered = [offer for offer in offered if TextKind.QUERY not in offer.kinds.values()]
-        if not offered or refusal:
-            return _Answer(refusal or _unable(question, tools))
-        calls = _calls_by_rules(question, offered) or _calls_by_clauses(question, tools, sums=reckons)
+        offered = _able_offers(question, text, tools)
+        error = conversion_error(text) if has_calculator else ""
+        if not offered or error:
+            return _Answer(error or _refusal(question, tools))
+        calls = _calls_by_rules(question, offered) or _calls_by_clauses(question, tools, has_calculator=has_calculator)
         if calls:
             return _Answer(calls=calls)
-        raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
-        judgment = judge(question, offered, raw)
-        if not judgment.doubts:
-            return _Answer(calls=judgment.calls, raw=raw)
-        raw = {**raw, "doubts": list(judgment.doubts)}
-        if not judgment.complete or _drops(judgment.calls, question):
-            return _Answer(_unable(question, tools, judgment), raw=raw)
-        return _Answer(_unsure(judgment.calls), suggested=judgment.calls, raw=raw)
+        raw = self._ask_engine([offer.engine_schema() for offer in offered], _shortened(question), max_tokens=192)
+        validation = validated_calls(question, offered, raw)
+        if not validation.doubts:
+            return _Answer(calls=validation.calls, raw=raw)
+        raw = {**raw, "doubts": list(validation.doubts)}
+        if not validation.complete or _loses_information(validation.calls, question):
+            return _Answer(_refusal(question, tools, validation), raw=raw)
+        return _Answer(_confirmation_question(validation.calls), suggested=validation.calls, raw=raw)
 
     def _extract(self, wanted: OutputSchema, text: str) -> _Answer:
         """Fill a schema from a text, as JSON. Raises BadResponse unless all of it is in the text."""
@@ -208,12 +203,12 @@ class OfflineModel:
             raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
         form = ExtractionForm(wanted)
         for tool in form.tools:
-            raw = self._ask([tool], text, MAX_TOKENS)
+            raw = self._ask_engine([tool], text, MAX_TOKENS)
             if read := form.read(raw):
-                return _Answer(json.dumps(form.settled(read, raw, text), ensure_ascii=False), raw=raw)
+                return _Answer(json.dumps(form.validated(read, raw, text), ensure_ascii=False), raw=raw)
         raise BadResponse(f"The offline model cannot find {wanted.name} in the text.")
 
-    def _ask(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
+    def _ask_engine(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
         """The engine's envelope for a text; `network` is none or open, depending on what its process could reach."""
         if self._worker is None or self._owner != os.getpid():
             if not installed():  # pragma: no cover - tested in a process without the package
@@ -261,20 +256,38 @@ _SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """The settings that are validated, although this model has no use for them: a test and the values, in words."""
 
 
+def _able_offers(question: Question, text: str, tools: Sequence[ToolSpec]) -> list[Offer]:
+    """The tools that could serve a question; none for small talk, a statement, or a personal or negated request."""
+    if question.is_small_talk or question.is_negated or question.is_private or is_statement(text):
+        return []
+    offered = offers(question, tools)
+    if question.asks_how_many:  # the current date and time are not the answer, although it can depend on them
+        offered = [offer for offer in offered if "current" not in offer.spec.name or offer.required]
+    if is_conversion_only(text):  # a web search cannot convert a quantity
+        offered = [offer for offer in offered if TextKind.QUERY not in offer.kinds.values()]
+    return offered
+
+
 def _calls_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The calls that follow from the question alone, without the engine."""
-    call = reckoned(question, offered)
-    return (call,) if call else spelled_out_calls(question, offered)
+    call = operation_call(question, offered)
+    return (call,) if call else calls_without_engine(question, offered)
 
 
-def _today(text: str, tools: Sequence[ToolSpec]) -> tuple[ProposedCall, ...]:
-    """A call of the only tool that returns the current date, for a question about a day that is counted from today."""
+def _current_date_call(text: str, tools: Sequence[ToolSpec]) -> tuple[ProposedCall, ...]:
+    """A call of the only tool that returns the current date, from which a question about dates is answered.
+
+    Empty if another tool takes dates, because it can be the one that answers the question.
+    """
     able = [spec for spec in tools if "current" in spec.name and "date" in spec.name and not _required(spec)]
-    zones = [zone for zone in zones_in(text) if able and TextKind.ZONE in kinds_of(able[0]).values()]
-    if len(able) != 1 or len(zones) > 1:
+    others = [
+        spec for spec in tools if spec not in able and "date" in " ".join(spec.parameters.get("properties") or ())
+    ]
+    if len(able) != 1 or others:
         return ()
-    name = next((name for name, kind in kinds_of(able[0]).items() if kind is TextKind.ZONE), "")
-    return (ProposedCall(able[0].name, {name: zones[0]} if zones else {}),)
+    zone_parameter = next((name for name, kind in kinds_of(able[0]).items() if kind is TextKind.ZONE), "")
+    zones = list(zones_in(text)) if zone_parameter else []
+    return (ProposedCall(able[0].name, {zone_parameter: zones[0]} if zones else {}),) if len(zones) <= 1 else ()
 
 
 def _required(spec: ToolSpec) -> Sequence[str]:
@@ -282,7 +295,9 @@ def _required(spec: ToolSpec) -> Sequence[str]:
     return required
 
 
-def _calls_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
+def _calls_by_clauses(
+    question: Question, tools: Sequence[ToolSpec], *, has_calculator: bool
+) -> tuple[ProposedCall, ...]:
     """The calls that follow from the clauses of a question, each on its own: `what time is it and what is 3 * 4`.
 
     Empty if a clause is a search, because it could refer to another one.
@@ -290,8 +305,8 @@ def _calls_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bo
     clauses = question.clauses()
     calls: list[ProposedCall] = []
     for text in clauses:
-        clause = Question(spelled_out(text, sums=sums), orders=question.orders)
-        offered = [] if clause.small or clause.negated else offers(clause, tools)
+        clause = Question(normalised(text, has_calculator=has_calculator), has_commands=question.has_commands)
+        offered = [] if clause.is_small_talk or clause.is_negated else offers(clause, tools)
         found = _calls_by_rules(clause, offered) if offered else ()
         if not found or any(TextKind.QUERY in kinds_of(offer.spec).values() for offer in offered):
             return ()
@@ -308,7 +323,7 @@ def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
     return results
 
 
-def _last_words(messages: Sequence[Message]) -> str:
+def _last_user_text(messages: Sequence[Message]) -> str:
     """The last user message. Raises Rejected for an image."""
     said = next((message.content for message in reversed(messages) if isinstance(message, UserMessage)), "")
     parts = parts_of(said)
@@ -321,12 +336,16 @@ def _last_words(messages: Sequence[Message]) -> str:
     return "\n".join(texts).strip()
 
 
-def _accepted(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
+def _confirmed_calls(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
     """The calls that the model suggested last, if the user's entire reply is a yes."""
     if len(messages) < 2 or not isinstance(messages[-1], UserMessage):
         return ()
     before = messages[-2]
-    if not isinstance(before, AssistantMessage) or before.origin != ORIGIN or not _YES.fullmatch(_last_words(messages)):
+    if (
+        not isinstance(before, AssistantMessage)
+        or before.origin != ORIGIN
+        or not _YES.fullmatch(_last_user_text(messages))
+    ):
         return ()
     return tuple(ProposedCall(tool, arguments) for tool, arguments in before.extra.get("suggested", ()))
 
@@ -352,8 +371,8 @@ def _shortened(question: Question) -> str:
     pieces: list[str] = []
     place = 0
     for span in question.spans:
-        stretch = question.text[span.start : span.end]
-        short = stretch if len(stretch) <= 80 else f"{stretch[:60]} {stretch[-10:]}"
+        original_text = question.text[span.start : span.end]
+        short = original_text if len(original_text) <= 80 else f"{original_text[:60]} {original_text[-10:]}"
         pieces += [in_english(question.text[place : span.start]), short]
         place = span.end
     text = "".join([*pieces, in_english(question.text[place:])])
@@ -362,62 +381,69 @@ def _shortened(question: Question) -> str:
     return text
 
 
-def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidation | None = None) -> str:
-    """Explain why no tool was called, and what this model can and cannot do."""
+def _refusal(question: Question, tools: Sequence[ToolSpec], validation: CallValidation | None = None) -> str:
+    """Explain why no tool was called, and which requests this model can serve."""
     if not tools:
-        return _ABILITY.format("none is offered here")
-    if question.small and (line := _small_talk(question, tools)):
-        return line
-    if question.small:
-        why = ""
-    elif question.negated:
-        why = "I understood this as a request not to do something, so I did nothing. "
-    elif judgment and judgment.unclear:
-        entries = " and ".join(name for _, name in judgment.unclear)
-        why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {entries} should be. "
-    elif not question.personal and (wanting := unfilled(question, tools)):
-        why = f"I would use {wanting.spec.name}, but I could not find its {' and '.join(wanting.missing)}. "
+        return f"The offline model only calls tools, and this request offers none. Offer it a tool. {_OTHER_MODEL}"
+    reason = _small_talk(question, tools) if question.is_small_talk else ""
+    if reason:
+        return reason
+    if question.is_small_talk:
+        reason = ""
+    elif question.is_negated:
+        reason = "Nothing was done, because the request says what not to do. "
+    elif validation and validation.unclear:
+        parameters = " and ".join(name for _, name in validation.unclear)
+        reason = f"{validation.unclear[0][0]} fits, but its {parameters} is not clear: put it in quotes. "
+    elif not question.is_personal and (offer := offer_lacking_arguments(question, tools)):
+        reason = f"{offer.spec.name} fits, but the request does not state its {' and '.join(offer.missing)}: add it. "
     else:
-        why = "None of the tools fits this request. "
-    return f"{why}{_ABILITY.format(_nearest(question, tools))}"
+        reason = "No tool fits this request. "
+    return f"{reason}{_abilities(question, tools)} {_OTHER_MODEL}"
+
+
+def _abilities(question: Question, tools: Sequence[ToolSpec]) -> str:
+    """The tools that this model can call, with requests for those that match the question best."""
+    ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matches))
+    names = [spec.name for spec in (ordered if len(tools) > _MAX_NAMES else tools)]
+    others = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
+    listed = f"{', '.join(names[:_MAX_NAMES])}{others}"
+    return f"The offline model cannot chat; it calls tools: {listed}.{_example_text(ordered)}"
+
+
+def _example_text(tools: Sequence[ToolSpec]) -> str:
+    examples = [f"`{_EXAMPLES[spec.name]}`" for spec in tools if spec.name in _EXAMPLES][:2]
+    return f" Ask, for example: {' or '.join(examples)}." if examples else ""
 
 
 def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
     """One line for a greeting, thanks or a farewell; empty for other small talk."""
-    said = set(question.frame)
-    if not _THANKS.isdisjoint(said) or "cảm ơn" in question.text.lower():
+    uttered = set(question.outer_words)
+    if not _THANKS.isdisjoint(uttered) or "cảm ơn" in question.text.lower():
         return "You are welcome."
-    if not _FAREWELLS.isdisjoint(said):
+    if not _FAREWELLS.isdisjoint(uttered):
         return "Goodbye."
-    if said and said <= _ASSENTS:
+    if uttered and uttered <= _ASSENTS:
         return "All right."
-    if _HELLOS.isdisjoint(said) and "chào" not in question.text.lower():
+    if _GREETING_WORDS.isdisjoint(uttered) and not _GREETING_PHRASE.search(question.text):
         return ""
-    return f"Hello. The offline model calls tools for you: {_nearest(question, tools)}."
+    return f"Hello. The offline model calls tools for you.{_example_text(tools)}"
 
 
-def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
-    """The names of the tools, best matches first if there are many, of which only some are listed."""
-    ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matched))
-    names = [spec.name for spec in (ordered if len(tools) > _MAX_NAMES else tools)]
-    others = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
-    return f"{', '.join(names[:_MAX_NAMES])}{others}"
-
-
-def _drops(calls: Sequence[ProposedCall], question: Question) -> bool:
+def _loses_information(calls: Sequence[ProposedCall], question: Question) -> bool:
     """Whether proposed calls lack all numbers of the question, or a place whose time it asks for."""
     given = " ".join(str(value) for call in calls for value in call.arguments.values()).lower()
-    zones = zones_in(question.text) if "time" in question.ideas else ()
+    zones = zones_in(question.text) if "time" in question.concepts else ()
     lost = [zone for zone in zones if not any(place in given for place in (zone.lower(), *places_in(zone)))]
     return bool(lost) or bool(question.numbers and not any(letter.isdigit() for letter in given))
 
 
-def _unsure(calls: Sequence[ProposedCall]) -> str:
-    described = " and ".join(_described(call) for call in calls)
+def _confirmation_question(calls: Sequence[ProposedCall]) -> str:
+    described = " and ".join(_call_text(call) for call in calls)
     return f"I am not sure I understood. Did you mean {described}? Answer yes, or put the exact text in quotes."
 
 
-def _described(call: ProposedCall) -> str:
+def _call_text(call: ProposedCall) -> str:
     arguments = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
     return f"{call.tool} with {arguments}" if arguments else call.tool
 
@@ -425,22 +451,24 @@ def _described(call: ProposedCall) -> str:
 def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
     """Report the results of calls as text, one paragraph each."""
     calls = {call.id: call for call in calls_in(messages)}
-    asked = words(_last_words(messages))
-    if (day := day_asked_for(_last_words(messages))) and len(results) == 1:
-        return _counted_day(results[0], day)
+    asked = words(_last_user_text(messages))
+    if (answer := date_answer(_last_user_text(messages))) and len(results) == 1:
+        return _dated_answer(results[0], answer)
     paragraphs = [_result_text(result, calls.get(result.call_id), asked) for result in results]
     return ("\n\n" if any("\n" in each for each in paragraphs) else "\n").join(paragraphs)
 
 
-def _counted_day(result: ToolMessage, day: Callable[[date], date]) -> str:
-    """The day that a question asks for, counted from the date in a result: `Sunday, 2026-11-29`."""
+def _dated_answer(result: ToolMessage, answer: Callable[[date], str]) -> str:
+    """The answer to a question about dates, from the date in a result: `Sunday, 2026-11-29`."""
     value = json_or_text(result.content)
-    today = value.get("date") if isinstance(value, dict) else None
     try:
-        asked = day(date.fromisoformat(str(today)))
+        today = date.fromisoformat(str(value.get("date") if isinstance(value, dict) else None))
+    except ValueError:
+        return f"{result.name} gave no date to count from.\n{_lines(value)}"
+    try:
+        return answer(today)
     except (ValueError, OverflowError):
-        return f"{result.name} gave no date to count from, or the day lies outside the calendar.\n{_lines(value)}"
-    return f"{asked:%A}, {asked.isoformat()}"
+        return "There is no such day in the calendar. Check the day, the month and the year."
 
 
 def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
@@ -453,21 +481,25 @@ def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str
         return "It is valid JSON." if value["success"] else f"It is not valid JSON: {value.get('error')}"
     entries = {key: each for key, each in value.items() if each not in (None, "", [], {})}
     if error := entries.get("error"):
-        rest = _lines({key: entries[key] for key in _MAIN if key in entries})
+        rest = _lines({key: entries[key] for key in _MAIN_KEYS if key in entries})
         return "\n".join(filter(None, (f"{result.name} failed: {error}", rest)))
     if value.get("output") == "" and value.get("return_code", 0) == 0:
         return f"{result.name} printed nothing."
     sent = json_or_text(call.arguments) if call else {}
     echoes = list(sent.values()) if isinstance(sent, dict) else []
     own = {key: each for key, each in entries.items() if each not in echoes}
-    if own.keys().isdisjoint(_MAIN):
-        own = {key: each for key, each in entries.items() if key in own or key not in _MAIN}
-    lines = _equation(entries) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
+    if own.keys().isdisjoint(_MAIN_KEYS):
+        own = {key: each for key, each in entries.items() if key in own or key not in _MAIN_KEYS}
+    lines = (
+        _equation(entries)
+        or _lines(_requested_entries(own, asked) or _main_entries(own))
+        or f"{result.name} came back empty."
+    )
     zone = sent.get("timezone") if isinstance(sent, dict) else None
-    return f"{lines} in {_place(zone, asked)}" if zone and "\n" not in lines else lines
+    return f"{lines} in {_place_name(zone, asked)}" if zone and "\n" not in lines else lines
 
 
-def _place(zone: str, asked: Sequence[str]) -> str:
+def _place_name(zone: str, asked: Sequence[str]) -> str:
     """The place of the question that a time zone stands for, else the city in the zone's name."""
     text = f" {' '.join(asked).lower()} "
     named = next((place for place in places_in(zone) if f" {place} " in text and place != zone.lower()), "")
@@ -483,9 +515,9 @@ def _equation(entries: Mapping[str, Any]) -> str:
     return f"{others[0]} = {entries['result']}" if plain else ""
 
 
-def _asked_for(entries: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
+def _requested_entries(entries: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
     """The figures that the question names: `words` for how many words, `characters` for letters or a length."""
-    if not entries.keys().isdisjoint(_MAIN):
+    if not entries.keys().isdisjoint(_MAIN_KEYS):
         return {}
     wanted = {"characters", *asked} if _LENGTH.intersection(asked) else asked
     named = {key: each for key, each in entries.items() if key in wanted}
@@ -493,9 +525,11 @@ def _asked_for(entries: Mapping[str, Any], asked: Sequence[str]) -> dict[str, An
     return named or {key: each for key, each in figures.items() if any(len(word) > 2 and word in key for word in asked)}
 
 
-def _essence(entries: Mapping[str, Any]) -> dict[str, Any]:
+def _main_entries(entries: Mapping[str, Any]) -> dict[str, Any]:
     """The result without success flags, and without texts contained in another text."""
-    kept = {key: each for key, each in entries.items() if (key, each) not in _MARKS and key not in _NOTES}
+    kept = {
+        key: each for key, each in entries.items() if (key, each) not in _SUCCESS_ENTRIES and key not in _METADATA_KEYS
+    }
     texts = [each for each in kept.values() if isinstance(each, str)]
     said = {each for each in texts if any(each in longer and each != longer for longer in texts)}
     first = {each: key for key, each in reversed(kept.items()) if isinstance(each, str)}
@@ -518,32 +552,36 @@ def _lines(value: Any) -> str:
 
 
 def _entry(key: str, value: Any) -> str:
-    if key in _MAIN:
+    if key in _MAIN_KEYS:
         return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else _lines(value)
     text = _lines(value)
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
 
 
-_THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
-_HELLOS = frozenset({"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"})
-_FAREWELLS = frozenset({"bye", "goodbye", "later", "night"})
-_ASSENTS = frozenset(
-    {"ok", "okay", "cool", "great", "nice", "fine", "alright", "sure", "perfect", "awesome", "understood"}
+_THANKS = word_set("thanks")
+_GREETING_WORDS = word_set("hello")
+_GREETING_PHRASE = re.compile(r"chào|\bhow(?: are you|'s it going| is it going| do you do)\b|what's up", re.IGNORECASE)
+_FAREWELLS = word_set("farewells")
+_ASSENTS = word_set("assents")
+_VALIDITY = word_set("validity")
+_MAIN_KEYS = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
+_SUCCESS_ENTRIES = (
+    ("success", True),
+    ("ok", True),
+    ("status", "ok"),
+    ("status", 200),
+    ("return_code", 0),
+    ("truncated", False),
 )
-_VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
-_ORDERS = (TextKind.CODE, TextKind.COMMAND)
-_MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
-_MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0), ("truncated", False))
 _MAX_NAMES = 5
 _LENGTH = {"letter", "letters", "chars", "long", "length"}
-_NOTES = ("decision", "boundary")
+_METADATA_KEYS = ("decision", "boundary")
 _YES = re.compile(
     r"(?:yes|yeah|yep|sure|ok|okay|right|correct|exactly|do it|go ahead)(?:,? (?:please|do))?[.!]*", re.IGNORECASE
 )
-_ABILITY = (
-    "The offline model calls tools ({0}); it cannot chat or answer from knowledge. For a model that can, set the key "
-    "of a provider, such as OPENAI_API_KEY."
-)
+_OTHER_MODEL = "For a model that can chat, set the key of a provider, such as OPENAI_API_KEY."
+_EXAMPLES: Mapping[str, str] = table("lexicon.toml")["examples"]
+
 _TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters, and the limit is {1:,}."
 
 
@@ -576,17 +614,17 @@ class ExtractionForm:
         arguments: Mapping[str, Any] | None = calls[0].get("arguments")
         return arguments
 
-    def settled(self, read: Mapping[str, Any], envelope: Mapping[str, Any], text: str) -> Any:
+    def validated(self, read: Mapping[str, Any], envelope: Mapping[str, Any], text: str) -> Any:
         """The value, if all of it follows from the text. Raises BadResponse with the fields that do not."""
-        fields = listed(completed(read, self._schema, self._schema), self._schema, self._schema, text)
+        fields = with_complete_lists(completed(read, self._schema, self._schema), self._schema, self._schema, text)
         if absent := absent_fields(fields, self._schema):
             raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
-        if lost := left_out(fields, self._schema, text):
+        if lost := omitted_entries(fields, self._schema, text):
             raise BadResponse(
                 f"The offline model found only a part of {self.name} in the text; missing: {', '.join(lost)}."
             )
         confidence = envelope.get("confidence") or 0
-        doubtful = doubtful_fields(fields, self._schema, text) + repeated(fields, self._schema, text)
+        doubtful = doubtful_fields(fields, self._schema, text) + repeated_numbers(fields, self._schema, text)
         if confidence < _MIN_CHOOSING:
             doubtful += chosen_fields(fields, self._schema, text)
         if doubtful or confidence < _MIN_CONFIDENCE:

@@ -11,36 +11,38 @@ from functools import cache
 from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
     GREETINGS,
+    NUMBER_PHRASE,
     NUMBER_WORD,
+    NUMBER_WORDS,
     SMALL_TALK,
-    SPOKEN_NUMBER,
     STOP_WORDS,
-    spoken,
-    vocabulary,
+    VIETNAMESE_LETTER,
+    number_from_words,
+    table,
+    word_set,
     words,
 )
 from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
-from agentkit.text_encoding import split_lines
 
 
-def spelled_out(text: str, *, sums: bool = True) -> str:
+def normalised(text: str, *, has_calculator: bool = True) -> str:
     """Rewrite a request as a sentence that names the action; a sentence is returned unchanged.
 
-    With `sums` false, arithmetic in words is not rewritten, because its verb could be the action of a tool.
+    Without a calculator, arithmetic in words is not rewritten, because its verb could be the action of a tool.
 
     Quotations, URLs, paths, JSON and text after a colon are never changed.
     """
     line = text.strip()
     if is_program(line):
         return f"run this Python code: {line}"
-    command = _COMMAND.match(_TO_RUN.sub("", line))
+    command = _COMMAND.match(_RUN_VERB.sub("", line))
     if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
         return sentence
-    text = _lead_spelled_out(_OPENING.sub("", text))
-    return _sums_spelled_out(text) if sums else text
+    text = _with_corrected_opening(_OPENING.sub("", text))
+    return _with_formulas(text) if has_calculator else text
 
 
-def only_states(text: str) -> bool:
+def is_statement(text: str) -> bool:
     """Whether the text only states a fact: `my file is called notes.txt`."""
     return _STATEMENT.match(text) is not None
 
@@ -57,7 +59,7 @@ def is_program(text: str) -> bool:
 def _sentence(prompt: str, program: str, rest: str) -> str | None:
     """Rewrite a command line as a sentence; None if it is not a command line, as in `more about tulips`."""
     if prompt:
-        return _to_run(f"{program} {rest}".strip())
+        return _shell_request(f"{program} {rest}".strip())
     for pattern, sentence in _MEANINGS.get(program.lower(), ()):
         if match := pattern.fullmatch(rest):
             return match.expand(sentence)
@@ -66,21 +68,21 @@ def _sentence(prompt: str, program: str, rest: str) -> str | None:
     is_known = first in _PROGRAMS.get(program, "").split(" ") and len(others) < _MAX_WORDS and "?" not in rest
     is_known = is_known or (program in _PRINTING and _LITERAL.fullmatch(rest) is not None)
     if program in _PROGRAMS and (is_known or syntax.search(rest)):
-        return _to_run(f"{program} {rest}".strip())
+        return _shell_request(f"{program} {rest}".strip())
     return None
 
 
-def _to_run(command: str) -> str:
+def _shell_request(command: str) -> str:
     mark = "" if "`" in command else "`"
     return f"run the shell command{mark and ' '}{mark or ': '}{command}{mark}"
 
 
-def _lead_spelled_out(text: str) -> str:
+def _with_corrected_opening(text: str) -> str:
     """Expand abbreviations before the first content word, and correct that word if it is a misspelt verb."""
     place = 0
     while match := _WORD.match(text, place):
         word = match.group(1)
-        better = _HASTY.get(word.lower()) or _corrected(word.lower())
+        better = _ABBREVIATED.get(word.lower()) or _corrected(word.lower())
         if better:
             text = text[: match.start(1)] + better + text[match.end(1) :]
         if not better and word.lower() not in STOP_WORDS | GREETINGS:
@@ -102,38 +104,139 @@ def _misspellings(verb: str) -> set[str]:
     return lost | {verb[: place - 1] + verb[place] + verb[place - 1] + verb[place + 1 :] for place in places}
 
 
-def _sums_spelled_out(text: str) -> str:
-    """Rewrite arithmetic in words as formulas; long texts are not changed."""
-    text = _vietnamese_digits(text) if len(text) <= _MAX_CHARS else text
-    rows = (*_UNIT_SUMS, *_SUMS) if _names_unit(text) else _SUMS
-    for pattern, formula in rows if len(text) <= _MAX_CHARS else ():
-        matches = list(_compiled(pattern).finditer(text)) if _may_match(pattern, text.lower()) else []
-        kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM) if span.sure] if matches else []
+def _with_formulas(text: str) -> str:
+    """Rewrite arithmetic in words as formulas; a long text, or one without arithmetic, is returned unchanged."""
+    if len(text) > _MAX_CHARS:
+        return text
+    text = _with_vietnamese_digits(text)
+    plain = _with_plain_amounts(text)
+    for version in dict.fromkeys((plain, text)):
+        if (written := _with_templates_applied(version)) != version:
+            return _PRICE_QUESTION.sub("is ", _PRICE_PHRASE.sub("", written))
+    question = Question(plain)
+    shapes = {span.shape if span.is_certain else None for span in question.spans}
+    return plain if shapes == {Shape.EXPRESSION} and not question.numbers else text
+
+
+def _with_templates_applied(text: str) -> str:
+    rows = (*_UNIT_TEMPLATES, *_templates()) if _names_unit(text) else _templates()
+    verbatim = [(span.start, span.end) for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
+    for phrase, formula in rows:
+        lower = text.lower()
+        if not all(word in lower for word in _required_words(phrase)):
+            continue
         colon = COLON.search(text)
         end = colon.start() if colon else len(text)
-        for match in reversed(matches):
-            inside = any(start < match.end() and match.start() < stop for start, stop in kept)
+        for match in reversed(list(_compiled(phrase).finditer(text))):
+            inside = any(start < match.end() and match.start() < stop for start, stop in verbatim)
             if match.start() < end and not inside:
-                text = text[: match.start()] + formula(match) + text[match.end() :]
+                replacement = formula(match) if callable(formula) else match.expand(formula)
+                text = text[: match.start()] + replacement + text[match.end() :]
+                verbatim = [(span.start, span.end) for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
     return text
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+def _compiled(phrase: str) -> re.Pattern[str]:
+    """The pattern of a phrase, in which # is a number and <NAME> one of the parts."""
+    is_continued = not phrase.endswith("_")
+    pattern = phrase.removesuffix("_")
+    pattern = f"{pattern[:-1]}{_END}" if pattern.endswith("$") else pattern
+    for _ in range(2):  # parts contain other parts
+        pattern = re.sub(r"<([A-Z_]+)>", lambda match: _parts()[match.group(1)], pattern)
+    pattern = pattern.replace("#%", f"({_NUMBER}){_PERCENT}").replace("#", f"({_NUMBER})")
+    return re.compile(pattern if is_continued else pattern + _NOT_CONTINUED, re.IGNORECASE)
 
 
 @cache
-def _words_of(pattern: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z]{2,}", re.sub(r"\\[a-z]|\?P<\w+>", " ", pattern)))
+def _required_words(phrase: str) -> tuple[str, ...]:
+    """The words that every text of a phrase contains, so that most patterns need not be compiled."""
+    outside = re.sub(r"<\w+>|\[[^]]*\]|\\.", " ", phrase)
+    while (shorter := re.sub(r"\([^()]*\)[?*+]*", " ", outside)) != outside:
+        outside = shorter
+    return () if "|" in outside else tuple(re.findall(r"[^\W\d_]{2,}", re.sub(r"\w[?*]", " ", outside)))
 
 
-def _may_match(pattern: str, text: str) -> bool:
-    """Whether a text contains one of the words of a pattern: most patterns need not be compiled."""
-    return any(word in text for word in _words_of(pattern))
+@cache
+def _parts() -> Mapping[str, str]:
+    return {**_FORMULA_DATA["parts"], "NUMBER": _NUMBER, "PERCENT": _PERCENT, "FORMULA": _FORMULA, "CHAIN": _CHAIN}
 
 
-def _vietnamese_digits(text: str) -> str:
+@cache
+def _templates() -> tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]:
+    """The phrases of arithmetic with their formulas, in the order in which they are applied."""
+    return (
+        *((pattern, _group_formula) for pattern in _COUNTS),
+        (rf"\bhow many dozens?(?: [a-z]+)?(?: (?:are|is|in|make|makes|there))* ({_NUMBER})(?: [a-z]+)?$", r"\1 / 12"),
+        (NUMBER_PHRASE.pattern, lambda match: f"{number_from_words(match.group()):.0f}"),
+        (rf"\b({'|'.join(_FUNCTIONS.values())}){_OF}{_LIST}_", _list_formula),
+        (rf"\b(?:sum|total|tổng){_OF}{_LIST}_", _joined_by(" + ")),
+        (rf"\b(?:product|tích){_OF}{_LIST}_", _joined_by(" * ")),
+        (rf"\badd(?: up| together)? {_LIST}(?: up| together)?$", _joined_by(" + ")),
+        (rf"(?<!\d,)(?<!\d, )\b{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined_by(" + ")),
+        *(
+            (phrase if phrase.startswith("(?<!") else rf"\b{phrase}", _ungrouped_template(formula))
+            for phrase, formula in _FORMULA_DATA["phrases"].items()
+        ),
+        (rf"\b({_NUMBER} [-+*/] {_NUMBER})((?:{_STEP.pattern})+)_", _step_formula),
+        (_CHANGES, _percentage_chain),
+    )
+
+
+def _ungrouped_template(formula: str) -> str | Callable[[re.Match[str]], str]:
+    return (lambda match: _ungrouped(match.expand(formula))) if "," in formula else formula
+
+
+def _with_plain_amounts(text: str) -> str:
+    """The text with amounts of money and large numbers in digits: `20% off 2500000` for `20% off $2.5 million`.
+
+    Different currencies are kept, because they cannot be added.
+    """
+    if not _AMOUNT_WORD.search(text) or Question(text).spans_of(*_VERBATIM):
+        return text
+    if VIETNAMESE_LETTER.search(text):
+        text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,.])", r"\1.\2", text)
+    text = _FRACTION.sub(_decimal_fraction, text)
+    text = re.sub(rf"({_NUMBER}) and a half\b", lambda match: _digits(_value(match.group(1)) + Fraction(1, 2)), text)
+    text = _DECIMAL_IN_WORDS.sub(_decimal, text)
+    text = _SCALED_NUMBER.sub(lambda match: _digits(_value(match.group(1)) * _SCALES[match.group(2).lower()]), text)
+    text = _COMPOUND_QUANTITY.sub(_in_smaller_unit, text)
+    currencies = {match.group().strip(" -").lower().removesuffix("s") for match in _CURRENCY.finditer(text)}
+    if len({_SAME_CURRENCY.get(name, name) for name in currencies}) != 1:
+        return text
+    text = _PRICED_ITEM.sub(r"\1", text)
+    text = re.sub(rf"({_NUMBER} (?:[a-z]+ ){{1,2}}at) [$€£]({_NUMBER})(?= *(?:[-+?.!]|plus\b|$))", r"\1 \2 each", text)
+    return re.sub(r"[$€£]\s?(?=\d)", "", re.sub(rf"(?<=\d){_CURRENCY_WORD}", "", text, flags=re.IGNORECASE))
+
+
+def _value(number: str) -> Fraction:
+    """The value of a number in digits or of one number word."""
+    return Fraction(NUMBER_WORDS[number.lower()] if number.lower() in NUMBER_WORDS else number.replace(",", ""))
+
+
+def _decimal(match: re.Match[str]) -> str:
+    """`2.5` for `two point five`."""
+    return f"{_value(match.group(1))}." + "".join(f"{_value(word)}" for word in match.group(2).split())
+
+
+def _decimal_fraction(match: re.Match[str]) -> str:
+    """`3.5` for `3 1/2`, unless the fraction has no exact decimals."""
+    whole, top, bottom = (int(part or 0) for part in match.groups())
+    value = whole + Fraction(top, bottom or 1)
+    return _digits(value) if bottom and _is_decimal(value) else match.group()
+
+
+def _in_smaller_unit(match: re.Match[str]) -> str:
+    """`150 minutes` for `2 hours and 30 minutes`."""
+    first, unit, second, smaller = match.groups()
+    known = all(name.removesuffix("s") in _units() or name in _units() for name in (unit.lower(), smaller.lower()))
+    factor = _factor(unit, smaller) if known else None
+    if factor is None or factor <= 1:
+        return match.group()
+    return f"{_digits(_value(first) * factor + _value(second))} {smaller}"
+
+
+def _with_vietnamese_digits(text: str) -> str:
     """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
     if not _VIETNAMESE_OPERATION.search(text):
         return text
@@ -177,7 +280,7 @@ def _names_unit(text: str) -> bool:
     return any({word, word.removesuffix("s")} & _unit_words() for word in re.findall(r"[^\W\d_]+", text.lower()))
 
 
-def _converted(match: re.Match[str]) -> str:
+def _conversion_formula(match: re.Match[str]) -> str:
     """The formula that converts a quantity between two units: `3 * 1440` for the minutes in 3 days, `90 / 3.6`."""
     factor = _factor(match.group("given"), match.group("wanted"))
     if factor is None:
@@ -186,7 +289,7 @@ def _converted(match: re.Match[str]) -> str:
     if number in ("a", "an", "one"):
         count = "1"
     else:
-        count = _ungrouped(number) if re.fullmatch(_N, number, re.IGNORECASE) else _vietnamese_number(number)
+        count = _ungrouped(number) if re.fullmatch(_NUMBER, number, re.IGNORECASE) else _vietnamese_number(number)
     if factor.numerator == 1 != factor.denominator or (not _is_decimal(factor) and _is_decimal(1 / factor)):
         return f"{count} / {_digits(1 / factor)}"
     exact = _is_decimal(factor) or factor.denominator > _LONG_FRACTION
@@ -204,14 +307,14 @@ def _digits(value: Fraction) -> str:
 
 def _factor(given: str, wanted: str) -> Fraction | None:
     """How many of the wanted unit are one of the given; None if they do not measure the same or are ambiguous."""
-    ones, others = _sizes(given), _sizes(wanted)
+    ones, others = _unit_sizes(given), _unit_sizes(wanted)
     shared = next((kind for kind in ones if kind in others), None)
     return ones[shared] / others[shared] if shared else None
 
 
-def _sizes(unit: str) -> Mapping[str, Fraction]:
+def _unit_sizes(unit: str) -> Mapping[str, Fraction]:
     """The size of a unit by what it measures: a year is 365 days and 12 months. Empty for an ambiguous unit."""
-    if _ambiguity(unit):
+    if _unit_ambiguity(unit):
         return {}
     unit = re.sub(r"\s*(?:/|\b(?:per|an?|trên|một)\b)\s*", "/", " ".join(unit.lower().split()))
     units = _units()
@@ -228,16 +331,14 @@ def _sizes(unit: str) -> Mapping[str, Fraction]:
 def _units() -> Mapping[str, Mapping[str, Fraction]]:
     """The table of units: for each name, its size by what it measures."""
     found: dict[str, dict[str, Fraction]] = {}
-    for line in split_lines(_UNITS.strip()):
-        kind, _, entries = line.strip().partition(": ")
-        for entry in entries.split(", "):
-            size, *names = entry.replace("_", " ").split("|")
-            for name in names:
+    for kind, sizes in table("lexicon.toml")["units"].items():
+        for size, names in sizes.items():
+            for name in names.split(", "):
                 found.setdefault(name, {})[kind] = Fraction(size)
     return found
 
 
-def _ambiguity(unit: str) -> str:
+def _unit_ambiguity(unit: str) -> str:
     """Why a unit has no single size; empty for any other unit."""
     if _BITS_OR_BYTES.match(unit):
         return f"{unit!r} can be bits or bytes: write {unit[0]}bit or {unit[0]}B."
@@ -246,32 +347,32 @@ def _ambiguity(unit: str) -> str:
     return ""
 
 
-def refused_conversion(text: str) -> str:
+def conversion_error(text: str) -> str:
     """The reason for which a quantity cannot be converted as a text asks; empty for any other text."""
     for pattern in (*_CONVERSIONS, *_VIETNAMESE_CONVERSIONS) if _names_unit(text) else ():
         match = _compiled(pattern).search(text)
         if match is None or _factor(match.group("given"), match.group("wanted")) is not None:
             continue
         units = match.group("given"), match.group("wanted")
-        unclear = next(filter(None, map(_ambiguity, units)), "")
+        unclear = next(filter(None, map(_unit_ambiguity, units)), "")
         return unclear or f"{units[0]!r} cannot be converted to {units[1]!r}, which measures something else."
     return ""
 
 
-def only_converts(text: str) -> bool:
+def is_conversion_only(text: str) -> bool:
     """Whether a text has a number and two units, and no other word of content: it is never a web search."""
     if not _names_unit(text):
         return False
     units = _compiled(rf"(?<![^\W\d_]){_UNIT}(?!\w)").findall(text)
-    rest = words(_compiled(rf"(?<![^\W\d_]){_UNIT}(?!\w)|{_N}").sub(" ", text))
-    has_number = bool(re.search(rf"{_N}|\ban?\b", text, re.IGNORECASE))
+    rest = words(_compiled(rf"(?<![^\W\d_]){_UNIT}(?!\w)|{_NUMBER}").sub(" ", text))
+    has_number = bool(re.search(rf"{_NUMBER}|\ban?\b", text, re.IGNORECASE))
     return len(units) > 1 and has_number and STOP_WORDS.union(_CONVERTING).issuperset(rest)
 
 
-def _counted(match: re.Match[str]) -> str:
+def _group_formula(match: re.Match[str]) -> str:
     """`3 * 12` for 3 dozen, in parentheses if more of the text follows or precedes as a calculation."""
     number, group = match.group("number").lower(), match.group("given").lower()
-    count = "1" if number in ("a", "an") else number if re.fullmatch(_N, number) else _vietnamese_number(number)
+    count = "1" if number in ("a", "an") else number if re.fullmatch(_NUMBER, number) else _vietnamese_number(number)
     size = next(iter(_units()[group].values()))
     written = f"{_ungrouped(count)} * {size}"
     around = match.string[: match.start()][-5:] + match.string[match.end() :][:5]
@@ -280,23 +381,19 @@ def _counted(match: re.Match[str]) -> str:
     )
 
 
-def _template(written: str) -> Callable[[re.Match[str]], str]:
-    return lambda match: _ungrouped(match.expand(written)) if "," in written else match.expand(written)
-
-
-def _of_list(match: re.Match[str]) -> str:
+def _list_formula(match: re.Match[str]) -> str:
     """`mean(4, 8, 15)` for `average of 4, 8 and 15`."""
     written = next(name for name, said in _FUNCTIONS.items() if re.fullmatch(said, match.group(1), re.IGNORECASE))
     return written.format(", ".join(_numbers(match.group(2))))
 
 
-def _joined(sign: str) -> Callable[[re.Match[str]], str]:
+def _joined_by(sign: str) -> Callable[[re.Match[str]], str]:
     """`5 + 6 + 7` for `add 5, 6 and 7`."""
     return lambda match: sign.join(_numbers(match.group(1)))
 
 
 def _numbers(text: str) -> list[str]:
-    return [_ungrouped(number) for number in re.findall(_N, text, re.IGNORECASE)]
+    return [_ungrouped(number) for number in re.findall(_NUMBER, text, re.IGNORECASE)]
 
 
 def _ungrouped(formula: str) -> str:
@@ -304,7 +401,7 @@ def _ungrouped(formula: str) -> str:
     return re.sub(r"(?<=\d),(?=\d{3})", "", formula)
 
 
-def _in_steps(match: re.Match[str]) -> str:
+def _step_formula(match: re.Match[str]) -> str:
     """`(13 * 17) - 5` for `13 * 17 and then subtract 5`."""
     written = match.group(1)
     for step in _STEP.finditer(match.group(2)):
@@ -312,16 +409,13 @@ def _in_steps(match: re.Match[str]) -> str:
     return written
 
 
-def _rows(table: str) -> dict[str, str]:
-    """Parse a table of programs and their arguments, one program per line."""
-    rows = (line.split(None, 1) for line in split_lines(table.strip()))
-    return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
-
-
 _MAX_CHARS, _MAX_WORDS = 1_000, 3
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
-_TO_RUN = re.compile(r"\A(?:(?:please|can you|could you)\s+)*(?:run|execute)\s+(?=[a-z][\w.+-]*\b)", re.IGNORECASE)
+_RUN_VERB = re.compile(
+    r"\A(?:(?:please|can you|could you|hãy)\s+)*(?:run|execute|(?:chạy|thực thi)(?: lệnh)?)\s+(?=[a-z][\w.+-]*\b)",
+    re.IGNORECASE,
+)
 _COMMAND = re.compile(r"(\$\s+)?([A-Za-z][\w.+-]*)\s*(?:(?<=\s)(.*))?", re.DOTALL)
 _FILE = r"((?:~|\.{1,2})?/\S+|\S*[\w-]\.[A-Za-z]\w{0,5}|[A-Z][a-z]+file)"
 _NAME = r"((?!-)[\w.~/-]*[\w~/.])"
@@ -337,19 +431,12 @@ _MEANINGS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 }
 """Command-line programs that do the same as a tool, by the pattern of their arguments."""
 
-_PROGRAMS = _rows(
-    """
-    git status log diff branch pull push stash remote show fetch checkout add commit tag blame init clone
-    pip list freeze
-    pip3 list freeze
-    npm test install start
-    docker ps images
-    systemctl status
-    """
-)
-_PROGRAMS |= dict.fromkeys(vocabulary("pwd whoami uptime uname hostname ps df du env"), "")
-_PROGRAMS |= dict.fromkeys(vocabulary("grep sed awk tar rm mv cp chmod chown ssh mkdir python3 ls wc curl wget"), "-")
-_PRINTING = vocabulary("echo printf")
+_PROGRAMS: dict[str, str] = {
+    **table("lexicon.toml")["programs"],
+    **dict.fromkeys(word_set("programs_alone"), ""),
+    **dict.fromkeys(word_set("programs_with_arguments"), "-"),
+}
+_PRINTING = word_set("printing_programs")
 _LITERAL = re.compile(
     r"(?:-[neE]+ )*(?:\"[^\"]*\"|'[^']*'|\$\{?\w+\}?"
     r"|(?!(?:chambers?|dots?|shows?|parks?|effects?|of|in|and|the|is|back|this|that|my|your|cancel\w*|locat\w*|sound\w*)\b)"
@@ -357,15 +444,13 @@ _LITERAL = re.compile(
 )
 """A text to print: quoted, a variable, or up to three words that do not name a kind of echo."""
 
-_WORDS_TOO = vocabulary("echo printf find touch kill ping sort python node make cat head tail dir git docker npm pip")
+_WORDS_TOO = word_set("programs_and_words")
 _PROGRAMS |= {word: _PROGRAMS.get(word, "-") for word in _WORDS_TOO}
 """Other programs, and the first arguments that identify a command line without further syntax."""
 
 _SHELL_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s|\$\w|(?:^|\s)(?:~|\.{1,2})?/[\w.]")
 _STRICT_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s")
-_BUILTINS = vocabulary(
-    "print len range sorted reversed list dict set tuple str repr enumerate zip map filter open type isinstance input"
-)
+_BUILTINS = word_set("python_functions")
 
 _OPENING = re.compile(
     r"^\s*(?:(?:please|hi|hey|hello)[,\s]+)*i(?:['\u2019]d like| would like| want| need)(?: you)? to(?= \w)\s+",
@@ -375,57 +460,77 @@ _STATEMENT = re.compile(
     r"\s*(?:my|our|his|her|their|the)(?: \w+){1,2} (?:is|are|was|were) (?:(?!:\s)[^,;?])+$", re.IGNORECASE
 )
 
-_HASTY = {
-    **dict.fromkeys(("whats", "wats", "wuts"), "what's"),
-    **dict.fromkeys(("wat", "wut", "waht"), "what"),
-    **{short: f"{short[:-1]}'s" for short in ("whos", "wheres", "hows", "whens", "whys")},
-    "u": "you",
-    "exec": "execute",
-    "gimme": "give me",
-    "tldr": "summarize",
-}
-_VERBS = vocabulary(
-    "calculate compute evaluate search read fetch list show write count parse validate create execute download"
-)
+_ABBREVIATED: Mapping[str, str] = table("lexicon.toml")["abbreviations"]
+_VERBS = word_set("request_verbs")
 _SHORT_VERB = 5
 
-_N = rf"(?>(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|\b(?:{NUMBER_WORD})\b)"
-_LIST = rf"({_N}(?:, +{_N})*,? +(?:and|và) +{_N}|{_N}(?:, *{_N})+)"
-_ALONE = (
-    rf"(?!\s*(?:[-+*/^%\u00d7÷]|(?:plus|minus|times|divided|multiplied|squared|cubed|percent)\b|,? *and +{_N}| +to\b))"
+_FORMULA_DATA: Mapping[str, Mapping[str, str]] = table("formulas.toml")
+_NUMBER = rf"(?>(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|\b(?:{NUMBER_WORD})\b)"
+_LIST = rf"({_NUMBER}(?:, +{_NUMBER})*+,? +(?:and|và) +{_NUMBER}|{_NUMBER}(?:, *{_NUMBER})++)"
+_NOT_CONTINUED = (
+    r"(?!\s*(?:[-+*/^%\u00d7÷]|(?:plus|minus|times|divided|multiplied|squared|cubed|percent)\b"
+    rf"|,? *and +{_NUMBER}| +to\b))"
 )
-_SUM = rf"([a-z]+\([^()]*\)|{_N}(?: [-+*/] {_N})+)(?=[\s?.!]*$)"
+_FORMULA = rf"([a-z]+\([^()]*\)|{_NUMBER}(?: [-+*/] {_NUMBER})++)(?=[\s?.!]*$)"
+_CHAIN = rf"(?<![-+*/])(?<![-+*/] )({_NUMBER}(?: ?[-+*/] ?{_NUMBER})++)"
 _END = r"(?=[\s?.!]*$)"
-_OF = "(?: of| among| between)?(?: (?:the|these|following|numbers))*:? "
+_OF = "(?: of| among| between| in| của| trong)?(?: (?:the|these|following|numbers|các số))*:? "
+_PERCENT = r"\s?(?:%|percent|phần trăm)"
 _FUNCTIONS = {
-    "mean({})": "average|mean",
-    "median({})": "median",
-    "max({})": "largest|biggest|greatest|highest|maximum|max",
-    "min({})": "smallest|least|lowest|minimum|min",
-    "gcd({})": "greatest common (?:divisor|factor)|gcd|hcf",
-    "lcm({})": "(?:least|lowest) common multiple|lcm",
+    "mean({})": "average|mean|trung bình cộng|trung bình",
+    "median({})": "median|trung vị",
+    "max({})": "largest|biggest|greatest|highest|maximum|max|số lớn nhất",
+    "min({})": "smallest|least|lowest|minimum|min|số nhỏ nhất|số bé nhất",
+    "gcd({})": "greatest common (?:divisor|factor)|gcd|hcf|ước chung lớn nhất",
+    "lcm({})": "(?:least|lowest) common multiple|lcm|bội chung nhỏ nhất",
 }
-"""Calculator functions with several arguments, and their names in English."""
-
-_MONEY = r"(?: (?:dollars?|euros?|pounds?|bucks|usd|eur|yen|đồng|vnd)\b)?"
-
-_PERCENT = r"\s?(?:%|percent)"
-_PHAN_TRAM = r"\s?(?:%|percent|phần trăm)"
-_WHOLE = "(?<!half of )(?<!third of )(?<!quarter of )(?<!twice )(?<!double )"
-_MORE = "(?:(?:more|higher|greater|larger|bigger|above|over)(?: than)?)"
-_LESS = "(?:(?:less|lower|fewer|smaller|cheaper|below|under)(?: than)?)"
-_RAISED = "(?:plus|increased by|raised by|increases by|rises by|grows by|grew by|up by|\\+)"
-_LOWERED = "(?:minus|decreased by|reduced by|lowered by|cut by|less|falls by|drops by|down by|-)"
-_IN_PERCENT = r"(?:percent(?:age)?\b|%)"
-_ROUNDED_TO = "(?:to|with) # (?:(?:decimal )?places?|decimals?|digits?)"
-_EVENLY = "(?:evenly |equally )?"
-_SHARED = rf"(?:(?:an?|the|our) [a-z]+ (?:of )?)?[$€£]?#{_MONEY}"
-_SHARES = r"(?:people|persons|friends|kids|children|students|ways|parts|of us|equal parts|groups|teams)\b"
+"""Calculator functions with several arguments, and their names."""
 
 _OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
 _STEP = re.compile(
-    rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_N})", re.IGNORECASE
+    rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_NUMBER})", re.IGNORECASE
 )
+_SCALES = {
+    **dict.fromkeys(("thousand", "nghìn", "ngàn"), 10**3),
+    **dict.fromkeys(("million", "triệu"), 10**6),
+    **dict.fromkeys(("billion", "tỷ", "tỉ"), 10**9),
+}
+_FRACTION = re.compile(
+    r"(?<![\w.,/-])(?:(?<!\d )(\d{1,4}) (?=\d+/)"
+    r"|(?=\d+/\d+ (?!(?:of|in|as|to|is|and|or|plus|minus|times|divided|round\w*|percent)\b)[a-z]))"
+    r"(\d{1,3})/(\d{1,3})(?![\w/.])"
+)
+_SCALED_NUMBER = re.compile(rf"\b(\d[\d,]*(?:\.\d+)?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
+_DIGIT_WORD = f"(?:{'|'.join(word for word, value in NUMBER_WORDS.items() if value < 10 and len(word) > 2)})"
+_DECIMAL_IN_WORDS = re.compile(rf"\b({_NUMBER}) point ({_DIGIT_WORD}(?: {_DIGIT_WORD})*)\b", re.IGNORECASE)
+_COMPOUND_QUANTITY = re.compile(
+    rf"\b({_NUMBER}) ([^\W\d_]+),? (?:and )?({_NUMBER}) ([^\W\d_]+)(?! [-+*/])", re.IGNORECASE
+)
+_CURRENCY_WORD = r"[ -]?(?:dollars?|bucks?|usd|euros?|eur|pounds?|gbp|yen|đồng|vnd|vnđ)\b"
+_CURRENCY = re.compile(rf"[$€£](?=\s?\d)|(?<=\d){_CURRENCY_WORD}", re.IGNORECASE)
+_SAME_CURRENCY = {"$": "dollar", "usd": "dollar", "buck": "dollar", "€": "euro", "eur": "euro", "£": "pound"}
+_PRICED_ITEM = re.compile(
+    rf"(?:\ban? )?((?:[$€£]{_NUMBER})|{_NUMBER}[ -](?:dollar|euro|pound|buck)) "
+    r"(?!(?:plus|minus|times|with|at|and|or|off|tip|tax|in|to|for|each|per|is|of)\b)[a-z]+"
+    r"(?=[,?.!]*$| (?:with|at|plus|minus|after)\b)",
+    re.IGNORECASE,
+)
+_AMOUNT_WORD = re.compile(
+    rf"[$€£]\d|\d,\d|\d/\d|\d{_CURRENCY_WORD}|\b(?:{'|'.join(_SCALES)}|and a half|point)\b"
+    rf"|\b{_NUMBER} [^\W\d_]+,? (?:and )?{_NUMBER} ",
+    re.IGNORECASE,
+)
+_PRICE_QUESTION = re.compile(
+    r"\b(?:do|does|would|will|should) (?:i|we|you|it|that|each(?: of us| person| one)?) (?:have to |need to )?"
+    r"(?:pay|cost|owe|spend|get|be)(?: for| in total)? (?=\(?\d)",
+    re.IGNORECASE,
+)
+_PRICE_PHRASE = re.compile(
+    r",? (?:in total|altogether|for shipping|for delivery|how much is (?:that|it)|what is (?:the )?total"
+    r"|how much do (?:i|we) (?:pay|owe))(?=[\s?.!]*$)",
+    re.IGNORECASE,
+)
+
 _VIETNAMESE_UNITS = {
     word: value
     for value, said in enumerate(
@@ -438,7 +543,8 @@ _VIETNAMESE_FILLERS = frozenset({"linh", "lẻ"})
 _VIETNAMESE_WORD = rf"(?:{'|'.join([*_VIETNAMESE_UNITS, *_VIETNAMESE_SCALES, 'mười', *_VIETNAMESE_FILLERS])})"
 _VIETNAMESE_PART = rf"{_VIETNAMESE_WORD}(?:\s+{_VIETNAMESE_WORD})*"
 _VIETNAMESE_NUMBER = re.compile(
-    rf"(?<!phần )(?<!bậc )\b{_VIETNAMESE_PART}(?: phẩy {_VIETNAMESE_PART}| rưỡi)?\b(?!\s+(?:bậc|phương))", re.IGNORECASE
+    rf"(?<!phần )(?<!bậc )(?<!\d )\b{_VIETNAMESE_PART}(?: phẩy {_VIETNAMESE_PART}| rưỡi)?\b(?!\s+(?:bậc|phương))",
+    re.IGNORECASE,
 )
 _VIETNAMESE_OPERATION = re.compile(
     rf"\b(?:{_VIETNAMESE_WORD}|rưỡi)\s+(?:cộng|trừ|nhân|chia|mũ|tăng|giảm|phần trăm)\b"
@@ -446,68 +552,43 @@ _VIETNAMESE_OPERATION = re.compile(
     re.IGNORECASE,
 )
 
-_UNITS = """
-    time: 1|second|sec|s|giây, 60|minute|min|phút, 3600|hour|hr|h|giờ|tiếng, 86400|day|ngày, 604800|week|tuần
-    time: 1209600|fortnight, 31536000|year|năm
-    months: 1|month|tháng, 12|year|năm, 120|decade|thập_kỷ|thập_niên, 1200|century|centuries|thế_kỷ, 12000|millennium
-    length: 1|meter|metre|m|mét, 1000|kilometer|kilometre|km|kilômét|ki-lô-mét|cây_số, 1e-6|micrometer|micron
-    length: 1e-3|millimeter|millimetre|mm|milimét, 1e-2|centimeter|centimetre|cm|xentimét|phân, 0.1|decimeter|dm
-    length: 0.0254|inch|inches|inche, 0.3048|foot|feet|ft, 0.9144|yard|yd, 1609.344|mile|mi|dặm
-    length: 1852|nautical_mile|hải_lý, 1e-9|nanometer|nm
-    mass: 1|gram|gramme|g|gam, 1e-3|milligram|mg, 1000|kilogram|kg|kilo|ký|cân, 1000000|ton|tonne|tấn, 100000|tạ
-    mass: 453.59237|pound|lb, 28.349523125|ounce|oz, 6350.29318|stone
-    volume: 1|liter|litre|l|lít, 1e-3|milliliter|millilitre|ml, 0.01|centiliter|centilitre|cl, 1000|cubic_meter
-    volume: 1|gallon|quart|pint|fluid_ounce, 3.785411784|us_gallon, 0.946352946|us_quart, 0.473176473|us_pint
-    volume: 4.54609|imperial_gallon|uk_gallon, 1.1365225|imperial_quart|uk_quart, 0.56826125|imperial_pint|uk_pint
-    area: 1|square_meter|square_metre|m2|m²|mét_vuông, 10000|hectare|ha|héc-ta, 4046.8564224|acre
-    area: 1000000|square_kilometer|square_kilometre|km2|km², 0.09290304|square_foot|square_feet
-    length/time: 0.44704|mph, 5/18|kph|kmh|kmph, 463/900|knot|hải_lý_trên_giờ
-    data: 1|bit, 8|byte, 8e3|kilobyte|kb, 8e6|megabyte|mb|meg, 8e9|gigabyte|gb|gig, 8e12|terabyte|tb, 8e15|petabyte|pb
-    data: 1000|kilobit|kbit, 1e6|megabit|mbit, 1e9|gigabit|gbit, 8192|kibibyte|kib, 8388608|mebibyte|mib
-    data: 8589934592|gibibyte|gib, 8796093022208|tebibyte|tib, 4|nibble
-    data/time: 1|bps, 1000|kbps, 1e6|mbps, 1e9|gbps
-    number: 1|unit|piece|item|cái|quả|chiếc, 2|pair|couple|cặp|đôi, 12|dozen|tá, 20|score, 144|gross
-    pressure: 100000|bar, 101325|atm, 1|pascal|pa, 1000|kilopascal|kpa, 6894.757293168|psi
-    energy: 1|joule|j, 1000|kilojoule|kj, 4.184|calorie, 4184|kilocalorie|kcal, 3600000|kilowatt_hour|kwh
-    power: 1|watt|w, 1000|kilowatt|kw, 745.69987158227|horsepower|hp
-"""
-"""Units by what they measure, each size before its names. KB, MB and GB are powers of 1,000; KiB and MiB of 1,024."""
-
 _LONG_FRACTION = 9_999
-_OF_TWO_COUNTRIES = re.compile("(?:gallon|quart|pint|fluid ounce)s?", re.IGNORECASE)
+_OF_TWO_COUNTRIES = re.compile("(?:gallon|quart|pint|cup|fluid ounce)s?", re.IGNORECASE)
 _BITS_OR_BYTES = re.compile("[KMGT]b(?:/s)?$")
-_CONVERTING = vocabulary("convert equal equals exactly express change make makes become becomes fast far heavy worth")
+_CONVERTING = word_set("conversion")
 _ONE_UNIT = rf"(?:{'|'.join(re.escape(name) for name in sorted(_units(), key=len, reverse=True))})s?(?![^\W\d_])"
 _UNIT = rf"{_ONE_UNIT}(?:\s?(?:/|\b(?:per|an?|trên|một)\b)\s?{_ONE_UNIT})?"
-_QUANTITY = rf"(?P<number>{{}})\s?(?P<given>{_UNIT})"
+_QUANTITY = rf"(?<![-+*/.,])(?<![-+*/] )(?P<number>{{}})\s?(?P<given>{_UNIT})"
 _HOW_BIG = (
     "(?:(?:how (?:fast|far|long|heavy|much|big|tall|high|large|deep) (?:is|are)"
     "|(?:an? |the )?(?:speed|length|weight|mass|distance|size|volume|area) of) )?"
 )
 _CONVERSIONS = (
     rf"\bhow many (?P<wanted>{_UNIT})(?: (?:are|is|does|do|make|makes|equals?))?(?: there)?(?: (?:in|per))?"
-    rf" {_QUANTITY.format(rf'{_N}|an?')}(?: (?:have|has|contain|last|make)s?\b)?",
-    rf"\b(?:convert |change |express |turn )?{_HOW_BIG}{_QUANTITY.format(_N)} (?:in|to|into|as) (?P<wanted>{_UNIT})",
-    rf"\b{_QUANTITY.format(rf'{_N}|an?')} (?:is|are|equals?|=|makes?) (?:how many|how much in|what in)"
+    rf" {_QUANTITY.format(rf'{_NUMBER}|an?')}(?: (?:have|has|contain|last|make)s?\b)?",
+    rf"\b(?:convert |change |express |turn )?{_HOW_BIG}{_QUANTITY.format(_NUMBER)}"
+    rf" (?:in|to|into|as) (?P<wanted>{_UNIT})",
+    rf"\b{_QUANTITY.format(rf'{_NUMBER}|an?')} (?:is|are|equals?|=|makes?) (?:how many|how much in|what in)"
     rf" (?P<wanted>{_UNIT})",
-    rf"\b(?P<wanted>{_UNIT}) (?:in|per) {_QUANTITY.format(rf'{_N}|an?')}",
+    rf"\b(?P<wanted>{_UNIT}) (?:in|per) {_QUANTITY.format(rf'{_NUMBER}|an?')}",
 )
 _VIETNAMESE_CONVERSIONS = (
-    rf"(?:(?:chuyển đổi|quy đổi|đổi|chuyển) )?\b{_QUANTITY.format(f'{_N}|{_VIETNAMESE_PART}')} "
+    rf"(?:(?:chuyển đổi|quy đổi|đổi|chuyển) )?\b{_QUANTITY.format(f'{_NUMBER}|{_VIETNAMESE_PART}')} "
     rf"(?:(?:thì )?(?:bằng|là|có|=|gồm)|(?:đổi |quy )?(?:ra|sang|thành))(?: (?:được )?(?:bao nhiêu|mấy))?"
     rf" (?P<wanted>{_UNIT})(?: là bao nhiêu)?",
-    rf"(?:có )?bao nhiêu (?P<wanted>{_UNIT}) (?:trong|ở trong|bằng) {_QUANTITY.format(f'{_N}|{_VIETNAMESE_PART}')}",
+    rf"(?:có )?bao nhiêu (?P<wanted>{_UNIT}) (?:trong|ở trong|bằng) "
+    rf"{_QUANTITY.format(f'{_NUMBER}|{_VIETNAMESE_PART}')}",
 )
 
 _GROUPS = "dozen|score|gross|pair|couple"
-_GROUPED = rf"(?P<number>{_N}|an?) (?P<given>{_GROUPS})s?"
+_GROUPED = rf"(?P<number>{_NUMBER}|an?) (?P<given>{_GROUPS})s?"
 _COUNTS = (
     rf"\bhow many (?P<noun>[a-z]+)(?: (?:are|is|do|does|make|makes|there|in))* {_GROUPED}(?: (?:of )?(?P=noun))?{_END}",
     rf"\b{_GROUPED}(?: (?:of )?(?P<noun>[a-z]+))? (?:is|are|equals?|=|makes?) (?:how many(?: (?P=noun))?|what){_END}",
     rf"\A(?:(?:what|how (?:much|many)) (?:is|are) |what's )?{_GROUPED}(?: [a-z]+)?{_END}",
     rf"\b{_GROUPED}(?= (?:plus|minus|times|divided|multiplied|[-+*/]))",
     rf"(?<=plus |inus |imes |d by )(?<! of ){_GROUPED}{_END}",
-    rf"\A(?P<number>{_VIETNAMESE_PART}|{_N}) (?P<given>tá|cặp|đôi)(?: (?!là|bằng|có)\w+){{0,2}}"
+    rf"\A(?P<number>{_VIETNAMESE_PART}|{_NUMBER}) (?P<given>tá|cặp|đôi)(?: (?!là|bằng|có)\w+){{0,2}}"
     rf"(?: (?:là|bằng|có)(?: tất cả)? (?:bao nhiêu|mấy)(?: \w+)?)?{_END}",
 )
 """Numbers of things that are counted in dozens, scores or pairs."""
@@ -522,17 +603,20 @@ _FALLS = "take|minus|subtract|decrease|decreased|reduce|reduced|down|cut|less|tr
 _CHANGE = (
     rf"(?:,| and| then| followed by| plus| with| rồi| sau đó| và)*,? ?(?:\b(?P<verb>{_RISES}|{_FALLS})\b)?"
     rf"(?: (?:it|that|the result|by|a|an|another|again|further|additional|extra|thêm|giá|đi|tiếp|lên))*"
-    rf" ?\b(?P<percent>{_N})\s?(?:%|percent\b|phần trăm\b)"
+    rf" ?\b(?P<percent>{_NUMBER})\s?(?:%|percent\b|phần trăm\b)"
     rf"(?: (?P<noun>{_UP}|{_DOWN}|sales tax|thuế|phí|nữa))?(?: (?:on top|again|to it|from it|to that|from that))*"
 )
 _CHANGES = (
-    rf"(?P<base>{_N}(?: [-+*/] \(?{_N}(?: [-+] {_N}\))?)+)(?P<rest>(?:{re.sub('[?]P<[a-z]+>', '?:', _CHANGE)})++){_END}"
+    rf"(?:\b(?:start(?:ing)? (?:with|from|at)|begin(?:ning)? (?:with|at)|bắt đầu (?:với|từ)) (?P<start>{_NUMBER})"
+    rf"|(?<![-+*/] )(?P<base>{_NUMBER}(?: [-+*/] \(?{_NUMBER}(?: [-+] {_NUMBER}\))?)++))"
+    rf"(?P<rest>(?:{re.sub('[?]P<[a-z]+>', '?:', _CHANGE)})++){_END}"
 )
 
 
-def _changed(match: re.Match[str]) -> str:
+def _percentage_chain(match: re.Match[str]) -> str:
     """`(80 * (100 - 25) / 100) * (100 + 8) / 100` for `80 * (100 - 25) / 100 then add 8% tax`."""
-    written, rises = match.group("base"), "(100 - " not in match.group("base")
+    written = match.group("base") or match.group("start")
+    rises = "(100 - " not in written
     for step in _compiled(_CHANGE).finditer(match.group("rest")):
         noun, verb = ((step.group(name) or "").lower() for name in ("noun", "verb"))
         if "(100 + " in written and re.fullmatch(_CHARGES, noun) and not _compiled(_AFTER).search(step.group()):
@@ -543,141 +627,12 @@ def _changed(match: re.Match[str]) -> str:
             rises = False
         elif noun not in ("", "nữa") or verb not in ("", "and", "with"):
             rises = True
-        written = f"({written}) * (100 {'+' if rises else '-'} {step.group('percent')}) / 100"
+        base = written if written == match.group("start") else f"({written})"
+        written = f"{base} * (100 {'+' if rises else '-'} {step.group('percent')}) / 100"
     return written
 
 
-_UNIT_SUMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
-    (rf"\bhalf an? (?={_UNIT})", lambda _: "0.5 "),
-    *((pattern, _converted) for pattern in (*_CONVERSIONS, *_VIETNAMESE_CONVERSIONS)),
+_UNIT_TEMPLATES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (rf"\bhalf an? (?={_UNIT})", "0.5 "),
+    *((pattern, _conversion_formula) for pattern in (*_CONVERSIONS, *_VIETNAMESE_CONVERSIONS)),
 )
-_SUMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
-    *((pattern, _counted) for pattern in _COUNTS),
-    (
-        rf"\bhow many dozens?(?: [a-z]+)?(?: (?:are|is|in|make|makes|there))* ({_N})(?: [a-z]+)?{_END}",
-        _template(r"\1 / 12"),
-    ),
-    (SPOKEN_NUMBER.pattern, lambda match: f"{spoken(match.group()):.0f}"),
-    *(
-        # In the templates # is a number, and _ at the end means that no further arithmetic can follow.
-        (
-            rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}",
-            _template(written) if isinstance(written, str) else written,
-        )
-        for pattern, written in (
-            (rf"({'|'.join(_FUNCTIONS.values())}){_OF}{_LIST}_", _of_list),
-            (rf"(?:sum|total){_OF}{_LIST}_", _joined(" + ")),
-            (rf"product{_OF}{_LIST}_", _joined(" * ")),
-            (rf"add(?: up| together)? {_LIST}(?: up| together)?{_END}", _joined(" + ")),
-            (rf"{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined(" + ")),
-            ("add # (?:and|to) #_", r"\1 + \2"),
-            ("(?:subtract|take) #(?: away)? from #_", r"\2 - \1"),
-            ("difference between # and #_", r"\1 - \2"),
-            ("multiply # (?:by|and|with) #_", r"\1 * \2"),
-            ("divide # by #_", r"\1 / \2"),
-            (rf"(?:split|share|divide) {_SHARED} {_EVENLY}(?:(?:by|among|between|into|in) )?# {_SHARES}", r"\1 / \2"),
-            (rf"(?:split|share) {_SHARED} {_EVENLY}(?:among|between|with) #_", r"\1 / \2"),
-            (rf"{_SHARED} (?:split|shared|divided) {_EVENLY}(?:(?:by|among|between|into|in) )?# {_SHARES}", r"\1 / \2"),
-            ("remainder (?:of|when|if|for) #(?: is)? (?:divided by|/) #_", r"\1 % \2"),
-            ("half of #_", r"\1 / 2"),
-            (rf"(?:twice|double) #{_END}", r"2 * \1"),
-            (rf"(?:triple|thrice) #{_END}", r"3 * \1"),
-            (rf"(?:a|one) third of #{_END}", r"\1 / 3"),
-            (rf"(?:a|one) quarter of #{_END}", r"\1 / 4"),
-            (rf"two thirds of #{_END}", r"2 / 3 * \1"),
-            (rf"three quarters of #{_END}", r"3 / 4 * \1"),
-            (r"# to the (\d+)(?:st|nd|rd|th)(?: power)?\b", r"\1 ** \2"),
-            ("# raised to the power (?:of )?#", r"\1 ** \2"),
-            ("sqrt of #_", r"sqrt(\1)"),
-            ("square of #_", r"\1 ** 2"),
-            ("cube of #_", r"\1 ** 3"),
-            ("# factorial|factorial of #_", lambda match: f"factorial({match.group(1) or match.group(2)})"),
-            ("# choose #_", r"comb(\1, \2)"),
-            ("log(?:arithm)? of # (?:(?:in|to|with) )?(?:the )?base #_", r"log(\1, \2)"),
-            ("log(?:arithm)?(?: in| to| with)?(?: the)? base # of #_", r"log(\2, \1)"),
-            ("natural log(?:arithm)? of #_", r"ln(\1)"),
-            ("(sin|cos|tan)(?:e|ine|gent)? of #(?: degrees|°)", r"\1(radians(\2))"),
-            (rf"(sin|cos|tan)(?:e|ine|gent)? of (pi(?:/\d+)?|{_N})(?: radians)?_", r"\1(\2)"),
-            (r"(?:convert )?# degrees (?:in|to|into) radians\b", r"radians(\1)"),
-            (r"(?:convert )?# radians (?:in|to|into) degrees\b", r"degrees(\1)"),
-            (r"hypotenuse of #(?: and|,) #_", r"hypot(\1, \2)"),
-            (r"round # to #(?: decimals?| digits?)?(?: places?)?(?! \w)", r"round(\1, \2)"),
-            (rf"round # to the nearest (?:integer|whole number|whole){_END}", r"round(\1)"),
-            (r"(?:what|how many) percent(?:age)? of # is #_", r"\2 / \1 * 100"),
-            (
-                rf"({_N}(?: ?[-+*/] ?{_N})+),? (?:round(?:ed)?(?: off)? )?{_ROUNDED_TO}",
-                r"round(\1, \2)",
-            ),
-            (rf"square root of #,? {_ROUNDED_TO}", r"round(sqrt(\1), \2)"),
-            (rf"(?<![-+*/] )#,? round(?:ed)?(?: off)? {_ROUNDED_TO}", r"round(\1, \2)"),
-            (rf"({_N}(?: ?[-+*/] ?{_N})+),? rounded{_END}", r"round(\1)"),
-            (r"(?:what|how many) percent(?:age)? (?:is )?# (?:is )?of #_", r"\1 / \2 * 100"),
-            (r"# is (?:what|how many) percent(?:age)? of #_", r"\1 / \2 * 100"),
-            (rf"#\s?(?:%|percent) (?:tip|tax|vat|sales tax) (?:on|for|of) [$€£]?#{_MONEY}", r"\1% of \2"),
-            (r"(?:tip|tax|vat) of #\s?(?:%|percent) (?:on|for|of) [$€£]?#", r"\1% of \2"),
-            (rf"save (?:with|at|on) #{_PERCENT} off (?:of )?[$€£]?#{_MONEY}", r"\1% of \2"),
-            (rf"add #{_PERCENT} (?:tip|tax|vat|sales tax) to [$€£]?#{_MONEY}", r"\2 * (100 + \1) / 100"),
-            (rf"#{_MONEY} (?:plus|with|and) #{_PERCENT} (?:tip|tax|vat|sales tax)\b", r"\1 * (100 + \2) / 100"),
-            (rf"(?:tip|tax) #{_PERCENT} (?:on|of|for) [$€£]?#{_MONEY}", r"\1% of \2"),
-            (
-                rf"(?:(?:take|apply|get) )?#{_PERCENT} off (?:of )?(?:an? |the )?[$€£]?#{_MONEY}",
-                r"\2 * (100 - \1) / 100",
-            ),
-            (
-                rf"(?:(?:take|apply|get) )?(?:an? )?#{_PERCENT} discount (?:on|off|of|to) [$€£]?#{_MONEY}",
-                r"\2 * (100 - \1) / 100",
-            ),
-            (rf"#{_MONEY} (?:with|at|minus)(?: an?)? #{_PERCENT} (?:off|discount)\b", r"\1 * (100 - \2) / 100"),
-            (rf"# (?:out of|of) # (?:in|as an?) {_IN_PERCENT}", r"\1 / \2 * 100"),
-            (rf"(?:(?:express|write|convert) )?#\s?/\s?# (?:in|to|as)(?: an?)? {_IN_PERCENT}", r"\1 / \2 * 100"),
-            (
-                r"(?:convert )?#\s?°?\s?(?:degrees )?(?:c|celsius) (?:in|to|into)(?: degrees)? (?:f|fahrenheit)\b",
-                r"\1 * 9 / 5 + 32",
-            ),
-            (
-                r"(?:convert )?#\s?°?\s?(?:degrees )?(?:f|fahrenheit) (?:in|to|into)(?: degrees)? (?:c|celsius)\b",
-                r"(\1 - 32) * 5 / 9",
-            ),
-            (r"(?:increase|raise) # by #\s?(?:%|percent)", r"\1 * (100 + \2) / 100"),
-            (r"(?:decrease|reduce|lower|cut) # by #\s?(?:%|percent)", r"\1 * (100 - \2) / 100"),
-            (rf"#{_PERCENT} {_MORE} (?:than )?[$€£]?#{_MONEY}_", r"\2 * (100 + \1) / 100"),
-            (rf"#{_PERCENT} {_LESS} (?:than )?[$€£]?#{_MONEY}_", r"\2 * (100 - \1) / 100"),
-            (rf"{_WHOLE}#{_MONEY},? (?:is )?{_RAISED} #{_PERCENT}(?! *of\b)", r"\1 * (100 + \2) / 100"),
-            (rf"{_WHOLE}#{_MONEY},? (?:is )?{_LOWERED} #{_PERCENT}(?! *of\b)", r"\1 * (100 - \2) / 100"),
-            (rf"#{_MONEY} and #{_PERCENT} (?:more|extra|on top){_END}", r"\1 * (100 + \2) / 100"),
-            (rf"#{_MONEY} and #{_PERCENT} less{_END}", r"\1 * (100 - \2) / 100"),
-            (rf"(?:add|apply) (?:an? )?#{_PERCENT} (?:more )?to [$€£]?#{_MONEY}", r"\2 * (100 + \1) / 100"),
-            (rf"(?:take|subtract|deduct) #{_PERCENT} (?:away )?from [$€£]?#{_MONEY}", r"\2 * (100 - \1) / 100"),
-            (rf"(?:tăng|thêm|cộng)(?: thêm)? #{_PHAN_TRAM} (?:của|cho|vào|từ) #{_MONEY}", r"\2 * (100 + \1) / 100"),
-            (
-                rf"(?:giảm|bớt|trừ)(?: giá| đi)? #{_PHAN_TRAM} (?:của|cho|từ|trên|khỏi) #{_MONEY}",
-                r"\2 * (100 - \1) / 100",
-            ),
-            (
-                rf"#{_MONEY} (?:được )?(?:tăng|cộng|thêm)(?: thêm| lên)* #{_PHAN_TRAM}(?! *(?:của|of)\b)",
-                r"\1 * (100 + \2) / 100",
-            ),
-            (
-                rf"#{_MONEY} (?:được )?(?:giảm|trừ|bớt)(?: giá| đi| còn)* #{_PHAN_TRAM}(?! *(?:của|of)\b)"
-                "(?: (?:thì )?còn(?: lại)?)?",
-                r"\1 * (100 - \2) / 100",
-            ),
-            (rf"(?:tăng|nâng) # (?:lên |thêm )+#{_PHAN_TRAM}", r"\1 * (100 + \2) / 100"),
-            (rf"(?:giảm|hạ) # (?:đi |xuống |bớt )+#{_PHAN_TRAM}", r"\1 * (100 - \2) / 100"),
-            (rf"(?:nhiều|cao|lớn|hơn)(?: hơn)? # (?:là )?#{_PHAN_TRAM}", r"\1 * (100 + \2) / 100"),
-            (rf"(?:ít|thấp|nhỏ|kém)(?: hơn)? # (?:là )?#{_PHAN_TRAM}", r"\1 * (100 - \2) / 100"),
-            (rf"#{_PHAN_TRAM} (?:nhiều|cao|lớn) hơn #{_MONEY}", r"\2 * (100 + \1) / 100"),
-            (rf"#{_PHAN_TRAM} (?:ít|thấp|nhỏ) hơn #{_MONEY}", r"\2 * (100 - \1) / 100"),
-            (rf"half (?:of )?the {_SUM}", r"(\1) / 2"),
-            (rf"(?:twice|double) the {_SUM}", r"2 * (\1)"),
-            (rf"third of the {_SUM}", r"(\1) / 3"),
-            (rf"square root of the {_SUM}", r"sqrt(\1)"),
-            (rf"square of the {_SUM}", r"(\1) ** 2"),
-            (rf"#\s?(%|percent) of the {_SUM}", r"\1% of (\3)"),
-            (rf"# (plus|minus|times|divided by) the {_SUM}", r"\1 \2 (\3)"),
-            (rf"({_N} [-+*/] {_N})((?:{_STEP.pattern})+)_", _in_steps),
-        )
-    ),
-    (_CHANGES, _changed),
-)
-"""Arithmetic in words, with the calculator's formula. The first row converts long numbers in words to digits."""

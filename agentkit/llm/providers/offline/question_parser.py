@@ -10,22 +10,22 @@ from functools import cached_property
 
 from agentkit._dataclass import dataclass
 from agentkit.llm.providers.offline.lexicon import (
+    ARITHMETIC_WORDS,
     GREETINGS,
     INTERROGATIVES,
-    LOOKUP,
+    LOOKUP_REQUEST,
     NUMBER_WORD,
     NUMBER_WORDS,
     SMALL_TALK,
-    SMALL_WITH_OTHERS,
+    SMALL_TALK_ADDITIONS,
     STOP_WORDS,
-    SUM_WORDS,
     asks_in_vietnamese,
-    idea,
-    ideas,
+    concept,
+    concepts,
     in_english,
     numbers_in,
+    operators_in_english,
     plain,
-    sum_in_english,
     vocabulary,
     words,
 )
@@ -39,9 +39,9 @@ class Shape(StrEnum):
     URL = "url"
     EMAIL = "email"
     JSON = "json"
-    SUM = "sum"
+    EXPRESSION = "expression"
     PATH = "path"
-    ORDER = "order"
+    COMMAND = "command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Span:
     text: str
     start: int
     end: int
-    sure: bool = True
+    is_certain: bool = True
 
 
 class Question:
@@ -64,113 +64,124 @@ class Question:
     With `orders`, the text after `run` or `execute` is one span, whatever it contains.
     """
 
-    def __init__(self, text: str, *, orders: bool = False) -> None:
-        self.text, self.orders = text, orders
+    def __init__(self, text: str, *, has_commands: bool = False) -> None:
+        self.text, self.has_commands = text, has_commands
         self.spans = tuple(
-            sorted(_spans(text, (_orders, *_FINDERS) if orders else _FINDERS), key=lambda span: span.start)
+            sorted(_spans(text, (_commands_in, *_FINDERS) if has_commands else _FINDERS), key=lambda span: span.start)
         )
 
     @cached_property
-    def frame(self) -> tuple[str, ...]:
+    def outer_words(self) -> tuple[str, ...]:
         """The lower-case words outside every span, in order."""
-        return tuple(words(self._outside()))
+        return tuple(words(self._outer_text))
 
     @property
-    def lead(self) -> str:
+    def first_concept(self) -> str:
         """The idea of the first content word: the action, if the question is an order."""
-        return next((idea(word) for word in plain(self.frame) if ideas([word]) - ideas(GREETINGS)), "")
+        return next((concept(word) for word in plain(self.outer_words) if concepts([word]) - concepts(GREETINGS)), "")
 
     @cached_property
-    def ideas(self) -> frozenset[str]:
+    def concepts(self) -> frozenset[str]:
         """The ideas of the frame's content words, and those implied by `how much` and `how long`."""
-        outside = in_english(self._outside())
-        asked = {idea for pattern, idea in _ASKED_FOR if pattern.search(outside)}
-        said = ideas(self.frame) | asked
-        return said | {"list", "folder"} if self._asks_for_files(outside, said) else said
+        outside = in_english(self._outer_text)
+        asked = {concept for pattern, concept in _ASKED_FOR if pattern.search(outside)}
+        said = concepts(self.outer_words) | asked
+        return said | {"list", "folder"} if self._requests_file_list(outside, said) else said
 
-    def _asks_for_files(self, outside: str, said: frozenset[str]) -> bool:
+    def _requests_file_list(self, outside: str, said: frozenset[str]) -> bool:
         """Whether the question asks for a list of files: all of them, or those in a path that is not a file."""
-        places = self.of(Shape.PATH)
-        if self.of(Shape.URL) or "save" in said or any(FILE_ENDING.search(place.text) for place in places):
+        places = self.spans_of(Shape.PATH)
+        if self.spans_of(Shape.URL) or "save" in said or any(FILE_ENDING.search(place.text) for place in places):
             return False
         within = "see" not in said and any(_WITHIN.search(self.text[: place.start]) for place in places)
         return within or any(place.text.endswith("/") for place in places) or bool(_FILES.search(outside))
 
     @property
-    def negated(self) -> bool:
+    def is_negated(self) -> bool:
         """Whether the frame contains a negation, before any colon."""
-        said = plain(words(COLON.split(self._outside())[0]))
+        said = plain(words(COLON.split(self._outer_text)[0]))
         return any(word in _NEGATIONS or word.endswith("n't") for word in said)
 
     @property
-    def personal(self) -> bool:
+    def is_personal(self) -> bool:
         """Whether the question is about the user or the assistant, beyond `for me` and `can you`, or a personal matter.
 
         Such a question is never sent to a web search.
         """
-        words = _POLITE.sub(" ", " ".join(plain(self.frame))).split()
+        words = _POLITE.sub(" ", " ".join(plain(self.outer_words))).split()
         return not _PERSONS.isdisjoint(words) or self.is_private
 
     @property
     def is_private(self) -> bool:
         """Whether the question is about a personal matter, which no tool can help with."""
-        return _PERSONAL_MATTERS.search(self.text) is not None
+        return any(request.search(self.text) and matter.search(self.text) for request, matter in _PERSONAL_MATTERS)
 
     @property
     def asks_for_knowledge(self) -> bool:
         """Whether it is a question about the world: an interrogative first, not personal and without a sum."""
-        first, *rest = plain(self.frame) or [""]
-        counts = self.numbers and (SUM_WORDS.intersection(rest) or _SUM_SIGN.search(self._outside()))
-        asks = first in INTERROGATIVES or LOOKUP.match(self.text) or asks_in_vietnamese(self.text)
-        return bool(asks) and not self.personal and not counts
+        first, *rest = plain(self.outer_words) or [""]
+        counts = self.numbers and (ARITHMETIC_WORDS.intersection(rest) or _SUM_SIGN.search(self._outer_text))
+        asks = first in INTERROGATIVES or LOOKUP_REQUEST.match(self.text) or asks_in_vietnamese(self.text)
+        return bool(asks) and not self.is_personal and not counts and not self._asks_for_count
+
+    @property
+    def asks_how_many(self) -> bool:
+        """Whether it starts with `how many`, `how much` or `how long`."""
+        return _HOW_MANY.match(self.text) is not None
+
+    @property
+    def _asks_for_count(self) -> bool:
+        """Whether it asks for a number that follows from the question or the time: how many eggs in 2 boxes."""
+        if not self.asks_how_many:
+            return False
+        counts = [count for count, noun in _COUNTED.findall(self._outer_text) if len(count) < 4]
+        return bool(counts) or _UNTIL.search(self.text) is not None or _LETTER_COUNT.search(self.text) is not None
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """The numbers in digits outside every span, except digits of a name or a unit: CO2, m^3."""
-        return numbers_in(_DIGIT_OF_NAME.sub(" ", self._outside()))
+        return numbers_in(_DIGIT_OF_NAME.sub(" ", self._outer_text))
 
     @property
-    def counted(self) -> list[str]:
+    def counted_nouns(self) -> list[str]:
         """The words counted by the numbers outside every span: the word after each."""
-        return [match.group(1).lower() for match in _COUNTED.finditer(self._outside())]
+        return [noun.lower() for _, noun in _COUNTED.findall(self._outer_text)]
 
     @property
-    def small(self) -> bool:
+    def is_small_talk(self) -> bool:
         """Whether it is small talk: only greetings, thanks and function words, without spans."""
-        said = set(plain(self.frame))
-        if self.spans or not said <= STOP_WORDS | SMALL_TALK | SMALL_WITH_OTHERS:
+        said = set(plain(self.outer_words))
+        if self.spans or not said <= STOP_WORDS | SMALL_TALK | SMALL_TALK_ADDITIONS:
             return False
-        return self.personal or said.isdisjoint(SMALL_WITH_OTHERS) or not said.isdisjoint(SMALL_TALK)
+        return self.is_personal or said.isdisjoint(SMALL_TALK_ADDITIONS) or not said.isdisjoint(SMALL_TALK)
 
     @property
-    def tail(self) -> tuple[str, ...]:
+    def text_after_colon(self) -> tuple[str, ...]:
         """The text after a colon of the frame, unless it is a quotation."""
-        match = COLON.search(self._outside())
+        match = COLON.search(self._outer_text)
         rest = self.text[match.end() :].strip() if match else ""
-        quoted = any(self.text[span.start : span.end] == rest for span in self.of(Shape.QUOTE))
+        quoted = any(self.text[span.start : span.end] == rest for span in self.spans_of(Shape.QUOTE))
         return (rest,) if rest and not quoted else ()
 
     def clauses(self) -> tuple[str, ...]:
         """The clauses of a question that are joined by `and` outside every span, if there are two to five."""
-        places = [match.span() for match in _AND.finditer(self._outside())]
-        if not 0 < len(places) < _MOST_CLAUSES:
+        places = [match.span() for match in _AND.finditer(self._outer_text)]
+        if not 0 < len(places) < _MAX_CLAUSES:
             return ()
         starts, ends = (0, *(end for _, end in places)), (*(start for start, _ in places), len(self.text))
         return tuple(self.text[start:end] for start, end in zip(starts, ends, strict=True))
 
-    def stretch(self, text: str) -> str:
+    def original_text(self, text: str) -> str:
         """The original text of a span's value: `subtract 2 from 5` for `5 - 2`."""
         return next((self.text[span.start : span.end] for span in self.spans if span.text == text), text)
 
-    def of(self, *shapes: Shape) -> tuple[Span, ...]:
+    def spans_of(self, *shapes: Shape) -> tuple[Span, ...]:
         """The spans of these shapes, in order."""
         return tuple(span for span in self.spans if span.shape in shapes)
 
-    def _outside(self) -> str:
-        text = self.text
-        for span in self.spans:
-            text = text[: span.start] + "\0" * (span.end - span.start) + text[span.end :]
-        return text
+    @cached_property
+    def _outer_text(self) -> str:
+        return _blanked(self.text, [(span.start, span.end) for span in self.spans])
 
 
 def _spans(text: str, finders: Iterable[Callable[[str], Iterator[Span]]]) -> Iterator[Span]:
@@ -184,27 +195,28 @@ def _spans(text: str, finders: Iterable[Callable[[str], Iterator[Span]]]) -> Ite
 
 def _blanked(text: str, taken: list[tuple[int, int]]) -> str:
     """The text with taken parts replaced by U+0000, so that later spans cannot overlap them."""
+    characters = list(text)
     for start, end in taken:
-        text = text[:start] + "\0" * (end - start) + text[end:]
-    return text
+        characters[start:end] = "\0" * (end - start)
+    return "".join(characters)
 
 
-def _orders(text: str) -> Iterator[Span]:
+def _commands_in(text: str) -> Iterator[Span]:
     """The text to be run: everything after the verb, or the quotation that it consists of."""
-    quotes = [(span.start, span.end) for span in _marked(text)]
-    match = _ORDER.search(_blanked(text, quotes))
+    quotes = [(span.start, span.end) for span in _quotations_and_json(text)]
+    match = _COMMAND_VERB.search(_blanked(text, quotes))
     if match:
         where = _WHERE_TO_RUN.search(text, match.end())
         start, end = match.end(), where.start() if where else len(text.rstrip())
         whole = _quote_at(text, start)
         if whole and not text[whole.end : end].strip(" .?!\n"):
-            yield Span(Shape.ORDER, whole.text, start, whole.end)
+            yield Span(Shape.COMMAND, whole.text, start, whole.end)
         elif end > start and "`" not in text[start:end]:
             is_sure = _COMMAND_NAMED.search(match.group()) or not all(map(str.isalnum, text[start:end].split()))
-            yield Span(Shape.ORDER, text[start:end], start, end, sure=bool(is_sure))
+            yield Span(Shape.COMMAND, text[start:end], start, end, is_certain=bool(is_sure))
 
 
-def _marked(text: str) -> Iterator[Span]:
+def _quotations_and_json(text: str) -> Iterator[Span]:
     """Quotations and JSON in order of their start: each can contain the other."""
     place = 0
     unclosed: set[str] = set()
@@ -231,13 +243,13 @@ def _json_at(text: str, start: int) -> Span | None:
     except (ValueError, RecursionError):
         if not _JSON_START.match(text, start):
             return None
-        closed = closing_bracket(text, start)
+        closed = closing_bracket(text, start) or text.rfind("}" if text[start] == "{" else "]", start) + 1
         end = closed or len(text)
-        return Span(Shape.JSON, text[start:end], start, end, sure=closed is not None)
+        return Span(Shape.JSON, text[start:end], start, end, is_certain=bool(closed))
     return Span(Shape.JSON, text[start:end], start, end)
 
 
-def _addresses(text: str) -> Iterator[Span]:
+def _addresses_in(text: str) -> Iterator[Span]:
     for match in _URL.finditer(text):
         address = _without_trailing_marks(match.group())
         yield Span(Shape.URL, address, match.start(), match.start() + len(address))
@@ -252,18 +264,22 @@ def _without_trailing_marks(address: str) -> str:
     return address
 
 
-def _sums(text: str) -> Iterator[Span]:
+def _expressions_in(text: str) -> Iterator[Span]:
     said = words(text)
     for match in _SUM.finditer(text):
         found = _balanced(match.group().strip(" \t\n,"))
         start = match.start() + match.group().index(found)
-        if _OPERATION.search(found) and found.count("(") == found.count(")") and not _is_part(text, start, found):
+        if (
+            _OPERATION.search(found)
+            and found.count("(") == found.count(")")
+            and not _is_part_of_other_text(text, start, found)
+        ):
             sure = said == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
             written = _NUMBER_WORD.sub(lambda word: f"{NUMBER_WORDS[word.group().lower()]:g}", found)
-            yield Span(Shape.SUM, sum_in_english(written), start, start + len(found), sure)
+            yield Span(Shape.EXPRESSION, operators_in_english(written), start, start + len(found), sure)
 
 
-def _is_part(text: str, start: int, found: str) -> bool:
+def _is_part_of_other_text(text: str, start: int, found: str) -> bool:
     """Whether the match is part of something else: an operator at either end, or a piece of a date or version."""
     rest = text[start + len(found) :]
     return any(
@@ -285,7 +301,7 @@ def _balanced(text: str) -> str:
     return text
 
 
-def _paths(text: str) -> Iterator[Span]:
+def _paths_in(text: str) -> Iterator[Span]:
     for match in _PATH.finditer(text):
         path = match.group().rstrip(".,;:!?")
         if _is_file_like(path) and path.lower() not in _ABBREVIATIONS:
@@ -301,9 +317,9 @@ def _is_file_like(path: str) -> bool:
     return named or _FILE_LIKE.search(path) is not None
 
 
-_FINDERS = (_marked, _addresses, _sums, _paths)
+_FINDERS = (_quotations_and_json, _addresses_in, _expressions_in, _paths_in)
 
-_MOST_CLAUSES = 5
+_MAX_CLAUSES = 5
 _AND = re.compile(r",?\s+(?:and(?: then| also)?|then|và)\s+|;\s+", re.IGNORECASE)
 COLON = re.compile(r":\s+(?=\S)")
 """Precedes literal text."""
@@ -317,7 +333,7 @@ _FILES = re.compile(
 )
 _WITHIN = re.compile(r"\b(?:in|inside|under)\s+$", re.IGNORECASE)
 FILE_ENDING = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$")
-_ORDER = re.compile(
+_COMMAND_VERB = re.compile(
     r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just|hãy|và|rồi|giúp tôi)\s+)(?:run|execute|chạy|thực thi)\b"
     r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|code|script|snippet"
     r"|(?:câu )?lệnh|(?:đoạn )?mã"
@@ -374,13 +390,14 @@ _SUM = re.compile(
     re.IGNORECASE,
 )
 _OPERATION = re.compile(
-    rf"{_CALL}|{_PREFIX}\s*{_OPERAND}|(?:{_ATOM}|\)|{_POSTFIX})\s*{_INFIX}\s*{_OPERAND}|{_ATOM}\s*(?:squared|cubed|[²³])|\d!",
+    rf"{_CALL}|{_PREFIX}\s*{_OPERAND}|(?:{_ATOM}|\)|{_POSTFIX})\s*{_INFIX}\s*{_OPERAND}"
+    rf"|{_ATOM}\s*(?:squared|cubed|bình phương|lập phương|[²³])|\d!",
     re.IGNORECASE,
 )
 _OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
 _MAX_OPERATOR = 40
 _JOINED = re.compile(r"[\w:@]|\.\d")
-_NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
+_NO_SUM = re.compile(r"\b(?:9/11|24/7)\b|\d%?\s+\d|\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")
 
 _PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNICODE)
@@ -388,24 +405,43 @@ _FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[\w-]\.[A-Za-z]\w{0,5}$")
 _LETTER = re.compile(r"[^\W\d]")
 _PLAIN_ALTERNATIVE = re.compile(r"[^\W\d]+/[^\W\d]+")
 _DIGIT_OF_NAME = re.compile(r"(?<![A-Z]{3})(?<=[^\W\d_])\^?\d(?![\d.,]*\d)")
-_COUNTED = re.compile(r"\d\s*([^\W\d_]+)")
+_COUNTED = re.compile(r"(?<!\d)(\d++)\s*([^\W\d_]+)")
+_HOW_MANY = re.compile(r"\s*(?:how (?:many|much|long)|bao nhiêu)\b", re.IGNORECASE)
+_UNTIL = re.compile(r"\b(?:until|till|left|remaining)\b", re.IGNORECASE)
+_LETTER_COUNT = re.compile(r"\bmany \w['\u2019]s\b", re.IGNORECASE)
 _SUM_SIGN = re.compile(r"\d\s*[-+*/^%]")
 _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "etc"})
 
 _NEGATIONS = frozenset({"not", "never", "without", "don't", "dont", "no"})
 _PERSONS = vocabulary("i i'm i've i'd i'll me my mine myself we us our you you're your yours yourself")
-_PERSONAL_MATTERS = re.compile(
-    r"\b(?:get(?:ting)? over|cop(?:e|ing) with|deal(?:ing)? with|recover(?:ing)? from|live with)\b.*"
-    r"\b(?:break ?-?ups?|divorce|loss|grief|death|heartbreak|rejection|anxiety|depression|stress|addiction|anger"
-    r"|guilt)\b"
-    r"|\bfeel(?:ing)? (?:so |very |less |more )?(?:sad|lonely|depressed|anxious|guilty|worthless|hopeless|empty)\b"
-    r"|\b(?:how (?:to|can|do|should)|should|is it (?:normal|okay|ok|wrong|bad|weird)|why (?:do|does|am))\b.*"
-    r"\b(?:overthink\w*|self[- ]harm|suicid\w+|panic attacks?|insomnia|loneliness|lonely|heartbreak|self[- ]esteem"
-    r"|cry(?:ing)?|lose weight|divorc\w+|dating|crush|break ?up|hate (?:my|one)self|pregnan\w+)\b"
-    r"|\bbreak(?:ing)? up with\b|\bstop (?:crying|drinking|smoking|worrying)\b|\bkill (?:one|her|him)self\b",
-    re.IGNORECASE,
+_PERSONAL_MATTERS = tuple(
+    (re.compile(request, re.IGNORECASE), re.compile(matter, re.IGNORECASE))
+    for request, matter in (
+        (
+            r"\b(?:get(?:ting)? (?:over|through)|cop(?:e|ing) with|deal(?:ing)? with|recover(?:ing)? from|live with)\b",
+            r"\b(?:break ?-?ups?|divorce|loss|grief|death|heartbreak|rejection|anxiety|depression|stress"
+            r"|addiction|anger|guilt|losing)\b",
+        ),
+        (
+            r"\b(?:how (?:to|can|do|should)|should|is it (?:normal|okay|ok|wrong|bad|weird)|why (?:do|does|am))\b",
+            r"\b(?:overthink\w*|self[- ]harm|suicid\w+|panic attacks?|insomnia|loneliness|lonely|heartbreak"
+            r"|self[- ]esteem|cry(?:ing)?|lose weight|divorc\w+|dating|crush|break ?up|hate (?:my|one)self"
+            r"|pregnan\w+)\b",
+        ),
+        (
+            r"\b(?:làm sao|làm thế nào|làm gì|có nên|cách|tại sao|vì sao)\b",
+            r"\b(?:người yêu|bạn trai|bạn gái|chia tay|ly hôn|ly dị|thất tình|cô đơn|trầm cảm|buồn|tự tử|mất ngủ|tự ti"
+            r"|ngoại tình|giảm cân|mang thai|thích (?:mình|tôi))\b",
+        ),
+        (
+            "",
+            r"\bfeel(?:ing)? (?:so |very |less |more )?(?:sad|lonely|depressed|anxious|guilty|worthless|hopeless"
+            r"|empty)\b|\bbreak(?:ing)? up with\b|\bstop (?:crying|drinking|smoking|worrying)\b"
+            r"|\bkill (?:one|her|him)self\b",
+        ),
+    )
 )
-"""Questions that are personal without naming a person."""
+"""Requests and matters that are personal in combination, without naming a person."""
 
 _POLITE = re.compile(
     r"\b(?:can|could|would|will) you\b|\bdo you know\b|\b(?:for|tell|give|show|find|get|let) (?:me|us)\b"

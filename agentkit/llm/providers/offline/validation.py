@@ -9,40 +9,40 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.llm.providers.offline.argument_matching import (
-    FORMS,
-    TELLING,
+    ACTION_KINDS,
+    FORMAL_KINDS,
     Offer,
     TextKind,
+    contains_span,
     day_of,
     format_day,
-    held,
     in_unit_of_parameter,
     is_abbreviated,
     is_named,
     is_next_to_name,
     json_value_of,
     lacks_part,
-    leftover,
     measures_in,
     operation_in,
     overlap,
     plain_schema,
     states_date,
     texts_in,
+    unexplained,
     values_in,
     word_sequence,
 )
 from agentkit.llm.providers.offline.lexicon import (
-    HERE,
+    HERE_WORDS,
     STOP_WORDS,
-    idea,
-    ideas,
+    concept,
+    concepts,
     numbers_in,
     places_in,
     plain,
     signed_numbers_in,
-    spoken_numbers_in,
     vocabulary,
+    word_numbers_in,
     words,
     zones_in,
 )
@@ -71,7 +71,7 @@ class CallValidation:
     unclear: tuple[tuple[str, str], ...] = ()
 
 
-def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> CallValidation:
+def validated_calls(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> CallValidation:
     """Repair the engine's proposals, and collect everything in them that does not follow from the question."""
     by_name = {offer.spec.name: offer for offer in offered}
     calls: list[ProposedCall] = []
@@ -88,18 +88,18 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
     doubts = [f"{tool}: {parameter}" for tool, parameter in unclear_parameters]
     is_refused = not calls
     literal_calls = _plain_call(question, offered) or _search(question, offered)
-    is_clear = any(by_name[call.tool].support >= _CLEAR_SUPPORT for call in literal_calls)
+    is_clear = any(by_name[call.tool].evidence >= _CLEAR_SUPPORT for call in literal_calls)
     is_same_tools = {call.tool for call in calls} == {call.tool for call in literal_calls}
-    is_refused = is_refused or (is_clear and not is_same_tools and all(by_name[call.tool].formal for call in calls))
+    is_refused = is_refused or (is_clear and not is_same_tools and all(by_name[call.tool].is_formal for call in calls))
     if is_refused or (doubts and is_same_tools):
         calls, doubts = literal_calls, []
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
     check = _CallCheck(question, offered, used, calls)
     is_sensible = len(check.unexplained) <= 1 and not (check.lacks_arguments and check.unexplained)
-    complete = bool(calls) and not doubts and is_sensible and all(offer.support for offer in used)
+    complete = bool(calls) and not doubts and is_sensible and all(offer.evidence for offer in used)
     confidence = float(envelope.get("confidence") or 0)
     is_search = bool(calls) and calls == _search(question, offered)
-    if is_refused and not is_search and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
+    if is_refused and not is_search and not any(offer.evidence >= _CLEAR_SUPPORT for offer in used):
         doubts.append("the engine refuses")
     elif not is_refused and confidence < check.needed_confidence:
         doubts.append(f"confidence {confidence:.2f} is below {check.needed_confidence}")
@@ -107,7 +107,7 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
     return CallValidation(tuple(calls), (*doubts, *check.objections()), complete, tuple(reported))
 
 
-def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+def calls_without_engine(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The call whose tool and arguments follow from the question alone, so that the engine is not needed.
 
     It explains every word of the question, in which nothing is ambiguous; empty if there is no such call.
@@ -119,8 +119,8 @@ def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[Pro
     if _is_search(used[0]) and not _names_search(question, used[0]):
         return _world_search(question, offered)
     check = _CallCheck(question, offered, used, calls)
-    is_checked = question.spans == question.of(Shape.JSON) and "check" in question.ideas
-    is_sum = question.spans == question.of(Shape.SUM)
+    is_checked = question.spans == question.spans_of(Shape.JSON) and "check" in question.concepts
+    is_sum = question.spans == question.spans_of(Shape.EXPRESSION)
     needed_confidence = 0.0 if question.spans and (is_sum or is_checked) else check.needed_confidence
     is_certain = (
         not check.unexplained and not check.others and needed_confidence <= _CERTAIN and not any(check.objections())
@@ -130,15 +130,15 @@ def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[Pro
 
 def _world_search(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The search for a question about the world; empty if something in the question is not explained by a search."""
-    is_asked_for = question.lead == "search" and len(offered) > 1 and "and" not in words(question.text)
+    is_asked_for = question.first_concept == "search" and len(offered) > 1 and "and" not in words(question.text)
     calls = _search(question, offered, is_asked_for=is_asked_for)
     check = _CallCheck(question, offered, offered[:1], calls)
-    return tuple(calls) if calls and not question.counted and not any(check.objections()) else ()
+    return tuple(calls) if calls and not question.counted_nouns and not any(check.objections()) else ()
 
 
 def _names_search(question: Question, offer: Offer) -> bool:
     """Whether the request is a single search with this tool: by its name, or in the web."""
-    is_named = not (ideas(words(offer.spec.name.replace("_", " "))) - {"search"}).isdisjoint(question.ideas)
+    is_named = not (concepts(words(offer.spec.name.replace("_", " "))) - {"search"}).isdisjoint(question.concepts)
     return is_named and "and" not in words(question.text)
 
 
@@ -147,9 +147,13 @@ def _only_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCal
 
     Several sums, files or addresses are a call each.
     """
-    is_sum = bool(question.spans) and all(span.shape is Shape.SUM and span.sure for span in question.spans)
-    usable = [offer for offer in offered if not is_sum or _required_kinds(offer) == [TextKind.SUM]]
-    if len(usable) != 1 or not usable[0].required or not all(kind in TELLING for kind in _required_kinds(usable[0])):
+    is_sum = bool(question.spans) and all(span.shape is Shape.EXPRESSION and span.is_certain for span in question.spans)
+    usable = [offer for offer in offered if not is_sum or _required_kinds(offer) == [TextKind.EXPRESSION]]
+    if (
+        len(usable) != 1
+        or not usable[0].required
+        or not all(kind in ACTION_KINDS for kind in _required_kinds(usable[0]))
+    ):
         return []
     tool, candidates = usable[0].spec.name, [usable[0].candidates[name] for name in usable[0].required]
     if len(candidates) == 1 and 1 < len(candidates[0]) == len(question.spans) <= _MAX_CALLS:
@@ -163,17 +167,21 @@ def _required_kinds(offer: Offer) -> list[TextKind | None]:
     return [offer.kinds.get(name) for name in offer.required]
 
 
-def reckoned(question: Question, offered: Sequence[Offer]) -> ProposedCall | None:
+def operation_call(question: Question, offered: Sequence[Offer]) -> ProposedCall | None:
     """The call of the one tool named for the question's operation with as many parameters: `add` for 3 plus 4.
 
     None if the question contains anything else, or if a tool takes the expression itself.
     """
-    sums = question.of(Shape.SUM)
-    if len(sums) != 1 or len(question.spans) > 1 or any(TextKind.SUM in offer.kinds.values() for offer in offered):
+    sums = question.spans_of(Shape.EXPRESSION)
+    if (
+        len(sums) != 1
+        or len(question.spans) > 1
+        or any(TextKind.EXPRESSION in offer.kinds.values() for offer in offered)
+    ):
         return None
     operation_words, numbers = operation_in(sums[0].text)
     matching = [offer for offer in offered if not operation_words.isdisjoint(words(offer.spec.name.replace("_", " ")))]
-    if len(matching) != 1 or leftover(question, matching):
+    if len(matching) != 1 or unexplained(question, matching):
         return None
     is_integer = all(matching[0].schemas[name].get("type") == "integer" for name in matching[0].required)
     values = [int(number) if is_integer or number.is_integer() else number for number in numbers]
@@ -186,18 +194,18 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCa
     usable = [
         offer
         for offer in offered
-        if offer.formal and offer.matched and all(len(offer.candidates[name]) == 1 for name in offer.required)
+        if offer.is_formal and offer.matches and all(len(offer.candidates[name]) == 1 for name in offer.required)
     ]
-    best = max(usable, key=lambda offer: offer.support, default=None)
+    best = max(usable, key=lambda offer: offer.evidence, default=None)
     if best is None:
         return []
     arguments = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
-    if leftover(question, [best], [arguments]):
+    if unexplained(question, [best], [arguments]):
         return []
-    others = [offer for offer in offered if offer is not best and (offer.matched or not _is_search(offer))]
-    if any(offer.support >= best.support for offer in others):
+    others = [offer for offer in offered if offer is not best and (offer.matches or not _is_search(offer))]
+    if any(offer.evidence >= best.evidence for offer in others):
         return []
-    names = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMS))
+    names = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMAL_KINDS))
     return [ProposedCall(best.spec.name, {name: arguments[name] for name in names if name in arguments})]
 
 
@@ -223,7 +231,7 @@ def _repair_call(
     for name in offer.schemas:
         value = arguments.get(name)
         if value is None and name not in offer.required:
-            if offer.kinds.get(name) in FORMS and len(offer.candidates[name]) == 1:
+            if offer.kinds.get(name) in FORMAL_KINDS and len(offer.candidates[name]) == 1:
                 repaired[name] = offer.candidates[name][0]
             continue
         if name in offer.kinds:
@@ -269,17 +277,17 @@ def _match_in_question(offer: Offer, name: str, value: Any) -> str | None:
     candidates = offer.candidates[name]
     if not isinstance(value, str) or not value:
         return candidates[0] if len(candidates) == 1 else None
-    names = {text: (text, offer.question.stretch(text), *places_in(text)) for text in candidates}
+    names = {text: (text, offer.question.original_text(text), *places_in(text)) for text in candidates}
     overlaps = {text: max(overlap(value, each) for each in names[text]) for text in candidates}
     if any(overlaps.values()):
         best = max(candidates, key=lambda text: overlaps[text])
         is_wider = offer.kinds[name] is TextKind.QUERY and best in value and value in offer.question.text
         return value if is_wider else best
-    if len(candidates) == 1 and offer.kinds[name] in FORMS and _is_omittable(offer, value):
+    if len(candidates) == 1 and offer.kinds[name] in FORMAL_KINDS and _is_omittable(offer, value):
         return candidates[0]
-    if candidates or (offer.known and offer.kinds[name] is not TextKind.MESSAGE):
+    if candidates or (offer.has_known_kinds and offer.kinds[name] is not TextKind.MESSAGE):
         return None
-    is_stated = _literal(value, offer.question) if offer.known else _is_grounded(offer, name, value)
+    is_stated = _literal(value, offer.question) if offer.has_known_kinds else _is_grounded(offer, name, value)
     return value if is_stated else None
 
 
@@ -290,8 +298,8 @@ def _is_grounded(offer: Offer, name: str, value: Any) -> bool:
 def _is_omittable(offer: Offer, value: Any) -> bool:
     """Whether the value can be omitted: it is not from the question, or only means `here`."""
     value_words = set(words(value)) if isinstance(value, str) else set()
-    stated = {word for word in value_words & set(words(offer.question.text)) if idea(word) not in offer.ideas}
-    return isinstance(value, str) and stated <= HERE | STOP_WORDS
+    stated = {word for word in value_words & set(words(offer.question.text)) if concept(word) not in offer.concepts}
+    return isinstance(value, str) and stated <= HERE_WORDS | STOP_WORDS
 
 
 def _ungrounded_parameters(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
@@ -311,37 +319,45 @@ class _CallCheck:
         self.lacks_arguments = not all(arguments)
         self.texts = list(texts_in(arguments))
         self.values = list(values_in(arguments))
-        self.certain = all(offer.formal for offer in used)
-        counted = frozenset[str]() if self.certain else ideas(question.counted)
-        self.unexplained = leftover(question, used, arguments) - counted
+        self.certain = all(offer.is_formal for offer in used)
+        counted_nouns = frozenset[str]() if self.certain else concepts(question.counted_nouns)
+        self.unexplained = unexplained(question, used, arguments) - counted_nouns
         self.others = [offer for offer in offered if offer not in used and self._is_better_match(offer)]
 
     def _is_better_match(self, offer: Offer) -> bool:
         """Whether a tool has more evidence than those used, or as much while some of the question is unexplained."""
-        best_support = max((each.support for each in self.used), default=offer.support)
-        return offer.support > best_support or bool(self.unexplained and offer.formal and offer.support == best_support)
+        best_support = max((each.evidence for each in self.used), default=offer.evidence)
+        return offer.evidence > best_support or bool(
+            self.unexplained and offer.is_formal and offer.evidence == best_support
+        )
 
     @property
     def is_chosen(self) -> bool:
         """Whether a single tool is called that matches words of the question, with parameters of no known kind."""
-        return len(self.used) == 1 and bool(self.used[0].matched) and not self.certain
+        return len(self.used) == 1 and bool(self.used[0].matches) and not self.certain
 
     @property
     def needed_confidence(self) -> float:
         """The confidence required of the engine: higher with less evidence and more unexplained words."""
-        margin = sum(offer.support for offer in self.used) - len(self.unexplained)
-        doubtful = [span for span in self.question.spans if not span.sure and held(span, self.texts, self.question)]
-        unsure = any(span.shape is not Shape.SUM or "calculation" not in self.question.ideas for span in doubtful)
-        telling = any(kind in TELLING for offer in self.used for kind in offer.kinds.values())
+        margin = sum(offer.evidence for offer in self.used) - len(self.unexplained)
+        doubtful = [
+            span
+            for span in self.question.spans
+            if not span.is_certain and contains_span(span, self.texts, self.question)
+        ]
+        unsure = any(
+            span.shape is not Shape.EXPRESSION or "calculation" not in self.question.concepts for span in doubtful
+        )
+        telling = any(kind in ACTION_KINDS for offer in self.used for kind in offer.kinds.values())
         floor = next(floor for least, floor in _FLOORS[self.certain] if margin >= least)
         if not self.certain and not self.unexplained:
-            floor = _ACCOUNTED
+            floor = _ALL_EXPLAINED
         floors = (
             (True, floor),
             (unsure or (self.unexplained and not telling and self.certain), 0.5),
-            (self.certain and self.question.lead in self.unexplained, 0.75),
+            (self.certain and self.question.first_concept in self.unexplained, 0.75),
             (self.others and not self.certain, 0.75),
-            (self.unexplained and not any(offer.matched for offer in self.used), 0.75),
+            (self.unexplained and not any(offer.matches for offer in self.used), 0.75),
             (self.unexplained and self.lacks_arguments, 0.85),
         )
         return max(floor for applies, floor in floors if applies)
@@ -353,7 +369,7 @@ class _CallCheck:
         yield from (f"not said: {option}" for option in self._unstated_options())
         yield from (f"only a part: {text}" for text in self._partial_texts())
         yield from (f"meant twice: {text}" for text in (*self._shared_texts(), *self._repeated_numbers()))
-        if self.unexplained and self.certain and not any(offer.matched for offer in self.used):
+        if self.unexplained and self.certain and not any(offer.matches for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.unexplained))}"
         if self.lacks_arguments and self.unexplained and len(self.used) == 1:
             # a tool without a place parameter returns the local time
@@ -364,7 +380,9 @@ class _CallCheck:
     def _unused_parts(self) -> Iterator[str]:
         """Parts of the question missing in all calls: spans, numbers, options and switches of the tools."""
         yield from (
-            span.text for span in self.question.spans if (span.sure or span.shape is Shape.SUM) and not self._has(span)
+            span.text
+            for span in self.question.spans
+            if (span.is_certain or span.shape is Shape.EXPRESSION) and not self._has(span)
         )
         used_numbers = {number for text in self.texts for number in numbers_in(text)}
         used_numbers |= {
@@ -383,22 +401,22 @@ class _CallCheck:
     def _has(self, span: Span) -> bool:
         """Whether an argument contains a span, or equals the JSON value of the span."""
         json_value = json_value_of(span.text) if span.shape is Shape.JSON else None
-        return held(span, self.texts, self.question) or (json_value is not None and json_value in self.values)
+        return contains_span(span, self.texts, self.question) or (json_value is not None and json_value in self.values)
 
     def _unset_switches(self) -> Iterator[str]:
         """The switches that are off although the question names them."""
-        stated = ideas(words(self.question.text))
+        stated = concepts(words(self.question.text))
         for offer in self.used:
             set_names = {name for call in self.calls if call.tool == offer.spec.name for name in call.arguments}
             for name, schema in offer.schemas.items():
-                name_ideas = ideas(words(name.replace("_", " ")))
+                name_ideas = concepts(words(name.replace("_", " ")))
                 is_off = name not in set_names and schema.get("type") == "boolean" and not schema.get("default")
                 if is_off and name_ideas and name_ideas <= stated:
                     yield name
 
     def _partial_texts(self) -> Iterator[str]:
         """Texts that lack a part shown in their parameter's description."""
-        schemas = {offer.spec.name: offer.schemas for offer in self.used if not offer.formal}
+        schemas = {offer.spec.name: offer.schemas for offer in self.used if not offer.is_formal}
         for call in (call for call in self.calls if call.tool in schemas):
             for name, text in call.arguments.items():
                 if isinstance(text, str) and lacks_part(text, schemas[call.tool][name]):
@@ -425,7 +443,7 @@ class _CallCheck:
 
     def _repeated_numbers(self) -> Iterator[str]:
         """Numbers that one call uses more often than the question contains them, except defaults."""
-        stated = Counter((*map(abs, signed_numbers_in(self.question.text)), *spoken_numbers_in(self.question.text)))
+        stated = Counter((*map(abs, signed_numbers_in(self.question.text)), *word_numbers_in(self.question.text)))
         schemas = {offer.spec.name: offer.schemas for offer in self.used}
         for call in self.calls:
             taken = Counter(
@@ -437,10 +455,10 @@ class _CallCheck:
 
     def _unstated_options(self) -> Iterator[str]:
         """Options chosen without a matching word in the question, although some of its words are unexplained."""
-        said = ideas(words(self.question.text))
+        said = concepts(words(self.question.text))
         chosen = {text for text in self.texts if any(text in offer.options for offer in self.used)}
         for option in chosen if self.unexplained else ():
-            named = ideas(words(option.replace("_", " ")))
+            named = concepts(words(option.replace("_", " ")))
             if named and said.isdisjoint(named):
                 yield option
 
@@ -453,12 +471,12 @@ def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Ma
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
         return all(grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
-    if isinstance(value, list) and value in [json_value_of(span.text) for span in question.of(Shape.JSON)]:
+    if isinstance(value, list) and value in [json_value_of(span.text) for span in question.spans_of(Shape.JSON)]:
         return True
     if isinstance(value, list):
         return all(grounded(each, question, schema.get("items") or {}, root) for each in value)
     if isinstance(value, int | float):
-        return value in (*signed_numbers_in(question.text), *spoken_numbers_in(question.text))
+        return value in (*signed_numbers_in(question.text), *word_numbers_in(question.text))
     said = {*words(question.text), *plain(words(question.text))}
     return isinstance(value, str) and (schema.get("format") in DATES or set(words(value)) <= said)
 
@@ -470,11 +488,8 @@ def _literal(value: str, question: Question) -> bool:
 
 # The margin is the evidence for the calls minus the unexplained words; the engine's confidence must make up for the
 # rest. It is well calibrated for parameters that are names, and hardly for those with a known form.
-_FLOORS = {
-    True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
-    False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
-}
-_ACCOUNTED = 0.25
+_FLOORS = {True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)), False: ((1, 0.3), (0, 0.4), (-99, 0.5))}
+_ALL_EXPLAINED = 0.25
 """Required confidence if the tool and the arguments explain every word of the question."""
 
 _CERTAIN = 0.1
@@ -511,12 +526,12 @@ def _partial_texts(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any
             yield from _partial_texts(each, schema.get("items") or {}, root)
 
 
-def listed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
+def with_complete_lists(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
     """Complete lists of numbers: a list with the first numbers of an enumeration in the text gets all of them."""
     schema = plain_schema(schema, root)
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
-        return {name: listed(each, properties.get(name, {}), root, text) for name, each in value.items()}
+        return {name: with_complete_lists(each, properties.get(name, {}), root, text) for name, each in value.items()}
     if not isinstance(value, list):
         return value
     kind = plain_schema(schema.get("items") or {}, root).get("type")
@@ -525,22 +540,22 @@ def listed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text:
     return value
 
 
-def left_out(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+def omitted_entries(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
     """Numbers, dates and following entries that the text lists but the lists of an answer lack."""
     lists = list(_lists(fields, schema, schema))
     lost: list[str] = []
-    if any(_is_counted(kind) for entries, inner in lists for _, kind in leaves(entries, {"items": inner}, schema)):
+    if any(_is_numeric(kind) for entries, inner in lists for _, kind in leaves(entries, {"items": inner}, schema)):
         used = [number for leaf, _ in leaves(fields, schema, schema) for number in numbers_in(str(leaf))]
         lost += [f"{number:g}" for number in numbers_in(text) if number not in used]
     said = {word for leaf, _ in leaves(fields, schema, schema) for word in words(str(leaf))}
     for entries, inner in lists:
-        if inner.get("type") == "string" and not _is_counted(inner) and "enum" not in inner:
-            following = _following(entries, text)
+        if inner.get("type") == "string" and not _is_numeric(inner) and "enum" not in inner:
+            following = _next_entry(entries, text)
             lost += [following] if not set(words(following)) <= said else []
     return list(dict.fromkeys(lost))
 
 
-def repeated(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+def repeated_numbers(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
     """The numbers that a list contains more often than the text does."""
     said = Counter(numbers_in(text))
     found: list[str] = []
@@ -558,7 +573,7 @@ def _lists(
     return ((entries, plain_schema(kind.get("items") or {}, root)) for entries, kind in found)
 
 
-def _is_counted(schema: Mapping[str, Any]) -> bool:
+def _is_numeric(schema: Mapping[str, Any]) -> bool:
     """Whether a leaf is written in digits."""
     return schema.get("type") in ("integer", "number") or schema.get("format") in DATES
 
@@ -572,7 +587,7 @@ def _enumeration(values: Sequence[Any], text: str, *, whole: bool) -> list[Any]:
     return list(values)
 
 
-def _following(entries: Sequence[Any], text: str) -> str:
+def _next_entry(entries: Sequence[Any], text: str) -> str:
     """The entry that follows the last one in the text, or an empty text."""
     places = [text.rfind(entry) + len(entry) for entry in entries if isinstance(entry, str) and entry in text]
     match = _NEXT.match(text, max(places)) if places else None

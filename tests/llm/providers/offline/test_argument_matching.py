@@ -6,10 +6,10 @@ from agentkit.llm.providers.offline.argument_matching import (
     Offer,
     TextKind,
     kinds_of,
-    leftover,
+    offer_lacking_arguments,
     offers,
     plain_schema,
-    unfilled,
+    unexplained,
 )
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.messages import ToolSpec
@@ -41,18 +41,18 @@ EVERY = (NOW, SUM, LENGTH, JSON, SEARCH, WIKI, FETCH, READ, WRITE, LIST, SHELL, 
 
 def candidates(text, spec):
     """Return the candidates for each parameter of the tool."""
-    return Offer(Question(text, orders=spec in (SHELL, PYTHON)), spec).candidates
+    return Offer(Question(text, has_commands=spec in (SHELL, PYTHON)), spec).candidates
 
 
 def offered(text, *specs):
     """Return the names of the tools that match the question."""
-    return [offer.spec.name for offer in offers(Question(text, orders=SHELL in specs), specs)]
+    return [offer.spec.name for offer in offers(Question(text, has_commands=SHELL in specs), specs)]
 
 
 @pytest.mark.for_each(
     ("spec", "kinds"),
     [
-        (SUM, {"expression": TextKind.SUM}),
+        (SUM, {"expression": TextKind.EXPRESSION}),
         (JSON, {"json_string": TextKind.JSON}),
         (WRITE, {"path": TextKind.PATH, "content": TextKind.MESSAGE}),
         (SEARCH, {"query": TextKind.QUERY}),
@@ -144,14 +144,14 @@ def test_five_best_tools_are_offered_in_order():
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "engine_schema"),
     [
         ("start a 5 minute timer", ["minutes", "mode"]),
         ("start a 5 minute timer called eggs", ["minutes", "label", "mode"]),
         ("start a 5 minute timer from eggs.txt", ["minutes", "mode", "path"]),
     ],
 )
-def test_engine_sees_only_parameters_the_question_may_contain(text, shown):
+def test_engine_sees_only_parameters_the_question_may_contain(text, engine_schema):
     """Optional text is shown only if the question may contain it, and required or enum values always are."""
     spec = tool(
         "set_timer",
@@ -162,21 +162,21 @@ def test_engine_sees_only_parameters_the_question_may_contain(text, shown):
         mode={"enum": ["loud", "still"]},
         path=TEXT,
     )
-    told = Offer(Question(text), spec).shown()
-    assert (told["description"], list(told["parameters"]["properties"])) == ("Start a timer.", shown)
+    told = Offer(Question(text), spec).engine_schema()
+    assert (told["description"], list(told["parameters"]["properties"])) == ("Start a timer.", engine_schema)
     assert "default" not in str(told)
 
 
 def test_referenced_definitions_are_included():
     """Definitions that schemas refer to are included."""
     spec = ToolSpec("pick", "", {"properties": {"city": {"$ref": "#/$defs/City"}}, "$defs": {"City": TEXT}})
-    assert Offer(Question("pick"), spec).shown()["parameters"]["$defs"] == {"City": TEXT}
+    assert Offer(Question("pick"), spec).engine_schema()["parameters"]["$defs"] == {"City": TEXT}
 
 
 def test_unexplained_word_is_a_leftover():
     """A word that neither a tool nor an argument explains is reported as a leftover."""
     question = Question("weather in Paris on the moon")
-    assert leftover(question, [Offer(question, WEATHER)], [{"city": "Paris"}]) == {"moon"}
+    assert unexplained(question, [Offer(question, WEATHER)], [{"city": "Paris"}]) == {"moon"}
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ def test_unexplained_word_is_a_leftover():
 )
 def test_question_without_its_object_names_the_tool(text, name):
     """If only an argument is missing, the tool and the argument are returned."""
-    assert unfilled(Question(text), EVERY).spec.name == name
+    assert offer_lacking_arguments(Question(text), EVERY).spec.name == name
 
 
 def test_question_that_matches_no_tool_lacks_nothing():
     """Nothing is missing if the question matches no tool."""
-    assert unfilled(Question("compose a haiku about JSON"), EVERY) is None
+    assert offer_lacking_arguments(Question("compose a haiku about JSON"), EVERY) is None
 
 
 @pytest.mark.for_each(

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from agentkit.llm.providers.offline.argument_matching import Offer, offers
-from agentkit.llm.providers.offline.lexicon import in_english, stretches, sum_in_english
+from agentkit.llm.providers.offline.lexicon import in_english, operators_in_english, tokens_in
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.tools.catalog import default_tools
 
@@ -29,7 +29,7 @@ def test_words_of_requests_are_translated_to_english(text, english):
 
 def test_syllables_of_a_word_are_translated_together():
     """Syllables that form a word are translated together, and punctuation stays at its word."""
-    assert [each.group() for each in stretches("Bây giờ, ở Huế?")] == ["Bây giờ,", "ở", "Huế?"]
+    assert [each.group() for each in tokens_in("Bây giờ, ở Huế?")] == ["Bây giờ,", "ở", "Huế?"]
 
 
 @pytest.mark.for_each(
@@ -48,7 +48,7 @@ def test_syllables_of_a_word_are_translated_together():
 def test_sums_in_words(text, written):
     """A sum with Vietnamese operator words is converted to the calculator's notation."""
     assert [span.text for span in Question(text).spans] == [written]
-    assert sum_in_english(written) == written
+    assert operators_in_english(written) == written
 
 
 @pytest.mark.for_each(
@@ -66,12 +66,12 @@ def test_sums_in_words(text, written):
 )
 def test_requests_find_their_tool(text, tool, arguments):
     """A request in Vietnamese is matched with tools that are described in English."""
-    found: list[Offer] = offers(Question(text, orders=True), SPECS)
+    found: list[Offer] = offers(Question(text, has_commands=True), SPECS)
     assert [(offer.spec.name, offer.candidates) for offer in found] == [(tool, arguments)]
 
 
 @pytest.mark.parametrize(
-    ("text", "small", "negated"),
+    ("text", "is_small_talk", "is_negated"),
     [
         ("Xin chào, bạn khỏe không?", True, False),
         ("Cảm ơn bạn nhiều nhé", True, False),
@@ -79,7 +79,7 @@ def test_requests_find_their_tool(text, tool, arguments):
         ("Chuỗi này có hợp lệ không?", False, False),
     ],
 )
-def test_greetings_negations_and_questions(text, small, negated):
+def test_greetings_negations_and_questions(text, is_small_talk, is_negated):
     """Greetings and thanks are no requests, `đừng` negates, and a final `không` marks a question."""
     question = Question(text)
-    assert (question.small, question.negated) == (small, negated)
+    assert (question.is_small_talk, question.is_negated) == (is_small_talk, is_negated)

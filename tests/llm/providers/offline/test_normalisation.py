@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.normalisation import is_program, only_states, spelled_out
+from agentkit.llm.providers.offline.normalisation import is_program, is_statement, normalised
 
 
 @pytest.mark.for_each(
@@ -25,7 +25,7 @@ from agentkit.llm.providers.offline.normalisation import is_program, only_states
 )
 def test_command_lines_and_programs_become_sentences(text, sentence):
     """Shell and Python input becomes a request for a dedicated tool, or for the shell tool otherwise."""
-    assert spelled_out(text) == sentence
+    assert normalised(text) == sentence
 
 
 @pytest.mark.for_each(
@@ -46,7 +46,7 @@ def test_command_lines_and_programs_become_sentences(text, sentence):
 )
 def test_sentences_are_unchanged(text):
     """A sentence, a quotation and the text after a colon are returned unchanged."""
-    assert spelled_out(text) == text
+    assert normalised(text) == text
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_sentences_are_unchanged(text):
 )
 def test_typing_errors_at_the_beginning_are_corrected(text, better):
     """Abbreviations and typing errors are corrected up to the first content word."""
-    assert spelled_out(text) == better
+    assert normalised(text) == better
 
 
 @pytest.mark.for_each(
@@ -105,7 +105,8 @@ def test_typing_errors_at_the_beginning_are_corrected(text, better):
         ("convert 45 degrees to radians", "radians(45)"),
         ("round 3.14159 to two decimal places", "round(3.14159, two)"),
         ("round 2.5 to the nearest integer", "round(2.5)"),
-        ("round 1234 to the nearest 10", "round 1234 to the nearest 10"),
+        ("round 1234 to the nearest 10", "round(1234, -1)"),
+        ("round 1234 to the nearest 7", "round 1234 to the nearest 7"),
         ("average of 1,234 and 5", "mean(1234, 5)"),
         ("log of 1,000 base 10", "log(1000, 10)"),
         ("20 is what percent of 80?", "20 / 80 * 100?"),
@@ -118,12 +119,12 @@ def test_typing_errors_at_the_beginning_are_corrected(text, better):
 )
 def test_sums_in_words_become_formulas(text, sum_):
     """Averages, percentages, powers and long numbers in words are converted to formulas."""
-    assert spelled_out(text) == sum_
+    assert normalised(text) == sum_
 
 
 def test_sums_are_unchanged_without_a_formula_tool():
     """Sums in words are unchanged if no tool accepts a formula."""
-    assert spelled_out("please add 3 and 4", sums=False) == "please add 3 and 4"
+    assert normalised("please add 3 and 4", has_calculator=False) == "please add 3 and 4"
 
 
 @pytest.mark.parametrize(
@@ -147,11 +148,11 @@ def test_programs_are_distinguished_from_sums(text, is_one):
 )
 def test_statements_are_distinguished_from_requests(text, states):
     """A statement is distinguished from a request."""
-    assert only_states(text) is states
+    assert is_statement(text) is states
 
 
 @pytest.mark.for_each("change", [" 8% and", " and 8%", ", then add 8%", " rồi thêm 8% nữa", " with it 8% more on top"])
 def test_many_unfinished_changes_are_read_in_linear_time(change):
     """A long text of percentages that ends in another word is left as it is, within the time limit of a test."""
     text = ("80 + 5" + change * 100)[:990] + " otherwise"
-    assert spelled_out(text).endswith("otherwise")
+    assert normalised(text).endswith("otherwise")

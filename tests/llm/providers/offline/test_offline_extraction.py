@@ -159,10 +159,10 @@ def test_unreliable_answer_raises_bad_response(said, why):
     form = ExtractionForm(SALE)
     read = form.read(said)
     if why is None:
-        assert form.settled(read, said, "I sold a lamp for 30")["what"] == "lamp"
+        assert form.validated(read, said, "I sold a lamp for 30")["what"] == "lamp"
     else:
         with pytest.raises(BadResponse, match=why):
-            form.settled(read, said, "I sold a lamp for 30")
+            form.validated(read, said, "I sold a lamp for 30")
 
 
 def test_schema_is_tried_twice():
@@ -178,7 +178,7 @@ def test_non_object_schema_is_wrapped_in_a_field():
         OutputSchema("words", {"type": "array", "items": {"$ref": "#/$defs/W"}, "$defs": {"W": TEXT}})
     )
     assert form.tools[0]["parameters"]["$defs"] == {"W": TEXT}
-    assert form.settled({"value": ["lamp"]}, envelope(), "a lamp") == ["lamp"]
+    assert form.validated({"value": ["lamp"]}, envelope(), "a lamp") == ["lamp"]
 
 
 @pytest.mark.parametrize("said", [{}, {"function_calls": [], "suppressed_calls": []}, {"function_calls": [{}]}])
@@ -197,5 +197,5 @@ def test_incomplete_list_raises_bad_response():
     form = ExtractionForm(OutputSchema("names", {"type": "array", "items": {"type": "string"}}))
     envelope = {"confidence": 0.9}
     with pytest.raises(BadResponse, match=r"found only a part of names in the text; missing: Park\."):
-        form.settled({"value": ["Kim", "Lee"]}, envelope, "Kim, Lee, Park")
-    assert form.settled({"value": ["Kim", "Lee", "Park"]}, envelope, "Kim, Lee, Park") == ["Kim", "Lee", "Park"]
+        form.validated({"value": ["Kim", "Lee"]}, envelope, "Kim, Lee, Park")
+    assert form.validated({"value": ["Kim", "Lee", "Park"]}, envelope, "Kim, Lee, Park") == ["Kim", "Lee", "Park"]

@@ -7,9 +7,9 @@ import pytest
 from agentkit.llm.providers.offline.question_parser import Question, Shape
 
 
-def found(text, *shapes, orders=False):
+def found(text, *shapes, has_commands=False):
     """Return the texts of the spans of these kinds."""
-    return [span.text for span in Question(text, orders=orders).of(*shapes)]
+    return [span.text for span in Question(text, has_commands=has_commands).spans_of(*shapes)]
 
 
 @pytest.mark.for_each(
@@ -36,7 +36,7 @@ def found(text, *shapes, orders=False):
 )
 def test_whole_sum_is_found(text, total):
     """An arithmetic expression is found completely, in symbols or in words."""
-    assert found(text, Shape.SUM) == [total]
+    assert found(text, Shape.EXPRESSION) == [total]
 
 
 @pytest.mark.for_each(
@@ -48,14 +48,14 @@ def test_whole_sum_is_found(text, total):
 )
 def test_dates_and_versions_are_not_sums(text):
     """Dates, versions, times and sums with unknown parts are not sums."""
-    assert found(text, Shape.SUM) == []
+    assert found(text, Shape.EXPRESSION) == []
 
 
 @pytest.mark.parametrize(("text", "sure"), [("5-3", True), ("call 555-1234 now", False), ("a 10/4 split", False)])
 def test_bare_dash_or_slash_is_a_sum_without_other_text(text, sure):
     """A number with only a dash or slash is a certain sum only if the text contains nothing else."""
-    (span,) = Question(text).of(Shape.SUM)
-    assert span.sure is sure
+    (span,) = Question(text).spans_of(Shape.EXPRESSION)
+    assert span.is_certain is sure
 
 
 @pytest.mark.for_each(
@@ -101,7 +101,7 @@ def test_json_ends_at_its_closing_bracket(text, snippet):
 def test_unclosed_json_is_uncertain():
     """The end of an unclosed JSON text is uncertain."""
     (span,) = Question('{"open": true is this json').spans
-    assert (span.shape, span.sure) == (Shape.JSON, False)
+    assert (span.shape, span.is_certain) == (Shape.JSON, False)
 
 
 def test_brackets_that_do_not_begin_json_are_ignored():
@@ -161,7 +161,7 @@ def test_numbers_and_abbreviations_are_not_paths(text):
 def test_two_words_with_a_slash_are_an_uncertain_path():
     """`and/or` may be an alternative, and `src/lib` a folder."""
     (span,) = Question("this and/or that").spans
-    assert not span.sure
+    assert not span.is_certain
 
 
 @pytest.mark.parametrize(
@@ -177,36 +177,36 @@ def test_two_words_with_a_slash_are_an_uncertain_path():
 )
 def test_command_is_everything_after_run(text, order):
     """The text after `run` is one span, whatever it contains."""
-    assert found(text, Shape.ORDER, orders=True) == [order]
+    assert found(text, Shape.COMMAND, has_commands=True) == [order]
 
 
 @pytest.mark.parametrize("text", ["run the tests", "the run took 5 hours", "print 'run x'", "run "])
 def test_other_uses_of_run_are_not_commands(text):
     """`run` in a description, as a noun, in a quotation or without an object is not a command."""
-    assert found(text, Shape.ORDER, orders=True) == []
+    assert found(text, Shape.COMMAND, has_commands=True) == []
 
 
 @pytest.mark.parametrize("text", ["don't calculate 2+2", "never do it", "don\u2019t", "do not read a.txt"])
 def test_negation_is_detected(text):
     """A negation outside of quotations negates the question."""
-    assert Question(text).negated
+    assert Question(text).is_negated
 
 
 def test_negation_inside_a_quotation_is_ignored():
     """A negation inside a quotation does not negate the question."""
-    assert not Question("count the words in 'never odd or even'").negated
+    assert not Question("count the words in 'never odd or even'").is_negated
 
 
 @pytest.mark.parametrize("text", ["hi there", "thanks a lot", "How are you today?", "good day", "", "?!", "your name?"])
 def test_small_talk_is_detected(text):
     """Greetings, thanks and blank texts are small talk."""
-    assert Question(text).small
+    assert Question(text).is_small_talk
 
 
 @pytest.mark.parametrize("text", ["hi, what is 2+2?", "hello world.txt", "weather", "what day is it?", "today"])
 def test_question_with_a_greeting_is_not_small_talk(text):
     """A question with a greeting before it is not small talk."""
-    assert not Question(text).small
+    assert not Question(text).is_small_talk
 
 
 @pytest.mark.parametrize("text", ["Who wrote War and Peace?", "why is the sky blue", "How tall is the Eiffel Tower?"])
@@ -225,7 +225,7 @@ def test_other_questions_do_not_ask_for_knowledge(text):
 
 def test_how_much_asks_for_a_calculation():
     """`how much` asks for a calculation."""
-    assert "calculation" in Question("how much is it").ideas
+    assert "calculation" in Question("how much is it").concepts
 
 
 def test_numbers_inside_quotations_are_excluded():

@@ -3,14 +3,14 @@
 import pytest
 
 from agentkit.llm.providers.offline.lexicon import (
-    idea,
-    ideas,
+    concept,
+    concepts,
     numbers_in,
     places_in,
     plain,
     signed_numbers_in,
-    spoken_numbers_in,
     stem,
+    word_numbers_in,
     words,
     zones_in,
 )
@@ -30,17 +30,17 @@ def test_short_words_keep_their_endings():
 @pytest.mark.parametrize(("word", "other"), [("directory", "folders"), ("letters", "characters"), ("today", "date")])
 def test_synonyms_are_one_idea(word, other):
     """Synonyms count as the same idea."""
-    assert idea(word) == idea(other)
+    assert concept(word) == concept(other)
 
 
 def test_word_without_synonyms_is_its_own_idea():
     """A word without synonyms is identified by its stem."""
-    assert idea("photosynthesis") == stem("photosynthesis")
+    assert concept("photosynthesis") == stem("photosynthesis")
 
 
 def test_function_words_and_numbers_have_no_ideas():
     """Only content words have ideas."""
-    assert ideas(words("What is the weather in Paris in 10 days")) == {stem("weather"), stem("paris"), "time"}
+    assert concepts(words("What is the weather in Paris in 10 days")) == {stem("weather"), stem("paris"), "time"}
 
 
 def test_words_keep_apostrophes_and_lose_case():
@@ -61,7 +61,7 @@ def test_numbers_in_digits(text, numbers):
 
 def test_numbers_in_words():
     """Number words up to ninety are parsed."""
-    assert spoken_numbers_in("Five timers for half an hour and ninety seconds") == (5.0, 0.5, 1.0, 90.0)
+    assert word_numbers_in("Five timers for half an hour and ninety seconds") == (5.0, 0.5, 1.0, 90.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from agentkit.llm.providers.offline.question_parser import Question
 
 
 @pytest.mark.parametrize(
-    ("text", "lead"),
+    ("text", "first_concept"),
     [
         ("Please save notes.txt", "save"),
         ("Hello, what time is it?", "time"),
@@ -14,6 +14,6 @@ from agentkit.llm.providers.offline.question_parser import Question
         ("Hi there", ""),
     ],
 )
-def test_lead_is_the_first_content_word(text, lead):
+def test_lead_is_the_first_content_word(text, first_concept):
     """Greetings, politeness and question words are skipped; a question without content words has no lead."""
-    assert Question(text).lead == lead
+    assert Question(text).first_concept == first_concept

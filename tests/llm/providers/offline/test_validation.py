@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.llm.providers.offline.argument_matching import offers
 from agentkit.llm.providers.offline.question_parser import Question
-from agentkit.llm.providers.offline.validation import ProposedCall, judge, reckoned
+from agentkit.llm.providers.offline.validation import ProposedCall, operation_call, validated_calls
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}
@@ -40,11 +40,11 @@ HOME = (
 
 def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=False):
     """Return the judgement on proposed calls, each a tool's name and its arguments."""
-    question = Question(text, orders=True)
+    question = Question(text, has_commands=True)
     proposed = [{"name": name, "arguments": arguments} for name, arguments in calls]
     envelope = {"confidence": confidence, "validation": {"ungrounded": list(ungrounded)}}
     envelope["suppressed_calls" if suppressed else "function_calls"] = proposed
-    return judge(question, offers(question, tools), envelope)
+    return validated_calls(question, offers(question, tools), envelope)
 
 
 @pytest.mark.for_each(
@@ -89,8 +89,8 @@ def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=
 )
 def test_arguments_are_corrected_from_the_question(text, name, proposed, mended):
     """A truncated or paraphrased argument is replaced by the matching span of the question."""
-    judgment = judged(text, (name, proposed))
-    assert (judgment.calls, judgment.doubts) == ((ProposedCall(name, mended),), ())
+    validation = judged(text, (name, proposed))
+    assert (validation.calls, validation.doubts) == ((ProposedCall(name, mended),), ())
 
 
 def test_number_used_twice_is_doubtful():
@@ -108,8 +108,8 @@ def test_text_of_several_lines_is_not_a_search():
 
 def test_equal_calls_are_made_once():
     """Two proposals of the same call are made once."""
-    judgment = judged("2**16 - 1", ("calculator", {"expression": "2**16"}), ("calculator", {"expression": "1"}))
-    assert judgment.calls == (ProposedCall("calculator", {"expression": "2**16 - 1"}),)
+    validation = judged("2**16 - 1", ("calculator", {"expression": "2**16"}), ("calculator", {"expression": "1"}))
+    assert validation.calls == (ProposedCall("calculator", {"expression": "2**16 - 1"}),)
 
 
 def test_each_part_of_a_question_has_a_call():
@@ -149,15 +149,15 @@ def test_suppressed_call_is_accepted_for_a_clear_question():
 )
 def test_unsupported_parts_are_doubtful(text, calls, doubt):
     """Parts of the question without a call, and parts of a call without a question, are doubtful."""
-    judgment = judged(text, *calls)
-    assert not judgment.doubts if not doubt else any(each.startswith(doubt.strip()) for each in judgment.doubts)
+    validation = judged(text, *calls)
+    assert not validation.doubts if not doubt else any(each.startswith(doubt.strip()) for each in validation.doubts)
 
 
 def test_ambiguous_candidates_need_a_matching_proposal():
     """With two candidates and an argument that matches neither, no call is made."""
-    judgment = judged("count the words in 'a b' and 'c d'", ("string_length", {"text": "xyz"}))
-    assert "string_length: text" in judgment.doubts
-    assert not judgment.complete
+    validation = judged("count the words in 'a b' and 'c d'", ("string_length", {"text": "xyz"}))
+    assert "string_length: text" in validation.doubts
+    assert not validation.complete
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_ambiguous_candidates_need_a_matching_proposal():
 )
 def test_custom_tools_accept_arguments_in_the_question(text, call):
     """Names, numbers, lists and choices that the question contains are accepted."""
-    judgment = judged(text, call, tools=HOME)
-    assert (judgment.calls, judgment.doubts) == ((ProposedCall(*call),), ())
+    validation = judged(text, call, tools=HOME)
+    assert (validation.calls, validation.doubts) == ((ProposedCall(*call),), ())
 
 
 @pytest.mark.for_each(
@@ -202,8 +202,8 @@ def test_values_missing_from_the_question_are_doubtful(text, call, doubt):
 
 def test_same_argument_for_two_tools_is_doubtful():
     """Two calls with the same file are doubtful."""
-    judgment = judged("list and read a.txt", ("list_directory", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}))
-    assert "meant twice: a.txt" in judgment.doubts
+    validation = judged("list and read a.txt", ("list_directory", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}))
+    assert "meant twice: a.txt" in validation.doubts
 
 
 def test_longer_of_two_search_queries_is_used():
@@ -214,8 +214,10 @@ def test_longer_of_two_search_queries_is_used():
 
 def test_invented_value_is_not_used():
     """A value that the engine reports as invented is not used."""
-    judgment = judged("pay Bob 'hi'", ("pay", {"to": "Bob", "message": "hi"}), tools=HOME, ungrounded=["pay.to", "x.y"])
-    assert "pay: to" in judgment.doubts
+    validation = judged(
+        "pay Bob 'hi'", ("pay", {"to": "Bob", "message": "hi"}), tools=HOME, ungrounded=["pay.to", "x.y"]
+    )
+    assert "pay: to" in validation.doubts
 
 
 def test_low_confidence_is_doubtful():
@@ -250,8 +252,8 @@ def test_uncertain_arguments_need_a_confident_engine(text, confidence):
 def test_text_to_be_written_must_be_quoted(content, accepted):
     """A description of a text is not used as the text."""
     text = "write thanks again or a poem about spring to a.txt"
-    judgment = judged(text, ("write_file", {"path": "a.txt", "content": content}))
-    assert ("write_file: content" not in judgment.doubts) is accepted
+    validation = judged(text, ("write_file", {"path": "a.txt", "content": content}))
+    assert ("write_file: content" not in validation.doubts) is accepted
 
 
 def test_complete_call_can_be_suggested():
@@ -271,9 +273,9 @@ def test_complete_call_can_be_suggested():
 )
 def test_unambiguous_question_needs_no_proposal(text, calls):
     """An unambiguous question is answered with a call even if the engine proposes none."""
-    judgment = judged(text)
-    assert [(call.tool, dict(call.arguments)) for call in judgment.calls] == calls
-    assert (judgment.doubts == ()) == bool(calls)
+    validation = judged(text)
+    assert [(call.tool, dict(call.arguments)) for call in validation.calls] == calls
+    assert (validation.doubts == ()) == bool(calls)
 
 
 def test_equally_matching_tools_need_a_proposal():
@@ -288,22 +290,22 @@ def test_equally_matching_tools_need_a_proposal():
 )
 def test_question_about_the_world_is_searched_for(text, query):
     """A question that only a search can answer is searched for, even without a proposal."""
-    judgment = judged(text)
-    assert judgment.calls == (ProposedCall("web_search", {"query": query}),)
-    assert judgment.doubts == ()
+    validation = judged(text)
+    assert validation.calls == (ProposedCall("web_search", {"query": query}),)
+    assert validation.doubts == ()
 
 
 def test_explicit_call_replaces_another_proposal():
     """A call that the question spells out replaces a less supported proposal of the engine."""
-    judgment = judged("list the files in src/", ("read_file", {"path": "src/"}), confidence=0.3)
-    assert judgment.calls == (ProposedCall("list_directory", {"path": "src/"}),)
-    assert judgment.doubts == ()
+    validation = judged("list the files in src/", ("read_file", {"path": "src/"}), confidence=0.3)
+    assert validation.calls == (ProposedCall("list_directory", {"path": "src/"}),)
+    assert validation.doubts == ()
 
 
 def test_possible_sum_next_to_a_request_is_doubtful():
     """A possible sum next to another request is reported as a doubt."""
-    judgment = judged("the time please, and 12/4", ("get_current_datetime", {}))
-    assert judgment.doubts == ("not used: 12/4",)
+    validation = judged("the time please, and 12/4", ("get_current_datetime", {}))
+    assert validation.doubts == ("not used: 12/4",)
 
 
 WHOLE, NUMBER, SWITCH = {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
@@ -323,7 +325,7 @@ OTHERS = (
 
 
 @pytest.mark.for_each(
-    ("text", "name", "proposed", "settled"),
+    ("text", "name", "proposed", "validated"),
     [
         (
             "convert an amount of 150 euros to Canadian dollars",
@@ -382,12 +384,12 @@ OTHERS = (
         ),
     ],
 )
-def test_values_in_other_words_are_accepted(text, name, proposed, settled):
+def test_values_in_other_words_are_accepted(text, name, proposed, validated):
     """Codes, days, percentages, lists and units are matched with the text and converted to the tool's format."""
     made_up = [f"{name}.{parameter}" for parameter in ("source", "target", "day")]
-    judgment = judged(text, (name, proposed), tools=OTHERS, ungrounded=made_up)
-    assert judgment.calls == (ProposedCall(name, settled),)
-    assert judgment.doubts == ()
+    validation = judged(text, (name, proposed), tools=OTHERS, ungrounded=made_up)
+    assert validation.calls == (ProposedCall(name, validated),)
+    assert validation.doubts == ()
 
 
 @pytest.mark.parametrize(
@@ -412,8 +414,8 @@ def test_incomplete_arguments_are_doubtful(text, name, proposed, doubt):
 
 def test_unclear_parameters_are_reported():
     """Parameters that the question leaves open are reported as unclear."""
-    judgment = judged("convert an amount of 9 zloty", ("convert", {"amount": 9, "source": "PLN"}), tools=OTHERS)
-    assert (judgment.complete, judgment.unclear) == (False, (("convert", "source"), ("convert", "target")))
+    validation = judged("convert an amount of 9 zloty", ("convert", {"amount": 9, "source": "PLN"}), tools=OTHERS)
+    assert (validation.complete, validation.unclear) == (False, (("convert", "source"), ("convert", "target")))
 
 
 def test_fully_explained_question_needs_less_confidence():
@@ -445,10 +447,10 @@ def test_sum_is_passed_to_the_tool_named_after_it(text, call):
         tool("multiply", "Two numbers multiplied.", first=NUMBER, second=NUMBER),
     )
     question = Question(text)
-    assert reckoned(question, offers(question, tools)) == (ProposedCall(*call) if call else None)
+    assert operation_call(question, offers(question, tools)) == (ProposedCall(*call) if call else None)
 
 
 def test_calculator_is_preferred_to_a_tool_for_one_operation():
     """A tool that accepts sums is preferred to a tool for one operation."""
     question = Question("3 plus 4")
-    assert reckoned(question, offers(question, (*TOOLS, tool("add", "Add.", a=WHOLE, b=WHOLE)))) is None
+    assert operation_call(question, offers(question, (*TOOLS, tool("add", "Add.", a=WHOLE, b=WHOLE)))) is None

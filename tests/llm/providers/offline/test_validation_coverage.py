@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.validation import leaves, left_out, listed, repeated
+from agentkit.llm.providers.offline.validation import leaves, omitted_entries, repeated_numbers, with_complete_lists
 
 
 def shape(**properties):
@@ -36,14 +36,14 @@ ITEMS = {"type": "array", "items": {"$ref": "#/$defs/item"}}
 def test_enumeration_is_completed(text, kind, found, whole):
     """A list of numbers that starts an enumeration in the text is completed from it."""
     schema = shape(value=lists(kind))
-    assert listed({"value": found}, schema, schema, text) == {"value": whole}
+    assert with_complete_lists({"value": found}, schema, schema, text) == {"value": whole}
 
 
 def test_only_unbounded_lists_of_numbers_are_completed():
     """Strings, lists of strings and bounded lists are unchanged; nested lists of numbers are completed."""
     schema = shape(name={"type": "string"}, most=lists("integer", maxItems=1), inner=shape(all=lists("integer")))
     value = {"name": "1", "most": [1], "inner": {"all": [1]}, "more": ["a"]}
-    done = listed(value, schema, schema, "1, 2 and 3")
+    done = with_complete_lists(value, schema, schema, "1, 2 and 3")
     assert done == {"name": "1", "most": [1], "inner": {"all": [1, 2, 3]}, "more": ["a"]}
 
 
@@ -68,12 +68,12 @@ def test_only_unbounded_lists_of_numbers_are_completed():
 def test_values_missing_from_a_list_are_reported(text, schema, found, lost):
     """Numbers, dates and list entries of the text that are in no field are reported."""
     whole = {**shape(value=schema), "$defs": {"item": ITEM}}
-    assert left_out({"value": found}, whole, text) == lost
+    assert omitted_entries({"value": found}, whole, text) == lost
 
 
 def test_nothing_is_missing_without_lists():
     """Without a list in the schema, other values of the text are not reported."""
-    assert left_out({"age": 30}, shape(age={"type": "integer"}), "Alice is 30, has 2 cats and 1 dog.") == []
+    assert omitted_entries({"age": 30}, shape(age={"type": "integer"}), "Alice is 30, has 2 cats and 1 dog.") == []
 
 
 def test_leaves_come_with_their_schemas():
@@ -86,5 +86,5 @@ def test_leaves_come_with_their_schemas():
 def test_number_repeated_in_a_list_is_reported():
     """A number that a list repeats more often than the text is reported, and strings are ignored."""
     schema = shape(value=lists("integer"))
-    assert repeated({"value": [12, 11, 11, 2, 2]}, schema, "Mon 12, Tue 11, and two, two") == ["11"]
-    assert repeated({"value": ["11", "11"]}, shape(value=lists("string")), "Tue 11") == []
+    assert repeated_numbers({"value": [12, 11, 11, 2, 2]}, schema, "Mon 12, Tue 11, and two, two") == ["11"]
+    assert repeated_numbers({"value": ["11", "11"]}, shape(value=lists("string")), "Tue 11") == []
