@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.agents.result import Resumption, RunResult
-from agentkit.cli.ask import AUTO_APPROVAL_WARNING, UNKNOWN_PRICE_ADVICE, exit_code, is_unpriced, limit_error
+from agentkit.cli.ask import (
+    AUTO_APPROVAL_WARNING,
+    UNKNOWN_PRICE_ADVICE,
+    exit_code,
+    is_unpriced,
+    limit_error,
+    model_name,
+)
 from agentkit.cli.ask_options import RECORD, conversation_options, with_files
 from agentkit.cli.chat.commands import EXIT_WORDS, OFFLINE, parse_command, print_session, run_command, unescape_prompt
 from agentkit.cli.chat.conversation import ChatState
@@ -135,7 +142,7 @@ class ChatDispatcher:
         level = conversation.settings.of("safety").name.lower()
         if self._frontend.approvals.folders:
             level += " + workspace changes"
-        parts = [_model_name(conversation.llm), level]
+        parts = [model_name(conversation.llm), level]
         cost = cost_of(conversation.usage)
         parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
         return " · ".join([*parts, "/help"])
@@ -160,7 +167,7 @@ class ChatDispatcher:
     def _run(self, prompt: str | Resumption) -> int:
         frontend, conversation = self._frontend, self.conversation
         content = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
-        frontend.model = conversation.llm.model
+        frontend.model = model_name(conversation.llm)
         frontend.begin()
         try:
             with interruptible(), closing(conversation.stream(prompt, content)) as events:
@@ -204,11 +211,6 @@ HISTORY = "chat-history"
 """The file in the state folder that stores the input history."""
 
 
-def _model_name(llm: LLM) -> str:
-    """The model's name in the status line."""
-    return "offline model" if llm.provider == "offline" else llm.model
-
-
 _EXIT_HINT = "To exit, press Ctrl-C once more, or Ctrl-D."
 
 
@@ -247,7 +249,7 @@ def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
         frontend = TerminalFrontend(keyboard, yes=options.yes, stored=_approval_store(options))
         return ChatDispatcher(options, settings, llm, frontend, is_person=True)
 
-    start = f"{_model_name(llm)} · {settings.of('safety').name.lower()} · /help"
+    start = f"{model_name(llm)} · {settings.of('safety').name.lower()} · /help"
     typed = typed_lines()
     with typing(is_seen=False):
         keyboard = Keyboard(

@@ -16,7 +16,7 @@ import click
 
 from agentkit.agents.result import RunFinished
 from agentkit.cli.approvals import STORED_NOTE, CommandApprover, StoredApprovals, approve_all, command_approver
-from agentkit.cli.ask import Screen, error_stream
+from agentkit.cli.ask import OFFLINE_NAME, Screen, error_stream
 from agentkit.cli.chat.keyboard import Keyboard, typing
 from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, stable_part, text_width, truncate
 from agentkit.cli.display import json_line, judgment_text, outcome_text, run_document, started_line, was_refused
@@ -215,6 +215,12 @@ class ChatScreen:
             self.print(f"{_INDENT}… {omitted:,} more lines. All of them: agentkit undo --diff", "dim")
 
     def _write(self, text: str) -> None:
+        if self.model == OFFLINE_NAME:  # it answers with results of tools, which are not Markdown
+            self.text += text
+            self.end_output()
+            self._begin_block("text")
+            self.print(text)
+            return
         if self._writing is None:
             if not text.strip():
                 return
