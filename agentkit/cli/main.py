@@ -180,8 +180,8 @@ def _has_piped_input() -> bool:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit "How much is 1250 * 0.17?"      ask; the same as: agentkit ask ...
-  agentkit --offline "What time is it?"    ask the offline model: no key, no network
+  agentkit "How much is 1250 * 0.17?"    ask; the same as: agentkit ask ...
+  agentkit --offline "What time is it?"  no key, no network
   agentkit tools run calculator expression="2+2"
 """
 

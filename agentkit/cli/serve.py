@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit serve                               open the printed address in a browser
-  agentkit serve -t core,files --safety safe   with other tools and a stricter level
+  agentkit serve  open the printed address in a browser
+  agentkit serve -t core,files --safety safe
+      with other tools and a stricter level
   agentkit serve --agent clerk.txt --port 9000
   agentkit serve --agent bot.py:clerk
-  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
+  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host example.com
 
 \b
 For OpenAI clients: base URL http://127.0.0.1:8080/v1, model agentkit,
@@ -79,7 +80,9 @@ _UNENCRYPTED = (
 
 _ACP_EXAMPLES = """\b
 Example, in the settings of an editor:
-  "agent_servers": {"agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}}
+  "agent_servers": {
+    "agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}
+  }
 """
 
 

@@ -48,13 +48,14 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   agentkit chat
-  agentkit chat "Plan a trip to Hue."         begin with a prompt
-  agentkit chat -c                            continue the last conversation of this folder
+  agentkit chat "Plan a trip to Hue."  begin with a prompt
+  agentkit chat -c                     continue the last conversation
   agentkit chat -m ollama:qwen3 -t core,files --limit cost=0.10
   printf 'What is 6*7?\\nAnd in words?\\n' | agentkit chat
 
 \b
-Exit codes: 0 answered, or exited by the user; for piped prompts, see `agentkit ask --help`.
+Exit codes: 0 answered, or exited by the user; for piped prompts, see
+            agentkit ask --help
 """
 
 
@@ -76,8 +77,8 @@ def chat(**options: Any) -> int:
 
 _CODE_EXAMPLES = """\b
 Examples:
-  agentkit code                                   work on the files of the current folder
-  agentkit code "Fix the failing test."           begin with a prompt
+  agentkit code                          work on the files of this folder
+  agentkit code "Fix the failing test."  begin with a prompt
 """
 
 
