@@ -175,14 +175,15 @@ class TerminalApproval:
 
     def __call__(self, request: ApprovalRequest) -> ApproverReply | Awaitable[ApproverReply]:
         """Return the person's answer. Raises KeyboardInterrupt if the question cannot be postponed."""
-        self._status.clear()
-        try:
-            return self._approver(request)
-        except KeyboardInterrupt:
-            click.echo(err=True)
-            if self._can_wait:
-                return Approval.LATER
-            raise
+        with self._status.turn:
+            self._status.clear()
+            try:
+                return self._approver(request)
+            except KeyboardInterrupt:
+                click.echo(err=True)
+                if self._can_wait:
+                    return Approval.LATER
+                raise
 
 
 class InterruptibleInput:

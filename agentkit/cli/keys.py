@@ -152,8 +152,8 @@ def _providers(_context: click.Context, _parameter: click.Parameter, incomplete:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit keys set openai                    asks for the key; it is not shown
-  pass show groq | agentkit keys set groq     reads the key from a pipe
+  agentkit keys set openai                 asks for the key; it is not shown
+  pass show groq | agentkit keys set groq  reads the key from a pipe
   agentkit keys remove openai
 """
 

@@ -51,10 +51,12 @@ def knowledge() -> None:
 def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
     is_new = "://" not in place and not Path(place).exists()
-    with _open(place, embed) as knowledge_base:
-        report = knowledge_base.add(*places)
-    if is_new and Path(place).exists():
-        print_note(f"Created: {place}. It contains the text of the added documents; --place selects another file.")
+    try:
+        with _open(place, embed) as knowledge_base:
+            report = knowledge_base.add(*places)
+    finally:
+        if is_new and Path(place).exists():
+            print_note(f"Created: {place}, for the text of the added documents; --place selects another file.")
     if as_json:
         click.echo(json_text(asdict(report)))
     else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 import agentkit
-from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, print_error, split_remedy
+from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, print_error, split_remedy, stdin_mode
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 if TYPE_CHECKING:
@@ -174,17 +174,14 @@ def _is_plugin(word: str) -> bool:
 
 def _has_piped_input() -> bool:
     """Whether stdin is a pipe or file, which can contain a question; not a terminal or the null device of a service."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # stdin is missing, closed, or not a file of the system
-        return False
+    mode = stdin_mode()
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 _EXAMPLES = """\b
 Examples:
-  agentkit "How much is 1250 * 0.17?"      ask; the same as: agentkit ask ...
-  agentkit --offline "What time is it?"    ask the offline model: no key, no network
+  agentkit "How much is 1250 * 0.17?"    ask; the same as: agentkit ask ...
+  agentkit --offline "What time is it?"  no key, no network
   agentkit tools run calculator expression="2+2"
 """
 

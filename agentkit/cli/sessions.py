@@ -357,8 +357,9 @@ def _line(record: Record) -> str:
 
 _REPLAY_EXAMPLES = """\b
 Examples:
-  agentkit replay trip.cassette              play the recorded runs
-  agentkit replay trip.cassette program.py   run a program on the recorded answers
+  agentkit replay trip.cassette  play the recorded runs
+  agentkit replay trip.cassette program.py
+      run a program on the recorded answers
 """
 
 

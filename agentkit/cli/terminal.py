@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -123,6 +124,14 @@ def wrap_lines(text: str, stream: TextIO | None, indent: int = 0) -> str:
     return "\n".join(wrapped(line) if len(line) > width else line for line in split_lines(text))
 
 
+def stdin_mode() -> int:
+    """The mode of standard input as in `os.stat_result.st_mode`; 0 if it is missing, closed, or not a system file."""
+    try:
+        return os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
 def split_remedy(text: str) -> tuple[str, str]:
     """Split a text into its first sentence and the rest; a multi-line text is split at the first line at the latest.
 
@@ -233,9 +242,13 @@ _EVERY_SECONDS = 0.1
 
 
 class StatusLine:
-    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing."""
+    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing.
+
+    `turn` is held while a person is asked a question, so that other threads write nothing into it.
+    """
 
     def __init__(self, stream: TextIO | None, after_seconds: float = 0.3) -> None:
+        self.turn = threading.RLock()
         self._stream, self._after_seconds = stream, after_seconds
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None

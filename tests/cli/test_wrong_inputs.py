@@ -81,6 +81,7 @@ ROWS = [
     (["optimize", "x.csv"], "The search has no limit.", "--budget DOLLARS"),
     (["manifest", "tools.py"], "There is no Agent in tools.py.", "Agent(...)"),
     (["mcp", "tools"], "Name a server, or a file that lists some", "--config mcp.json"),
+    (["acp"], "An editor starts this command, and standard input is not connected", "agentkit acp --help"),
     (["serve", "--host", "0.0.0.0"], "--host 0.0.0.0 accepts connections from other machines.", "AGENTKIT_TOKEN"),
     (["knowledge", "embed", "ollama:x"], "'knowledge.db' contains no knowledge.", "agentkit knowledge add FILE"),
     (["-m", "nosuch:x", "hi"], "Unknown provider 'nosuch'", "AGENTKIT_BASE_URL=URL"),
