@@ -123,8 +123,26 @@ class _LazyInit:
         self._class = cls
 
     def __get__(self, instance: object, owner: type) -> Any:
-        init = _generate_init(self._class)
-        type.__setattr__(self._class, "__init__", init)
+        """Generate the `__init__`, which stores each value directly in its slot."""
+        cls: Any = self._class
+        all_fields = dataclasses.fields(cls)
+        scope: dict[str, Any] = {"FACTORY": _FACTORY}
+        takes_unknown = hasattr(cls, "_refuse_unknown")
+        lines = ["if unknown: self._refuse_unknown(unknown)"] if takes_unknown else []
+        lines += [line for field in all_fields for line in _render_assignment(cls, field, scope)]
+        if hasattr(cls, "__post_init__"):
+            lines.append("self.__post_init__()")
+        positional = [_render_parameter(field) for field in all_fields if field.init and not field.kw_only]
+        by_keyword = [_render_parameter(field) for field in all_fields if field.init and field.kw_only]
+        parameters = ["self", *positional, *(["*", *by_keyword] if by_keyword else [])] + ["**unknown"] * takes_unknown
+        body = "\n  ".join(lines or ["pass"])
+        source = f"def write({', '.join(scope)}):\n def __init__({', '.join(parameters)}):\n  {body}\n return __init__"
+        namespace: dict[str, Any] = {}
+        exec(source, vars(sys.modules[cls.__module__]), namespace)
+        init = namespace["write"](**scope)
+        init.__qualname__ = f"{cls.__qualname__}.__init__"
+        init.__annotations__ = {field.name: field.type for field in all_fields if field.init} | {"return": None}
+        type.__setattr__(cls, "__init__", init)
         return init if instance is None else init.__get__(instance)
 
 
@@ -136,28 +154,6 @@ class _Factory:
 
 
 _FACTORY = _Factory()
-
-
-def _generate_init(cls: Any) -> Any:
-    """Generate the `__init__` of a class, which stores each value directly in its slot."""
-    all_fields = dataclasses.fields(cls)
-    scope: dict[str, Any] = {"FACTORY": _FACTORY}
-    takes_unknown = hasattr(cls, "_refuse_unknown")
-    lines = ["if unknown: self._refuse_unknown(unknown)"] if takes_unknown else []
-    lines += [line for field in all_fields for line in _render_assignment(cls, field, scope)]
-    if hasattr(cls, "__post_init__"):
-        lines.append("self.__post_init__()")
-    positional = [_render_parameter(field) for field in all_fields if field.init and not field.kw_only]
-    by_keyword = [_render_parameter(field) for field in all_fields if field.init and field.kw_only]
-    parameters = ["self", *positional, *(["*", *by_keyword] if by_keyword else [])] + ["**unknown"] * takes_unknown
-    body = "\n  ".join(lines or ["pass"])
-    source = f"def write({', '.join(scope)}):\n def __init__({', '.join(parameters)}):\n  {body}\n return __init__"
-    namespace: dict[str, Any] = {}
-    exec(source, vars(sys.modules[cls.__module__]), namespace)
-    init = namespace["write"](**scope)
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {field.name: field.type for field in all_fields if field.init} | {"return": None}
-    return init
 
 
 def _render_parameter(field: Field[Any]) -> str:

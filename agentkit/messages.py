@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from agentkit._dataclass import dataclass
@@ -430,6 +431,14 @@ class EmbeddingAnswer:
     vectors: Sequence[list[float]] = field(repr=False)
     model: str = ""
     usage: Usage = NO_USAGE
+
+
+_labels = attrgetter("labels")
+
+
+def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
+    """All labels of the tool results in a conversation and of the content that hosted tools added to answers."""
+    return frozenset[Label]().union(*set(map(_labels, messages)))
 
 
 def calls_in(messages: Iterable[Message]) -> Iterator[ToolCall]:

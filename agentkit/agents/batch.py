@@ -41,7 +41,7 @@ from agentkit.event_rendering import error_text
 from agentkit.events import Event, RunEnded
 from agentkit.installation import install_command
 from agentkit.llm.client import LLM
-from agentkit.safety.data_flow import labels_of
+from agentkit.messages import labels_of
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import RunContext, can_be_called
 from agentkit.tooling.signature import WITHOUT_MAIN

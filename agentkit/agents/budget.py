@@ -93,7 +93,7 @@ class Spending:
         """Add to the spending."""
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
-        self.dollars = _sum(self.dollars, dollars)
+        self.dollars = _sum(self.dollars, dollars) if dollars else self.dollars
         if any(above):
             self.above = tuple(_sum(*pair) for pair in zip_longest(self.above, above, fillvalue=0.0))
 
@@ -408,11 +408,11 @@ class ContextBudget:
         available = self.window.available_tokens(known, taken)
         return None if available is None else self.calibration.to_estimate(available)
 
-    def recall(self, summary: Summary | None, history: Sequence[Message]) -> None:
+    def recall(self, summary: Summary, history: Sequence[Message]) -> None:
         """Adopt another agent's or process's summary of the conversation if it covers more than the current one."""
         messages = [*history, _NEXT_PROMPT]
         own = self.summary.count if self.summary is not None and self.summary.covers(messages) else 0
-        if summary is not None and summary.covers(messages) and summary.count > own:
+        if summary.covers(messages) and summary.count > own:
             self.summary = summary
 
     def to_summarise(self, messages: Sequence[Message], max_tokens: int, newest: int) -> Sequence[Message]:

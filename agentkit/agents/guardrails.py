@@ -28,8 +28,8 @@ from agentkit.messages import OutputSchema, Response, ToolResult
 from agentkit.redaction import redact
 from agentkit.tooling import execution
 from agentkit.tooling.results import failure, success
-from agentkit.tooling.run_context import REST, ContextType, RunContext, RunParameter, check_value, run_parameter_of
-from agentkit.tooling.signature import innermost, is_asynchronous
+from agentkit.tooling.run_context import ContextType, RunContext, RunParameter, check_value, run_parameter_of
+from agentkit.tooling.signature import REST, innermost, is_asynchronous
 
 if TYPE_CHECKING:
     from agentkit.tooling.output_types import GrowingAnswer, OutputType
@@ -85,6 +85,11 @@ class Guardrail:
     def within(self, context: RunContext[Any]) -> Guardrail:
         """The guardrail with its RunContext parameter bound."""
         return self if self.of_run is None else replace(self, function=self.of_run.bound(self.function, context))
+
+    def check_context(self, value: Any) -> None:
+        """Raise ConfigError if the context of a run does not match the annotation."""
+        if self.of_run is not None:
+            check_value(value, [self.of_run.parameter], f"The guardrail {self.name}")
 
     def refusal(self, error: BaseException) -> str:
         """The reason for a refusal."""
@@ -159,15 +164,7 @@ class AnswerValidator:
 
     def within(self, context: RunContext[Any]) -> AnswerValidator:
         """The same rules with the RunContext bound to the checks that take it."""
-        if all(guardrail.of_run is None for guardrail in self.guardrails):
-            return self
         return replace(self, guardrails=tuple(guardrail.within(context) for guardrail in self.guardrails))
-
-    def check_context(self, value: Any) -> None:
-        """Raise ConfigError if the context of a run does not match a guardrail's annotation."""
-        for guardrail in self.guardrails:
-            if guardrail.of_run is not None:
-                check_value(value, [guardrail.of_run.parameter], f"The guardrail {guardrail.name}")
 
     def of(self, stage: str) -> tuple[Guardrail, ...]:
         """The checks of a stage: prompt, output or result."""

@@ -57,12 +57,14 @@ class HumanApproval:
     budget: Budget
     within: str = ""
 
-    def decide(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
-        """The call with its decision, made by a person if the policy asks; None if the call must wait.
+    def decide(
+        self, judged: JudgedCall, step: Step, read: Sequence[Message]
+    ) -> Generator[Event | Effect, None, JudgedCall | None]:
+        """The judged call with its decision, made by a person if the policy asks; None if the call must wait.
 
         Once a person was asked about it, `allow` does not replace the person's decision.
         """
-        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
+        postponed = step.postponed
         if postponed is not None and postponed.inner is None and postponed.decision is not None:
             judged = replace(judged, decision=postponed.decision) if judged.decision.allowed else judged
         if judged.decision.verdict is Verdict.ASK:
@@ -73,7 +75,7 @@ class HumanApproval:
         """Whether a waiting call now has a decision or an answer."""
         if step.needs_words:
             return (yield from self.answer_text(step)) is not None
-        return (yield from self.decide(step, read)) is not None
+        return (yield from self.decide(judge_call(step.call, self.policy_context, read), step, read)) is not None
 
     def relay(self, step: Step) -> Generator[Event | Effect, None, bool]:
         """Whether a person has now answered what a nested agent waits for."""
@@ -118,7 +120,7 @@ class HumanApproval:
         if answer is None:
             decision = Decision(Verdict.ASK, WORDS, step.question)
             request = ApprovalRequest(
-                self.config.agent, step.call.name, {}, decision, "", step.call.id, self.within, task=self._task
+                self.config.context.agent, step.call.name, {}, decision, "", step.call.id, self.within, task=self._task
             )
             answer = yield from self._ask_person(request, self.config.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
@@ -142,7 +144,7 @@ class HumanApproval:
         policy_context, arguments, postponed = self.policy_context, copy_arguments(judged.arguments), step.postponed
         bound = approval_binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
-            self.config.agent,
+            self.config.context.agent,
             judged.call.name,
             arguments,
             judged.decision,

@@ -180,7 +180,7 @@ class RunResult(Generic[T]):
             usage=progress.usage,
             error=error,
             limit=None if progress.limit is None else progress.limit.limit,
-            pending=pending_calls(progress),
+            pending=pending_calls(progress) if progress.steps else (),
             agent=progress.agent,
             run_id=run_id,
             events=tuple(progress.events),

@@ -19,7 +19,7 @@ from agentkit.agents.human_approval import HumanApproval
 from agentkit.agents.run_config import LINEAGE, CallingTool, HandoffTarget, ParentRun, PausingTool, RunConfig
 from agentkit.agents.tool_policy import CallProgress, JudgedCall, ToolPolicyContext, judge_call
 from agentkit.content import File, Image
-from agentkit.decisions import Label
+from agentkit.decisions import Label, Verdict
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.events import (
     AnswerGiven,
@@ -39,10 +39,10 @@ from agentkit.messages import (
     ToolResult,
     calls_in,
     failure_content,
+    labels_of,
     with_distinct_ids,
 )
 from agentkit.safety.approval import Approval
-from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import INTERRUPTED, Step
 from agentkit.tooling.execution import shared_objects
@@ -141,7 +141,7 @@ def _content_without_notes(result: ToolResult) -> str:
     text, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
     content = result.full_content if result.full_content is not None else text if is_ours else result.content
-    return f"{content}{_digest(result.attachments)}" if result.attachments else content
+    return f"{content}{_digest(result.attachments)}" if result.images or result.files else content
 
 
 def _digest(shown: Sequence[Image | File]) -> str:
@@ -238,34 +238,31 @@ class ToolCallBatch:
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
             yield from emit(self.run, ToolCallFinished(step.call, error))
             return None
-        judged = yield from self._approval.decide(step, read)
+        call = judge_call(step.call, self.policy_context, read)
+        needs_person = step.postponed is not None or call.decision.verdict is Verdict.ASK
+        judged = (yield from self._approval.decide(call, step, read)) if needs_person else call
         if judged is None or (step.inner and not (yield from self._can_resume(judged, step, read))):
             return None
         if isinstance(judged.tool, PausingTool) and not self.within:
             judged = _with_progress(judged, judged.tool, step)
         yield from emit(self.run, ToolCallStarted(judged.call, judged.decision))
-        notes = self._notes_on(judged, step, read)
+        labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
+        is_edited = step.consent is not None and step.consent.arguments is not None
+        earlier, max_repeats = self.repeats.of(judged.call), self.budget.limits.repeated_calls
+        notes = ResultNotes(judged.call, earlier, max_repeats, is_edited, labels)
         if not judged.decision.allowed:
             yield from emit(self.run, ToolCallFinished(judged.call, notes.amend(judged.refusal())))
             return None
         layers = tuple(each for each in self.config.middleware if each.stage == "call")
-        guardrails = self._guardrails(notes, judged.tool)
+        guardrails = self._guardrails(notes, judged.tool) if self.config.answers.guardrails else None
         again = partial(judge_call, policy_context=self.policy_context, read=read)
         return replace(judged, amend=notes.amend, guardrails=guardrails, layers=layers, judge_again=again)
 
     def _guardrails(self, notes: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""
-        rules = self.config.answers
-        guardrails = rules.of("result") if rules.guardrails else ()
+        guardrails = self.config.answers.of("result")
         max_chars = _MAX_ANSWER_CHARS if tool is None else tool.max_chars
         return ResultGuardrails(guardrails, max_chars, notes.with_labels) if guardrails else None
-
-    def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
-        """The notes on the call's result for the model."""
-        is_edited = step.consent is not None and step.consent.arguments is not None
-        labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
-        earlier = self.repeats.of(judged.call)
-        return ResultNotes(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
     def _tool(self, name: str) -> Tool[..., Any] | None:
         """The tool of that name; None if the agent does not have it any more."""
@@ -376,7 +373,7 @@ class ToolCallBatch:
         known = [*self.config.active_agent.handoff_targets.values(), *self.config.known]
         target = next((each for each in known if each.name == result.handoff_to), None)
         if target is None:
-            raise unknown_agent(result.handoff_to, self.config.agent)
+            raise unknown_agent(result.handoff_to, self.config.context.agent)
         return target
 
 

@@ -34,10 +34,10 @@ from agentkit.messages import (
     ToolResult,
     arguments_of,
     calls_in,
+    labels_of,
     well_formed,
 )
 from agentkit.safety.approval import NOBODY, Grants, answered
-from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program

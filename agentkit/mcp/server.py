@@ -27,9 +27,8 @@ from agentkit.mcp.sdk.server import (
     over_stdio,
     protocol_server,
 )
-from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
+from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult, labels_of
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
-from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sessions.session import Session
 from agentkit.tooling import execution

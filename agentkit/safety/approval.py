@@ -320,14 +320,10 @@ _LASTING_ANSWERS = (Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.
 
 @dataclass(slots=True)
 class Grants:
-    """Approvals for later calls: for one run, and for the lifetime of the agent."""
+    """Approvals for later calls: for one run, and for the lifetime of the agent, which its runs share."""
 
     lasting: list[Grant] = field(default_factory=list)
     run: list[Grant] = field(default_factory=list)
-
-    def for_run(self) -> Grants:
-        """Share the lasting grants with a new run."""
-        return Grants(self.lasting)
 
     def enter(self, request: ApprovalRequest, approval: Approval, *, lasting: bool = True) -> None:
         """Store an answer that applies to more than one call; without `lasting`, for this run only."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from agentkit.errors import SessionError
 from agentkit.events import RunEnded, RunResumed, RunStarted, StoredEvent, ToolCallFinished
-from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage, with_distinct_ids
 from agentkit.sessions import transfer
 from agentkit.sessions.state import Conversation, RunState, Summary
 from agentkit.sessions.store import (
@@ -32,22 +32,19 @@ from agentkit.usage import Usage
 _FINISHED = "finished"
 
 
-class LocalRunLocks:
-    """The locks on the runs of a session without a store."""
-
-    def __init__(self) -> None:
-        self._held: set[str] = set()
+class LocalRunLocks(set[str]):
+    """The locked runs of a session without a store, by id."""
 
     def lock(self, _session: str, run: str) -> Release | None:
         """Lock a run until it is released; None if it is locked already."""
-        if run in self._held:
+        if run in self:
             return None
-        self._held.add(run)
-        return partial(self._held.discard, run)
+        self.add(run)
+        return partial(self.discard, run)
 
     def is_locked(self, _session: str, run: str) -> bool:
         """Whether the run is locked."""
-        return run in self._held
+        return run in self
 
 
 class SessionRun:
@@ -61,7 +58,7 @@ class SessionRun:
         self, session: Session, run: str, progress: RunState, history: tuple[Message, ...], release: Release
     ) -> None:
         self.id, self.progress, self.history = run, progress, history
-        self._session = session
+        self.session = session
         self._release = release
         self._events = {_key(event): event for event in progress.events}
         self._has_failed = self._is_closed = self._has_truncated = False
@@ -76,14 +73,11 @@ class SessionRun:
         """A new id for a record of the run's changes. Matching a record to its run requires the run's id."""
         return f"{time.time_ns():020d}-{_run_digest(self.id)}"
 
-    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
-        """Make the ids of the message's tool calls unique within the session."""
-        return self._session.with_unique_ids(message)
-
     @property
     def summary(self) -> Summary | None:
         """The newest summary that a model has written of the conversation, within this run or before it."""
-        return self.progress.summary_of(self.history) or self._session.conversation.summary
+        own = self.progress.summary_of(self.history) if self.progress.summarised is not None else None
+        return own or self.session.conversation.summary
 
     @property
     def has_truncated(self) -> bool:
@@ -91,7 +85,7 @@ class SessionRun:
         calls, seen = self.progress.tool_calls, self._seen_calls
         self._has_truncated = self._has_truncated or any(used.result.full_content is not None for used in calls[seen:])
         self._seen_calls = len(calls)
-        full_texts = tuple(self._session.conversation.full_texts)
+        full_texts = tuple(self.session.conversation.full_texts)
         return self._has_truncated or (bool(full_texts) and not self._earlier_calls.isdisjoint(full_texts))
 
     def full_text(self, call_id: str) -> str | None:
@@ -101,7 +95,7 @@ class SessionRun:
                 return used.result.full_content
         results = (each for each in (*self.progress.messages, *self.history) if isinstance(each, ToolMessage))
         shown = next((message.content for message in results if message.call_id == call_id), None)
-        return (self._session.conversation.full_texts.get(call_id) if call_id in self._earlier_calls else None) or shown
+        return (self.session.conversation.full_texts.get(call_id) if call_id in self._earlier_calls else None) or shown
 
     def keep(self, event: StoredEvent) -> None:
         """Store an event; after this returns, it survives the process.
@@ -139,22 +133,22 @@ class SessionRun:
                         progress.apply(finished)
             if not self._has_failed:
                 self._write([event for event in progress.events if _key(event) not in self._events])
-            if self._session.store is None and progress.events:
-                self._session.add_ended(self.id, progress)
+            if self.session.store is None and progress.events:
+                self.session.add_ended(self.id, progress)
         finally:
             self._release()
 
     def _write(self, events: Sequence[StoredEvent]) -> None:
         self._events.update((_key(event), event) for event in events)
-        store = self._session.store
+        store = self.session.store
         if store is not None:
             try:
-                store.append(self._session.name, entries_of_run(self.id, events))
+                store.append(self.session.name, entries_of_run(self.id, events))
             except BaseException:
                 self._has_failed = True
                 raise
         if any(isinstance(event, RunResumed) for event in events):
-            self._session.resumed[self.id] = resumptions(self._events.values())
+            self.session.resumed[self.id] = resumptions(self._events.values())
 
 
 def is_record_of(run: str, record: str) -> bool:
@@ -259,7 +253,7 @@ class Session:
         """Start a run. Runs that were cut off are ended first, as interrupted."""
         with self._lock:
             self._refresh()
-            for run in self._cut_off():
+            for run in self._cut_off() if self.conversation.active_runs else ():
                 self._interrupt(run)
             run = secrets.token_hex(16)
             history = tuple(self.conversation.messages)
@@ -363,7 +357,7 @@ class Session:
         with self._lock:
             if message.tool_calls:
                 self._refresh()
-            return self.conversation.with_unique_ids(message)
+            return with_distinct_ids(message, self.conversation.call_ids)
 
     def add_ended(self, run: str, progress: RunState) -> None:
         """Without a store, remember the state of a run; its messages are added when it has ended."""

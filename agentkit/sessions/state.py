@@ -283,7 +283,9 @@ class RunState:
             return
         match event:
             case ToolCallStarted():
-                _begin(step, event)
+                step.call, step.decision = event.call, event.decision  # a person may have edited the arguments
+                if step.inner is not None:  # the answer about a nested call is used up
+                    step.postponed = step.answer = None
             case Approved(call_id):
                 step.answer = event
                 step.consent = event if call_id == step.call.id else step.consent
@@ -317,13 +319,6 @@ class RunState:
             self._flush_inputs()
 
 
-def _begin(step: Step, started: ToolCallStarted) -> None:
-    """Apply the start of a call: a person may have edited its arguments. An answer about a nested call is used up."""
-    step.call, step.decision = started.call, started.decision
-    if step.inner is not None:
-        step.postponed = step.answer = None
-
-
 def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
     """Apply a postponement: a call waiting for approval has not started, one waiting for text has done its work."""
     step.postponed, step.answer = postponed, None
@@ -353,27 +348,27 @@ def _interrupted_result(step: Step) -> ToolResult:
 _MAX_FULL_TEXTS = 50
 
 
+@dataclass(slots=True, eq=False)
 class Conversation:
     """The state of a session, folded from its entries. A run's messages are added as one block when the run ends.
 
     `active_runs` contains the runs that are in progress, paused or were killed; the state of an ended run is dropped,
     except for its messages. `count` is the number of entries applied; `full_texts` maps call ids to the newest full
     texts of results that were shown in part; `summary` is the newest summary that a model has written of the
-    conversation.
+    conversation. `call_ids` are the ids of all tool calls, including those of runs in progress.
     """
 
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.active_runs: dict[str, RunState] = {}
-        self.resumptions: dict[str, int] = {}
-        self.count = 0
-        self._entered: dict[str, int] = {}
-        self._run_usages: dict[str, Usage] = {}
-        self._ids: set[str] = set()
-        self._owners: dict[str, str] = {}
-        self._foreign: dict[str, tuple[Message, ...]] = {}
-        self.full_texts: dict[str, str] = {}
-        self.summary: Summary | None = None
+    messages: list[Message] = field(default_factory=list)
+    active_runs: dict[str, RunState] = field(default_factory=dict)
+    resumptions: dict[str, int] = field(default_factory=dict)
+    count: int = 0
+    full_texts: dict[str, str] = field(default_factory=dict)
+    summary: Summary | None = None
+    call_ids: set[str] = field(default_factory=set)
+    _entered: dict[str, int] = field(default_factory=dict)
+    _run_usages: dict[str, Usage] = field(default_factory=dict)
+    _owners: dict[str, str] = field(default_factory=dict)
+    _foreign: dict[str, tuple[Message, ...]] = field(default_factory=dict)
 
     def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
         """The messages, followed by those of runs that were cut off, as they would be added."""
@@ -406,7 +401,7 @@ class Conversation:
         self.count += 1
         if isinstance(event, ResponseReceived):
             for call in event.response.message.tool_calls:
-                self._ids.add(call.id)
+                self.call_ids.add(call.id)
         elif isinstance(event, RunResumed):
             self.resumptions[run] = self.resumptions.get(run, 0) + 1
         elif isinstance(event, RunEnded) and event.status != "paused":
@@ -422,7 +417,7 @@ class Conversation:
         self._entered[run] = self._entered.get(run, 0) + len(new)
         self._run_usages[run] = progress.usage
         for call_id in ids.values():
-            self._ids.add(call_id)
+            self.call_ids.add(call_id)
             self._owners[call_id] = run
         for used in progress.tool_calls:
             if used.result.full_content is not None:
@@ -435,16 +430,12 @@ class Conversation:
         if not self.has_entered(run):
             self._foreign[run] = tuple(history)
         responses = [event.response for event in recorded if isinstance(event, ResponseReceived)]
-        self._ids.update(call.id for response in responses for call in response.tool_calls)
-        self._ids.update(call.id for call in calls_in(history))
+        self.call_ids.update(call.id for response in responses for call in response.tool_calls)
+        self.call_ids.update(call.id for call in calls_in(history))
 
     def history_of(self, run: str, count: int) -> tuple[Message, ...]:
         """The messages before a run whose history has `count` messages."""
         return self._foreign.get(run) or tuple(self.messages[:count])
-
-    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
-        """Make the ids of the tool calls unique within the session, including runs in progress."""
-        return with_distinct_ids(message, self._ids)
 
 
 def _new_messages(

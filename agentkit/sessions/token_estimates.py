@@ -107,19 +107,18 @@ def tokens_of(entry: Entry) -> int:
                 tokens += _extra_tokens(extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
-            tokens += _content_tokens(entry.attachments)
+            tokens += _content_tokens(entry.attachments) if entry.images or entry.files else 0.0
         case ToolSpec(name, description, parameters, strict):
             schema = parameters if strict is None or callable(strict) else strict
-            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(schema)
+            tokens = tokens_in(name) + tokens_in(description) + tokens_in(_schema_text(schema))
         case OutputSchema(name, schema):
-            tokens = tokens_in(name) + _schema_tokens(schema)
+            tokens = tokens_in(name) + tokens_in(_schema_text(schema))
         case _:
             tokens = tokens_in(entry.text)
     return math.ceil(tokens) + _MESSAGE_TOKENS
 
 
-def _schema_tokens(schema: Mapping[str, Any]) -> float:
-    return tokens_in(json.dumps(schema, default=str, ensure_ascii=False))
+_schema_text = json.JSONEncoder(default=str, ensure_ascii=False).encode
 
 
 def _content_tokens(content: Content) -> float:
@@ -239,26 +238,21 @@ class Estimates:
         output: OutputSchema | None = None,
     ) -> int:
         """Estimate the tokens of a request."""
-        return self._prefix_total(instruction, tuple(tools), output) + self._total_messages(list(messages))
-
-    def _prefix_total(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
-        """The tokens of everything before the conversation; cached, since it seldom changes between requests."""
-        known, offered, wanted, tokens = self._ordered
-        if known != instruction or offered != tools or wanted != output:
+        # What precedes the conversation seldom changes between requests, most of which only add a few messages.
+        messages, tools = list(messages), tuple(tools)
+        *known, ordered = self._ordered
+        if known != [instruction, tools, output]:
             before = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
-            tokens = before + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
-            self._ordered = instruction, tools, output, tokens
-        return tokens
-
-    def _total_messages(self, messages: list[Message]) -> int:
-        """The tokens of a conversation; extends the previous total, since most requests only add a few messages."""
+            ordered = before + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
+            self._ordered = instruction, tools, output, ordered
         if not messages:
-            return 0
-        known, tokens = self._measured
-        rest = messages[len(known) :] if messages[: len(known)] == known else None
-        tokens = sum(map(self.of, messages)) if rest is None else tokens + sum(map(self.of, rest))
+            return ordered
+        measured, tokens = self._measured
+        if messages[: len(measured)] != measured:
+            measured, tokens = [], 0
+        tokens += sum(map(self.of, messages[len(measured) :]))
         self._measured = messages, tokens
-        return tokens
+        return ordered + tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError, ToolTimeout
 from agentkit.tooling.signature import instance_of
 
@@ -88,18 +89,16 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
         collecting.is_over = True
 
 
+@dataclass(slots=True, eq=False)
 class _CollectingCall:
     """A call that collects generator values in a list, up to the limits or until the caller stops waiting."""
 
-    __slots__ = ("_function", "is_over")
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-        self.is_over = False
+    function: Callable[[], Any]
+    is_over: bool = False
 
     def __call__(self) -> Any:
         """Return the value of the function, or a coroutine for it."""
-        value = self._function()
+        value = self.function()
         if type(value) in _PLAIN_TYPES:
             return value
         if inspect.isawaitable(value):

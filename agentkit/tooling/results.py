@@ -16,10 +16,11 @@ import sys
 import types
 from collections import UserString
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import Any, get_args
 
+from agentkit._dataclass import dataclass
 from agentkit.content import File, Image, files_in, images_in, load_part
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
@@ -53,7 +54,7 @@ def render(
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _redact_and_cut(str(value), max_chars, clean)
         return well_formed(text), was_cut, ()
-    renderer = _Renderer(clean, max_values, is_fair=False)
+    renderer = _Renderer(clean, max_values)
     tree = renderer.tree(value, max_chars)[0]
     text = well_formed(
         tree if isinstance(tree, str) and (isinstance(value, Image | File) or _is_pillow(value)) else _json(tree)
@@ -143,6 +144,7 @@ def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tupl
     return cut_text(cleaned, budget, missing), len(cleaned) + missing > budget
 
 
+@dataclass(slots=True, eq=False)
 class _Renderer:
     """Converts a value to a tree of JSON types, with work proportional to the budget of characters.
 
@@ -150,21 +152,20 @@ class _Renderer:
     is spent in order, which shows whether everything fits.
     """
 
-    def __init__(self, clean: Callable[[str], str], max_values: int, *, is_fair: bool) -> None:
-        self.was_cut = False
-        self.attachments: list[Image | File] = []
-        self._clean = clean
-        self._values_left = max_values
-        self._is_fair = is_fair
-        self._open_ids: set[int] = set()
+    clean: Callable[[str], str]
+    values_left: int
+    is_fair: bool = False
+    was_cut: bool = False
+    attachments: list[Image | File] = field(default_factory=list)
+    open_ids: set[int] = field(default_factory=set)
 
     def tree(self, value: Any, budget: int) -> tuple[Any, int]:
         """The value as None, bool, int, float, str, list or dict, and its approximate length.
 
         The length is the whole budget once `max_values` is exceeded.
         """
-        self._values_left -= 1
-        if self._values_left < 0:
+        self.values_left -= 1
+        if self.values_left < 0:
             self.was_cut = True
             return _CUT, max(budget, 3)
         if isinstance(value, bytes | bytearray | memoryview):
@@ -179,18 +180,18 @@ class _Renderer:
 
     def _container(self, value: Any, simple: Any, budget: int) -> tuple[Any, int]:
         """Convert a container, given as itself and simplified to a mapping or sequence."""
-        if id(value) in self._open_ids:
+        if id(value) in self.open_ids:
             return "(this value contains itself)", 30
-        if budget <= 2 or len(self._open_ids) >= _MAX_DEPTH:
+        if budget <= 2 or len(self.open_ids) >= _MAX_DEPTH:
             self.was_cut = True
             return _CUT, 3
         if isinstance(value, Image | File):
             return self._placeholder(value, budget)
-        self._open_ids.add(id(value))
+        self.open_ids.add(id(value))
         try:
             return self._dict(simple, budget) if isinstance(simple, Mapping) else self._list(simple, budget)
         finally:
-            self._open_ids.remove(id(value))
+            self.open_ids.remove(id(value))
 
     def _placeholder(self, part: Image | File, budget: int) -> tuple[str, int]:
         """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
@@ -200,7 +201,7 @@ class _Renderer:
         if len(placeholder) > budget:
             self.was_cut = True
             return _CUT, 3
-        is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
+        is_secret = not part.url.startswith("data:") and self.clean(part.url) != part.url
         too_many = f"more than {_MAX_ATTACHED[kind]} were returned" if number > _MAX_ATTACHED[kind] else ""
         fault = "its URL contains a secret" if is_secret else too_many
         try:
@@ -210,7 +211,7 @@ class _Renderer:
         return self._text(f"[{label}: not shown, {fault}]" if fault else placeholder, budget)
 
     def _text(self, text: str, budget: int) -> tuple[str, int]:
-        text, was_cut = _redact_and_cut(text, budget, self._clean)
+        text, was_cut = _redact_and_cut(text, budget, self.clean)
         self.was_cut |= was_cut
         return text, len(text) + 2
 
@@ -219,7 +220,7 @@ class _Renderer:
             return self._text(_bytes_as_text(bytes(value)), budget)
         self.was_cut = True
         kept_bytes = max(budget - _NOTE_CHARS, 0)
-        text = self._clean(_bytes_as_text(bytes(value[: kept_bytes + _SPARE_CHARS])))[:kept_bytes]
+        text = self.clean(_bytes_as_text(bytes(value[: kept_bytes + _SPARE_CHARS])))[:kept_bytes]
         text = f"{text}… {len(value) - kept_bytes:,} of {len(value):,} bytes left out"
         return text, len(text) + 2
 
@@ -229,7 +230,7 @@ class _Renderer:
         return [*head, *([f"… {left_out:,} of {len(items):,} items left out …"] if left_out else []), *tail], used
 
     def _dict(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
-        if self._is_fair and len(mapping) <= _RECORD_KEYS:
+        if self.is_fair and len(mapping) <= _RECORD_KEYS:
             return self._render_record(mapping, budget)
         backwards = reversed(mapping.items()) if isinstance(mapping, dict) else ()
         head, tail, used = self._render_ends(mapping.items(), backwards, len(mapping), budget, self._render_entry)
@@ -257,7 +258,7 @@ class _Renderer:
         self, entries: Iterable[Any], backwards: Iterable[Any], count: int, budget: int, render: _Render
     ) -> tuple[list[Any], list[Any], int]:
         """Render entries from the head into 80 % of the budget, then from the tail; return both and the length used."""
-        head, used = _render_until_full(entries, count, 0, budget * 4 // 5 if self._is_fair else budget, budget, render)
+        head, used = _render_until_full(entries, count, 0, budget * 4 // 5 if self.is_fair else budget, budget, render)
         tail, used = _render_until_full(backwards, count - len(head), used, budget, budget, render)
         self.was_cut |= len(head) + len(tail) < count
         return head, tail[::-1], used

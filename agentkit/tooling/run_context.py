@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, Un
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.messages import Message
-from agentkit.tooling.signature import REQUIRED, Parameter, parameters_of
+from agentkit.tooling.signature import REQUIRED, REST, Parameter, parameters_of
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -29,20 +29,13 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound="Closeable")
 
-REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-"""The kinds of parameters that collect the remaining arguments."""
 
-
-def _never() -> bool:
-    return False
-
-
+@dataclass(slots=True, eq=False)
 class RunResources:
     """Objects that a run opens once for all of its calls, such as a worker process, and closes when it is left."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._opened: dict[object, Closeable] = {}
+    _lock: Any = field(default_factory=threading.Lock)
+    _opened: dict[object, Closeable] = field(default_factory=dict)
 
     def opened(self, key: object, create: Callable[[], C]) -> C:
         """The object of this key, created by the first caller."""
@@ -83,7 +76,7 @@ class RunContext(Generic[T_co]):
     session: str = ""
     call: str = ""
     messages: Sequence[Message] = field(default=(), repr=False)
-    stopping: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+    stopping: Callable[[], bool] = field(default=bool, repr=False, compare=False)  # bool() is False
     resources: RunResources | None = field(default=None, repr=False, compare=False)
 
     @property

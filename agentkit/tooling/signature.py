@@ -39,6 +39,9 @@ from agentkit.tooling import docstrings
 from agentkit.tooling.coercion import group_by_letters, normalise_letters, unwrap
 from agentkit.tooling.docstrings import stated_types
 
+REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""The kinds of parameters that collect the remaining arguments."""
+
 REQUIRED = inspect.Parameter.empty
 """The default of a required parameter."""
 
@@ -193,7 +196,7 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     parameters = []
     for name, hint in annotations.items():
         given, offered = signature.parameters[name], Any if hint is REQUIRED else hint
-        kind, default = _variadic_annotation(given, offered) if is_variadic(given) else (offered, given.default)
+        kind, default = _variadic_annotation(given, offered) if given.kind in REST else (offered, given.default)
         parameters.append(Parameter(name, kind, default, text_of(hint)))
     return tuple(parameters)
 
@@ -205,7 +208,7 @@ def _documented_types(signature: inspect.Signature, docstring: str) -> dict[str,
     return {
         name: documented[name]
         for name in unannotated & documented.keys()
-        if not is_variadic(signature.parameters[name])
+        if signature.parameters[name].kind not in REST
     }
 
 
@@ -370,11 +373,6 @@ def _match_by_letters(arguments: Mapping[str, Any], missing: Collection[str]) ->
         target: arguments[name] for name, target in targets.items() if target is not None and claims[target] == 1
     }
     return matched, {name: value for name, value in arguments.items() if targets[name] not in matched}
-
-
-def is_variadic(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter takes any number of values."""
-    return parameter.kind in (inspect.Parameter.VAR_POSITIONAL, _VAR_KEYWORD)
 
 
 def split_first_argument(

@@ -283,24 +283,10 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
                 conditions=() if when is None else conditions_from(when),
                 paths=validate_path_names(paths) if paths != () else (),
                 _description=None if description is None else validate_description(description),
-                _judge=judge,
-                _within=within,
-                _when_denied=when_denied,
-                _asynchronous=asynchronous,
-                is_async=reflection.is_asynchronous(bare),
-                lacks_instance=may_bind and reflection.takes_instance(bare),
-                _is_written_in_class=may_bind,
-                __wrapped__=bare,
-                **{key: getattr(bare, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(bare, key)},
+                **_validated_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+                **_function_attributes(bare, may_bind=may_bind),
             )
-            for option, expected in _FUNCTIONS.items():
-                if not (self.__dict__[f"_{option}"] is None or callable(self.__dict__[f"_{option}"])):
-                    raise ConfigError(f"{option}= takes {expected}, not {self.__dict__[f'_{option}']!r}.")
-            try:
-                _ = self._parameters
-            except ConfigError as error:  # a method can refer to names defined after its class
-                if not (may_bind and isinstance(error.__cause__, NameError)):
-                    raise
+            _check_parameters(lambda: self._parameters, may_bind=may_bind)
             _LIVE_TOOLS.add(self)
 
     @classmethod
@@ -338,7 +324,7 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
     @property
     def description(self) -> str:
         """The description for the model: as given, or from the docstring."""
-        return self._parameters.description if self._description is None else self._description
+        return self._parameters.documentation.text if self._description is None else self._description
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -458,8 +444,8 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
-        self._parameters.check_context(value)
-        # Raise ConfigError if the run's context is not of the type that the judge expects
+        if self._parameters.of_run:
+            check_value(value, self._parameters.of_run, f"Tool {self.name!r}")
         run_parameter = None if self._judge is None else run_parameter_of(self._judge)
         if run_parameter is not None:
             check_value(value, [run_parameter.parameter], f"The judge of {self.name}")
@@ -638,6 +624,34 @@ def _validated_limits(
         "timeout_seconds": timeout_seconds,
         "max_chars": max_chars,
     }
+
+
+def _validated_functions(**given: object) -> dict[str, object]:
+    """Validate the optional functions of a tool, by attribute name. Raises ConfigError if one is not callable."""
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
+    return {f"_{name}": function for name, function in given.items()}
+
+
+def _function_attributes(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:
+    """Return the tool attributes derived from the function."""
+    return {
+        "is_async": reflection.is_asynchronous(function),
+        "lacks_instance": may_bind and reflection.takes_instance(function),
+        "_is_written_in_class": may_bind,
+        "__wrapped__": function,
+        **{key: getattr(function, key) for key in ("__doc__", "__name__", "__qualname__") if hasattr(function, key)},
+    }
+
+
+def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None:
+    """Raise ConfigError for unsupported parameters; a method can refer to names defined after its class."""
+    try:
+        read()
+    except ConfigError as error:
+        if not (may_bind and isinstance(error.__cause__, NameError)):
+            raise
 
 
 def _of_plugin_within(

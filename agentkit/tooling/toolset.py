@@ -94,7 +94,7 @@ class Toolset(Sequence[AnyTool]):
 
     def find(self, name: str) -> AnyTool:
         """Return the tool with that name. Raises UnknownTool with a suggestion and the available names."""
-        found = self._by_name.get(self._local_name(name))
+        found = self._by_name.get(name) or self._by_name.get(self._local_name(name))
         if found is None:
             raise UnknownTool(self._no_such(name))
         return found

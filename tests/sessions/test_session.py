@@ -412,12 +412,12 @@ def test_appended_messages_are_stored(session):
 def test_call_ids_are_unique(session):
     """Calls get unique ids within a session, even in concurrent runs."""
     first, second = session.begin(), session.begin()
-    one = first.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
-    two = second.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
+    one = first.session.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
+    two = second.session.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
     ids = [used.id for message in (one, two) for used in message.tool_calls]
     assert len(set(ids)) == 3
     assert "" not in ids
-    assert first.with_unique_ids(AssistantMessage("Hello")) == AssistantMessage("Hello")
+    assert first.session.with_unique_ids(AssistantMessage("Hello")) == AssistantMessage("Hello")
     first.close()
     second.close()
 
@@ -428,7 +428,7 @@ def test_ids_used_elsewhere_are_known(session):
         pytest.skip("without a store there are no other processes")
     elsewhere, run = other(session).begin(), session.begin()
     record(elsewhere, RunStarted("helper", "Hi"), reply("", call(0)))
-    message = run.with_unique_ids(AssistantMessage("", (call(0),)))
+    message = run.session.with_unique_ids(AssistantMessage("", (call(0),)))
     assert message.tool_calls[0].id != "call_0"
     run.close()
     elsewhere.close()
@@ -607,7 +607,7 @@ def test_many_threads_share_a_session(session):
 
     def go(number):
         run = session.begin()
-        message = run.with_unique_ids(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
+        message = run.session.with_unique_ids(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
         used = message.tool_calls[0]
         record(run, RunStarted("helper", f"{number}"), ResponseReceived(Response(message)), result(used, f"{number}"))
         record(run, reply(f"It is {number}."), RunEnded("done"))

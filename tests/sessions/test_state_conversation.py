@@ -22,6 +22,7 @@ from agentkit.messages import (
     ToolResult,
     UserMessage,
     read_more_call,
+    with_distinct_ids,
 )
 from agentkit.sessions.state import Conversation, RunState, Summary, history_problem, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
@@ -107,9 +108,9 @@ def test_ids_of_all_runs_are_reserved():
     """An id used by a finished or unfinished run is not given to another call."""
     used = AssistantMessage("", (ToolCall("call_0", "clock", "{}"),))
     conversation = conversation_of(ResponseReceived(Response(used)))
-    assert conversation.with_unique_ids(used).tool_calls[0].id != "call_0"
+    assert with_distinct_ids(used, conversation.call_ids).tool_calls[0].id != "call_0"
     given = conversation_of(HistoryGiven((used,)), RunEnded("done"))
-    assert given.with_unique_ids(used).tool_calls[0].id != "call_0"
+    assert with_distinct_ids(used, given.call_ids).tool_calls[0].id != "call_0"
 
 
 def test_notes_have_the_new_ids_of_calls():
