@@ -99,10 +99,11 @@ class ActiveRun:
         self._parent = LINEAGE.get().context.run
         self._has_ended = False
         self._origin: tuple[tuple[object, ...], Origin] = ((), OUTSIDE_RUNS)
+        self._request_seconds: float | None = None
         self._resources = loop.config.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
         around = [listener for listener in agent.listeners if is_context_listener(listener)]
-        self.steps = self._attach(steps, around) if around else steps
+        self.steps = self._attach(steps, around) if agent.listeners else steps
 
     def __enter__(self) -> Self:
         return self
@@ -120,10 +121,10 @@ class ActiveRun:
         """The origin of the current events of the run."""
         loop = self._loop
         agent, name = loop.config.context.agent, stored_name(self._session)
-        key = (loop.config.active_agent, agent, name, loop.iteration)
+        key = (loop.config.active_agent, agent, name, loop.iteration, self._request_seconds)
         if self._origin[0] != key:  # built once for all events of an iteration
             described = getattr(loop.config.active_agent, "description", None) or ""
-            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
+            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, False, described, key[-1])
             self._origin = key, origin
         return self._origin[1]
 
@@ -183,11 +184,15 @@ class ActiveRun:
             dispatch(tuple(self._agent.listeners), event, self.origin())
 
     def _attach(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
-        """The steps of the run, with the listeners' context managers around model requests and tool calls."""
+        """The steps of the run: measures requests, and wraps requests and tool calls in the listeners' contexts."""
         for step in steps:
             if isinstance(step, AskModel):
-                step.around = partial(self._around_request, listeners, step)
-            elif isinstance(step, UseTools):
+                step.around = partial(self._around_request, listeners, step) if listeners else step.around
+                began = time.perf_counter()
+                yield step
+                self._request_seconds = time.perf_counter() - began
+                continue
+            if listeners and isinstance(step, UseTools):
                 step.around = partial(self._around_call, listeners, step.results)
                 step.lineage = replace(step.lineage, attached=partial(self._attach, listeners=listeners))
             yield step

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.options import COLLECTIONS, JSON
+from agentkit.cli.options import COLLECTIONS, JSON, DefaultGroup
 from agentkit.cli.settings import (
     SettingsFile,
     check_project,
@@ -54,7 +54,7 @@ _PROJECT_EXAMPLE = """
 # model = "gpt-5.4-mini\""""
 
 
-@click.group(short_help="Show and set the settings, with their sources and files.")
+@click.group(cls=DefaultGroup, short_help="Show and set the settings, with their sources and files.")
 def config() -> None:
     """Show the settings: flag, then environment, then project file, then your own file, then default."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from agentkit.atomic_write import store as write
-from agentkit.cli.options import JSON
+from agentkit.cli.options import JSON, DefaultGroup
 from agentkit.cli.terminal import document_text, print_note
 from agentkit.errors import ConfigError
 from agentkit.settings import environment, state_folder
@@ -158,7 +158,7 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES, short_help="Store, list and remove API keys.")
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="Store, list and remove API keys.")
 def keys() -> None:
     """Store API keys: in the system's keyring, or in a file that only you can read.
 

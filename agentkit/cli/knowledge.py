@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import JSON, WholeNumber
+from agentkit.cli.options import JSON, DefaultGroup, WholeNumber
 from agentkit.cli.terminal import ANSWERED, FAILED, clean, json_text, print_note
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _EMBED = click.option(
 )
 
 
-@click.group(epilog=_EXAMPLES, short_help="Add documents, and search them for passages.")
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="Add documents, and search them for passages.")
 def knowledge() -> None:
     """Add documents, and search them for passages with source and position."""
 

@@ -61,6 +61,21 @@ A command is imported on use, so that `agentkit --version` and the help import n
 """
 
 
+_MAX_COMMAND_WORDS = 3
+_PEER_COMMANDS = {
+    **dict.fromkeys(("log", "logs", "history"), "agentkit sessions list, or agentkit sessions search WORDS"),
+    **dict.fromkeys(("login", "auth"), "agentkit keys set PROVIDER"),
+    "aliases": "agentkit config set aliases.NAME MODEL",
+    "embed": "agentkit knowledge add FILE",
+    "install": "pip install PACKAGE; agentkit plugins lists the installed plugins",
+    "permissions": "agentkit approvals",
+    "prompt": 'agentkit ask "..."',
+    "resume": 'agentkit -c, or agentkit --session NAME "..."',
+    "setup": "agentkit init, or agentkit keys set PROVIDER",
+}
+"""Commands of llm, aider, Claude Code and other programs, and those of agentkit for the same purpose."""
+
+
 class QuestionOrCommand(click.Group):
     """A group whose default command is `ask`."""
 
@@ -113,8 +128,14 @@ class QuestionOrCommand(click.Group):
     def _refuse_misspelt_command(self, ctx: click.Context, args: Sequence[str]) -> None:
         """Raise UsageError if the first word is nearly a command, as in `tool list`, before a model is paid for it."""
         word, cutoff = args[0], 0.7 if len(args) < 3 else 0.8
-        if not word.isalpha():
+        if not word.isalpha() or any(each.startswith("@") for each in args):  # a file belongs to a question
             return
+        if word in _PEER_COMMANDS and len(args) <= _MAX_COMMAND_WORDS:
+            raise click.UsageError(
+                f"{word!r} is not a command. Use {_PEER_COMMANDS[word]}. To ask it as a question, begin with: agentkit "
+                f"ask {word} ...",
+                ctx,
+            )
         from agentkit.event_rendering import suggestion
         from agentkit.tools.plugins import installed
 
@@ -212,12 +233,12 @@ def _print_usage_error(error: click.ClickException, arguments: Sequence[str]) ->
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
     text, command_path = error.format_message(), f"agentkit {command}" if context is None else context.command_path
-    if isinstance(error, click.NoSuchOption):
-        from agentkit.suggestions import closest
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        from agentkit.cli.options import option_hint
 
-        near = sorted(error.possibilities or ())
-        alternatives = closest(error.option_name, near, 0.6) or " or ".join(near)
-        text = f"{error.message.rstrip('.')}.{f' Did you mean {alternatives}?' if alternatives else ''}"
+        groups = [context, *([context.parent] if context.parent else [])]
+        known = [name for each in groups for option in each.command.get_params(each) for name in option.opts]
+        text = f"{error.message.rstrip('.')}.{option_hint(error, known)}"
     group = None if context is None else context.command
     if context is not None and isinstance(group, click.Group) and re.fullmatch(r"No such command '.*'\.", text):
         text += f" {command_path} has: {', '.join(group.list_commands(context))}."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import FILE, JSON, PLACE, WholeNumber, session_names
+from agentkit.cli.options import FILE, JSON, PLACE, DefaultGroup, WholeNumber, session_names
 from agentkit.cli.terminal import (
     ANSWERED,
     FAILED,
@@ -44,7 +44,7 @@ Examples:
 _NAME = click.argument("name", shell_complete=session_names)
 
 
-@click.group(epilog=_EXAMPLES, short_help="List, search, show, fork and delete the stored sessions.")
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="List, search, show, fork and delete the stored sessions.")
 def sessions() -> None:
     """List, show and change the stored sessions."""
 

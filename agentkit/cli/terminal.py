@@ -63,6 +63,16 @@ _SHELL_WORDING = (
     (r"\breasoning_effort=(?!\w)", "--reasoning"),
     (r"\bmax_tokens=(?!\w)", "--max-tokens"),
     (r"a file written by Session\.export", "a file of: agentkit sessions export NAME FILE"),
+    (r"Approve it, or allow it with safety='(\w+)'\.", r"To allow it: --safety \1; to approve all calls: -y"),
+    (
+        r"File tools reach only what is in the workspace; give workspace=\.\.\. to work on another folder\.",
+        "File tools reach only this folder. To work in another one, change into it: cd FOLDER",
+    ),
+    ("or let the developer allow it:", "or allow it in a program:"),
+    (
+        r"Give LLM\(price=Price\(\.\.\.\)\), .*Limits\(unknown_price='free'\)\.",
+        "Add --limit unknown_price=free, or limit the tokens instead: --tokens NUMBER",
+    ),
 )
 
 
@@ -76,7 +86,7 @@ def print_error(error: BaseException, advice: str = "", *, in_chat: bool = False
     """Print an error on one line, and its remedy below, which names the commands of the chat if `in_chat`."""
     text = _os_error_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     problem, remedy = split_remedy(for_shell(text or type(error).__name__))
-    hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
+    hints = "\n".join(filter(None, (remedy, for_shell(advice)))) or _advice(error)
     for command, in_the_chat in _CHAT_COMMANDS if in_chat else ():
         hints = hints.replace(command, in_the_chat)
     print_note(wrap_lines(f"Error: {problem}", sys.stderr), "red")

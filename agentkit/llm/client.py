@@ -756,7 +756,13 @@ def _whole_text(response: Response) -> str:
 def _merge_settings(
     settings: Mapping[str, Any], temperature: float | None, max_tokens: int | None, reasoning_effort: str | None
 ) -> dict[str, Any]:
-    """Merge all settings into one dictionary: `settings` overrides the separate arguments."""
+    """Merge all settings into one dictionary: `settings` overrides the separate arguments. Raises ConfigError."""
+    if not (temperature is None or is_number(temperature)):
+        raise ConfigError(f"temperature= takes a number, 0 or more. Got {temperature!r:.200}.")
+    if not (max_tokens is None or is_whole(max_tokens, 1)):
+        raise ConfigError(f"max_tokens= takes a whole number, 1 or more. Got {max_tokens!r:.200}.")
+    if not isinstance(reasoning_effort, str | None):
+        raise ConfigError(f"reasoning_effort= takes a word, such as 'low'. Got {reasoning_effort!r:.200}.")
     own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
     return given_settings({**own, **settings})
 

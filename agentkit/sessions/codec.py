@@ -105,7 +105,7 @@ def encode_part(value: Any) -> Any:
         return _encode_fields(value)
     if kind in _PLAIN:
         return value
-    if kind is not tuple and isinstance(value, Mapping):  # can be deeply nested, and is JSON already
+    if kind is dict or (kind is not tuple and isinstance(value, Mapping)):  # can be deeply nested, and is JSON already
         return {name: encode_part(each) if type(each) in _CLASSES else each for name, each in value.items()}
     if isinstance(value, frozenset):
         return sorted(map(encode_part, value))

@@ -455,8 +455,10 @@ def _encode_value(result: ToolResult) -> Data:
     """Encode a result's value, if it is plain data of at most 100,000 characters."""
     if result.value is None:
         return {}
+    if type(result.value) is str:
+        return {"value": [result.value]} if len(result.value) <= _MAX_VALUE_CHARS else {}
     with contextlib.suppress(ValueError, RecursionError):
-        if json.loads(result.content) == result.value and not isinstance(result.value, str):
+        if json.loads(result.content) == result.value:
             return {"value": _CONTENT}
     with contextlib.suppress(TypeError, ValueError, RecursionError):
         text = json.dumps(result.value)

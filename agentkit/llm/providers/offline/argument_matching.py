@@ -320,7 +320,7 @@ class Offer:
         return found
 
     @cached_property
-    def shared_concepts(self) -> frozenset[str]:
+    def matches(self) -> frozenset[str]:
         """The ideas shared by the question and the tool's description."""
         return self.concepts & self.question.concepts
 
@@ -350,7 +350,7 @@ class Offer:
     @property
     def evidence(self) -> int:
         """The evidence for the tool: shared ideas, and the kinds of filled parameters if no required one is missing."""
-        return sum(2 if kind in ACTION_KINDS else 1 for kind in self.filled_kinds) + len(self.shared_concepts)
+        return sum(2 if kind in ACTION_KINDS else 1 for kind in self.filled_kinds) + len(self.matches)
 
     @property
     def is_plausible(self) -> bool:
@@ -359,17 +359,17 @@ class Offer:
         if self.missing or (self.is_formal and wordless and self.question.concepts.isdisjoint({"save", "send"})):
             return False
         telling = any(self.kinds.get(name) in (*ACTION_KINDS, TextKind.QUERY) for name in self.required)
-        return bool(self.shared_concepts or telling or not self.has_known_kinds)
+        return bool(self.matches or telling or not self.has_known_kinds)
 
     @property
-    def numeric_parameters(self) -> tuple[str, ...]:
+    def numeric(self) -> tuple[str, ...]:
         """The required parameters that are numbers."""
         return tuple(name for name in self.required if self.schemas.get(name, {}).get("type") in ("integer", "number"))
 
     @cached_property
     def enumerated_numbers(self) -> dict[str, float]:
         """The numbers listed in the question, for numbered parameters."""
-        return enumerated_numbers(self.numeric_parameters, self.question.text)
+        return enumerated_numbers(self.numeric, self.question.text)
 
     @property
     def coverage(self) -> frozenset[Span]:
@@ -404,12 +404,10 @@ def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
             if not offer.is_formal or not offer.concepts.isdisjoint({question.first_concept, "search"})
         ]
     able = [
-        offer
-        for offer in able
-        if offer.filled_kinds or not any(other.shared_concepts > offer.shared_concepts for other in lacking)
+        offer for offer in able if offer.filled_kinds or not any(other.matches > offer.matches for other in lacking)
     ]
     if _needs_no_search(question, every):
-        able = [offer for offer in able if offer.shared_concepts or TextKind.QUERY not in offer.kinds.values()]
+        able = [offer for offer in able if offer.matches or TextKind.QUERY not in offer.kinds.values()]
     able = _fitting_path(question, able)
     best = [offer for offer in able if not any(_is_clearly_better(other, offer) for other in able)]
     kept = sorted(best, key=lambda offer: -offer.evidence)[:_MAX_OFFERS]
@@ -432,13 +430,13 @@ def _fitting_path(question: Question, able: list[Offer]) -> list[Offer]:
 
 def offer_lacking_arguments(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
     """The only tool that the question is about, if the question lacks a required argument."""
-    wanting = (offer for offer in (Offer(question, spec) for spec in specs) if offer.shared_concepts and offer.missing)
+    wanting = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing)
     return next((offer for offer in wanting if not unexplained(question, [offer])), None)
 
 
 def _needs_no_search(question: Question, every: Sequence[Offer]) -> bool:
     """Whether the question is about a tool other than a search, even if an argument is missing."""
-    others = [offer for offer in every if offer.shared_concepts and TextKind.QUERY not in offer.kinds.values()]
+    others = [offer for offer in every if offer.matches and TextKind.QUERY not in offer.kinds.values()]
     return any(offer.missing for offer in others) or bool(others and not unexplained(question, others))
 
 
@@ -453,15 +451,11 @@ def _is_clearly_better(one: Offer, other: Offer) -> bool:
         return True
     if (
         {*one.kinds.values()} >= {*other.kinds.values()}
-        and one.shared_concepts > other.shared_concepts
+        and one.matches > other.matches
         and one.coverage >= other.coverage
     ):
         return True
-    return (
-        one.evidence >= other.evidence + 2
-        and one.shared_concepts >= other.shared_concepts
-        and other.coverage <= one.coverage
-    )
+    return one.evidence >= other.evidence + 2 and one.matches >= other.matches and other.coverage <= one.coverage
 
 
 def unexplained(
@@ -511,7 +505,7 @@ def contains_span(span: Span, texts: Iterable[str], question: Question) -> bool:
     return any(span.text in text or question.text[span.start : span.end] in text for text in texts)
 
 
-def _spans_of_shape(shape: Shape) -> Callable[[Offer], Iterator[str]]:
+def _shaped_spans(shape: Shape) -> Callable[[Offer], Iterator[str]]:
     """Create a finder for spans of a shape, including quotations that contain only such a span."""
 
     def find(offer: Offer) -> Iterator[str]:
@@ -528,7 +522,7 @@ def _expressions_in(offer: Offer) -> Iterator[str]:
     question = offer.question
     unsure = {span.text for span in question.spans if not span.is_certain}
     asked = question.asks_for_knowledge or "calculation" in question.concepts
-    yield from (text for text in _spans_of_shape(Shape.EXPRESSION)(offer) if asked or text not in unsure)
+    yield from (text for text in _shaped_spans(Shape.EXPRESSION)(offer) if asked or text not in unsure)
 
 
 def _paths_in(offer: Offer) -> Iterator[str]:
@@ -649,8 +643,8 @@ ACTION_KINDS = (TextKind.URL, TextKind.JSON, TextKind.EXPRESSION, TextKind.PATH)
 FORMAL_KINDS = (*ACTION_KINDS, TextKind.ZONE, TextKind.COMMAND, TextKind.CODE)
 """The kinds whose form is found more reliably by rules than by the engine."""
 _FINDERS: dict[TextKind, Callable[[Offer], Iterator[str]]] = {
-    TextKind.URL: _spans_of_shape(Shape.URL),
-    TextKind.JSON: _spans_of_shape(Shape.JSON),
+    TextKind.URL: _shaped_spans(Shape.URL),
+    TextKind.JSON: _shaped_spans(Shape.JSON),
     TextKind.EXPRESSION: _expressions_in,
     TextKind.PATH: _paths_in,
     TextKind.ZONE: _zones,

@@ -17,6 +17,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 
+@cache
 def table(name: str) -> Any:
     """The contents of a TOML file of this package."""
     return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
@@ -55,6 +56,11 @@ def tokens_in(text: str) -> Iterator[re.Match[str]]:
 def operators_in_english(text: str) -> str:
     """Translate Vietnamese operators of a sum to the calculator's notation."""
     return _OPERATOR.sub(lambda found: _OPERATIONS[found.group().lower()], text)
+
+
+def word_set(name: str) -> frozenset[str]:
+    """A set of words of the vocabulary."""
+    return vocabulary(_DATA["words"][name])
 
 
 def vocabulary(text: str) -> frozenset[str]:
@@ -237,6 +243,17 @@ def _days_between_answer(match: re.Match[str], dates: Sequence[_CalendarDate], t
     return f"{days} day{'' if days == 1 else 's'}{weeks} from {_written(start)} to {_written(end)}"
 
 
+def _years_since_answer(match: re.Match[str], _: Sequence[_CalendarDate], today: date) -> str:
+    years = today.year - int(match.group("from_year"))
+    return f"{years} years from {match.group('from_year')} to {today.year}"
+
+
+def _month_length_answer(match: re.Match[str], _: Sequence[_CalendarDate], today: date) -> str:
+    year = int(match.group("in_year") or today.year)
+    month = _MONTHS.index(match.group("name")[:3]) or 12
+    return f"{monthrange(year, month)[1]} days in {date(year, month, 1):%B %Y}"
+
+
 def _shifted_date_answer(match: re.Match[str], dates: Sequence[_CalendarDate], today: date) -> str:
     return _written(_day_shifted(match)(_resolved(dates[0], today)))
 
@@ -327,45 +344,21 @@ NUMBER_PHRASE = re.compile(
 )
 """Numbers of several words."""
 
-STOP_WORDS = vocabulary(
-    """a an the this that these those it its it's there here and or but so as at by for from in into of off on onto to
-    with without about than then too also just only very some any all both each every other another such
-    be am is are was were been being do does did done have has had can could may might must shall should will would
-    i i'm i've i'd me my mine we us our you your yours he she they them him her his their one ones
-    what which who whom whose when where why how please kindly let lets tell give show get want need know say says
-    do don't not no never if because while over under between out up down
-    much many long right exactly actually really quickly now current currently present following me following's
-    using use via inside within called named yet chance come comes roughly approximately"""
-)
+STOP_WORDS = word_set("stop")
 _FUNCTION_WORDS = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # `half` changes the meaning
-GREETINGS = vocabulary(
-    "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry pls plz"
-)
-SMALL_TALK = GREETINGS | vocabulary(
-    """good later see yep nope sure fine great cool nice awesome well lol haha wow test testing help going doing meet
-    talk friend buddy love like bot robot human real happy sad sir madam mate sounds alright welcome lot lots bunch
-    things helps helped helpful perfect appreciate appreciated tonight tomorrow soon understood"""
-)
-HERE_WORDS = vocabulary("current present working here home")
-ACTIONS = vocabulary(
-    """rename copy move append delete remove erase replace insert send email post upload share publish tweet convert
-    translate zip unzip compress extract install update edit change fix bookmark play draw paint sing capitalize
-    reverse sort swap rotate crop remind wake schedule book buy order call set turn"""
-)
-INTERROGATIVES = vocabulary("who whom whose what which when where why how")
-ARITHMETIC_WORDS = vocabulary(
-    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power "
-    "difference average mean sum product total ratio"
-)
+GREETINGS = word_set("greetings")
+SMALL_TALK = GREETINGS | word_set("small_talk")
+HERE_WORDS = word_set("here")
+ACTIONS = word_set("actions")
+INTERROGATIVES = word_set("interrogatives")
+ARITHMETIC_WORDS = word_set("arithmetic")
 LOOKUP_REQUEST = re.compile(
     r"\s*(?:the )?(?:latest |recent )?(?:capital|population|meaning|definition|history|news|president|inventor|author"
     r"|founder|height|age|origin|causes|biography|life|area|price) (?:of|about|on|in) \w",
     re.IGNORECASE,
 )
 """A lookup request that is not a complete question: `capital of Mongolia`."""
-SMALL_TALK_ADDITIONS = vocabulary(
-    "morning afternoon evening night day today name job work done buổi sáng trưa chiều tối"
-)
+SMALL_TALK_ADDITIONS = word_set("small_talk_additions")
 """Small talk only in combination with other small talk: `good day` is, `what day is it` is not."""
 
 _ENDINGS = (
@@ -445,6 +438,19 @@ _DATE_QUESTIONS = tuple(
             _days_between_answer,
         ),
         (
+            rf"{_HOW_MANY_DAYS}(?: (?:are|there))* (?:left|remaining|remain) (?:in )?(?:this|the) year",
+            lambda match, _, today: _days_between_answer(match, [(None, 12, 31)], today),
+        ),
+        (
+            r"how many years (?:ago (?:was|is)|(?:is it|has it been|have passed)? ?since) (?P<from_year>[12]\d{3})",
+            _years_since_answer,
+        ),
+        (
+            rf"how many days (?:are|does|did|has|were)?(?: there)?(?: in)? ?(?P<name>{_MONTH})"
+            r"(?: (?P<in_year>\d{4}))?(?: have| has)?",
+            _month_length_answer,
+        ),
+        (
             rf"(?:{_WHAT_DAY}|when)(?: (?:is|was|will|be|it|comes|falls))* (?:the )?{_COUNT_OF_DAYS} "
             "(?:after|before|from|prior to) @",
             _shifted_date_answer,
@@ -462,12 +468,7 @@ _PLACE = re.compile(r"(?:\s+(?:in|at|ở|tại) +(?-i:[A-Z])[^?.!,]*)(?=[?.!]*$)
 _RELATIVE_DAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Callable[[date], date]]], ...] = (
     *(
         (re.compile(rf"\b{name}\b"), lambda _, days=days: lambda today: today + timedelta(days=days))
-        for name, days in (
-            ("tomorrow", 1),
-            ("yesterday", -1),
-            ("day after tomorrow", 2),
-            ("day before yesterday", -2),
-        )
+        for name, days in (("tomorrow", 1), ("yesterday", -1), ("day after tomorrow", 2), ("day before yesterday", -2))
     ),
     (
         re.compile(rf"\b(?:next|this coming|coming|upcoming|last|previous|past) (?P<weekday>{'|'.join(_WEEKDAYS)})\b"),
@@ -479,46 +480,12 @@ _RELATIVE_DAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Callable[
         _day_shifted,
     ),
 )
-_VIETNAMESE_WEEKDAYS = ("hai", "ba", "tư", "năm", "sáu", "bảy")
 _VIETNAMESE_DAYS = tuple(
     (re.compile(rf"(?<!\w){pattern}(?!\w)", re.IGNORECASE), english)
-    for pattern, english in (
-        (r"(?:còn )?(?:bao nhiêu|mấy) ngày(?: nữa)?(?: là)?(?: thì)? (?:đến|tới)", "how many days until"),
-        (r"từ (?:ngày )?(\S+) (?:đến|tới) (?:ngày )?(\S+) (?:là|có) (?:bao nhiêu|mấy) ngày", r"days from \1 to \2"),
-        ("(?:ngày )?(?:lễ )?(?:giáng sinh|noel)", "christmas"),
-        ("ngày mai", "tomorrow"),
-        ("hôm qua", "yesterday"),
-        ("(?:ngày kia|ngày mốt)", "day after tomorrow"),
-        ("hôm kia", "day before yesterday"),
-        *(
-            (rf"{vietnamese} (?:{after})", f"{english} {name}")
-            for vietnamese, name in (
-                *((f"thứ {word}", _WEEKDAYS[place]) for place, word in enumerate(_VIETNAMESE_WEEKDAYS)),
-                ("chủ nhật", "sunday"),
-            )
-            for after, english in (
-                ("tới|tuần sau|tuần tới|sắp tới|kế tiếp", "next"),
-                ("trước|tuần trước|vừa rồi|vừa qua", "last"),
-            )
-        ),
-        *(
-            (rf"{before}(\d+) {unit}{after}", rf"{english[0]}\1 {name}s{english[1]}")
-            for unit, name in (("ngày", "day"), ("tuần", "week"), ("tháng", "month"), ("năm", "year"))
-            for before, after, english in (
-                ("", " (?:nữa|sau|tới)", ("in ", "")),
-                ("sau ", "", ("in ", "")),
-                ("", " trước", ("", " ago")),
-                ("cách đây ", "", ("", " ago")),
-            )
-        ),
-        ("là (?:ngày mấy|ngày nào|ngày bao nhiêu|thứ mấy)", "is what day"),
-        ("(?:ngày mấy|ngày nào|ngày bao nhiêu|thứ mấy)", "what day"),
-    )
+    for pattern, english in _DATA["vietnamese_days"].items()
 )
-_DAY_WORDS = vocabulary("date day weekday when")
-_DAY_QUESTION_WORDS = vocabulary(
-    "what what's which is was it's it will be the 's of week do does fall falls tell me please exact calendar that"
-)
+_DAY_WORDS = word_set("days")
+_DAY_QUESTION_WORDS = word_set("day_questions")
 
-_PLACE_PREPOSITIONS = vocabulary("in at for of to ở tại time")
-_NON_PLACE_REGIONS = vocabulary("Etc US Canada Brazil Mexico Chile Factory localtime")
+_PLACE_PREPOSITIONS = word_set("place_prepositions")
+_NON_PLACE_REGIONS = word_set("non_place_regions")

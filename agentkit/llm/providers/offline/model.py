@@ -35,15 +35,12 @@ from agentkit.llm.providers.offline.lexicon import (
     in_english,
     places_in,
     separate_time_requests,
+    table,
+    word_set,
     words,
     zones_in,
 )
-from agentkit.llm.providers.offline.normalisation import (
-    conversion_error,
-    is_conversion_only,
-    is_statement,
-    normalised,
-)
+from agentkit.llm.providers.offline.normalisation import conversion_error, is_conversion_only, is_statement, normalised
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
     DATES,
@@ -178,19 +175,17 @@ class OfflineModel:
         """The tool calls for a text, or a text that explains why no tool is called."""
         if len(text) > MAX_REQUEST_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
-        takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
-        reckons = any(kind is TextKind.EXPRESSION for spec in tools for kind in kinds_of(spec).values())
-        question = Question(normalised(separate_time_requests(text), sums=reckons), has_commands=takes_orders)
+        kinds = {kind for spec in tools for kind in kinds_of(spec).values()}
+        has_calculator = TextKind.EXPRESSION in kinds
+        request = normalised(separate_time_requests(text), has_calculator=has_calculator)
+        question = Question(request, has_commands=not kinds.isdisjoint((TextKind.CODE, TextKind.COMMAND)))
         if date_answer(text) and (calls := _current_date_call(text, tools)):
             return _Answer(calls=calls)
-        asks = not (question.is_small_talk or question.is_negated or question.is_private or is_statement(text))
-        offered = offers(question, tools) if asks else []
-        refusal = conversion_error(text) if reckons else ""
-        if is_conversion_only(text):  # a web search cannot convert a quantity
-            offered = [offer for offer in offered if TextKind.QUERY not in offer.kinds.values()]
-        if not offered or refusal:
-            return _Answer(refusal or _refusal(question, tools))
-        calls = _calls_by_rules(question, offered) or _calls_by_clauses(question, tools, sums=reckons)
+        offered = _able_offers(question, text, tools)
+        error = conversion_error(text) if has_calculator else ""
+        if not offered or error:
+            return _Answer(error or _refusal(question, tools))
+        calls = _calls_by_rules(question, offered) or _calls_by_clauses(question, tools, has_calculator=has_calculator)
         if calls:
             return _Answer(calls=calls)
         raw = self._ask_engine([offer.engine_schema() for offer in offered], _shortened(question), max_tokens=192)
@@ -261,6 +256,18 @@ _SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """The settings that are validated, although this model has no use for them: a test and the values, in words."""
 
 
+def _able_offers(question: Question, text: str, tools: Sequence[ToolSpec]) -> list[Offer]:
+    """The tools that could serve a question; none for small talk, a statement, or a personal or negated request."""
+    if question.is_small_talk or question.is_negated or question.is_private or is_statement(text):
+        return []
+    offered = offers(question, tools)
+    if question.asks_how_many:  # the current date and time are not the answer, although it can depend on them
+        offered = [offer for offer in offered if "current" not in offer.spec.name or offer.required]
+    if is_conversion_only(text):  # a web search cannot convert a quantity
+        offered = [offer for offer in offered if TextKind.QUERY not in offer.kinds.values()]
+    return offered
+
+
 def _calls_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The calls that follow from the question alone, without the engine."""
     call = operation_call(question, offered)
@@ -288,7 +295,9 @@ def _required(spec: ToolSpec) -> Sequence[str]:
     return required
 
 
-def _calls_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
+def _calls_by_clauses(
+    question: Question, tools: Sequence[ToolSpec], *, has_calculator: bool
+) -> tuple[ProposedCall, ...]:
     """The calls that follow from the clauses of a question, each on its own: `what time is it and what is 3 * 4`.
 
     Empty if a clause is a search, because it could refer to another one.
@@ -296,7 +305,7 @@ def _calls_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bo
     clauses = question.clauses()
     calls: list[ProposedCall] = []
     for text in clauses:
-        clause = Question(normalised(text, sums=sums), has_commands=question.has_commands)
+        clause = Question(normalised(text, has_calculator=has_calculator), has_commands=question.has_commands)
         offered = [] if clause.is_small_talk or clause.is_negated else offers(clause, tools)
         found = _calls_by_rules(clause, offered) if offered else ()
         if not found or any(TextKind.QUERY in kinds_of(offer.spec).values() for offer in offered):
@@ -373,45 +382,52 @@ def _shortened(question: Question) -> str:
 
 
 def _refusal(question: Question, tools: Sequence[ToolSpec], validation: CallValidation | None = None) -> str:
-    """Explain why no tool was called, and what this model can and cannot do."""
+    """Explain why no tool was called, and which requests this model can serve."""
     if not tools:
-        return _ABILITY.format("none is offered here")
-    if question.is_small_talk and (line := _small_talk(question, tools)):
-        return line
+        return f"The offline model only calls tools, and this request offers none. Offer it a tool. {_OTHER_MODEL}"
+    reason = _small_talk(question, tools) if question.is_small_talk else ""
+    if reason:
+        return reason
     if question.is_small_talk:
-        why = ""
+        reason = ""
     elif question.is_negated:
-        why = "I understood this as a request not to do something, so I did nothing. "
+        reason = "Nothing was done, because the request says what not to do. "
     elif validation and validation.unclear:
-        entries = " and ".join(name for _, name in validation.unclear)
-        why = f"I would use {validation.unclear[0][0]}, but I am not sure what its {entries} should be. "
-    elif not question.is_personal and (wanting := offer_lacking_arguments(question, tools)):
-        why = f"I would use {wanting.spec.name}, but I could not find its {' and '.join(wanting.missing)}. "
+        parameters = " and ".join(name for _, name in validation.unclear)
+        reason = f"{validation.unclear[0][0]} fits, but its {parameters} is not clear: put it in quotes. "
+    elif not question.is_personal and (offer := offer_lacking_arguments(question, tools)):
+        reason = f"{offer.spec.name} fits, but the request does not state its {' and '.join(offer.missing)}: add it. "
     else:
-        why = "None of the tools fits this request. "
-    return f"{why}{_ABILITY.format(_tool_names(question, tools))}"
+        reason = "No tool fits this request. "
+    return f"{reason}{_abilities(question, tools)} {_OTHER_MODEL}"
+
+
+def _abilities(question: Question, tools: Sequence[ToolSpec]) -> str:
+    """The tools that this model can call, with requests for those that match the question best."""
+    ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matches))
+    names = [spec.name for spec in (ordered if len(tools) > _MAX_NAMES else tools)]
+    others = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
+    listed = f"{', '.join(names[:_MAX_NAMES])}{others}"
+    return f"The offline model cannot chat; it calls tools: {listed}.{_example_text(ordered)}"
+
+
+def _example_text(tools: Sequence[ToolSpec]) -> str:
+    examples = [f"`{_EXAMPLES[spec.name]}`" for spec in tools if spec.name in _EXAMPLES][:2]
+    return f" Ask, for example: {' or '.join(examples)}." if examples else ""
 
 
 def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
     """One line for a greeting, thanks or a farewell; empty for other small talk."""
-    said = set(question.outer_words)
-    if not _THANKS.isdisjoint(said) or "cảm ơn" in question.text.lower():
+    uttered = set(question.outer_words)
+    if not _THANKS.isdisjoint(uttered) or "cảm ơn" in question.text.lower():
         return "You are welcome."
-    if not _FAREWELLS.isdisjoint(said):
+    if not _FAREWELLS.isdisjoint(uttered):
         return "Goodbye."
-    if said and said <= _ASSENTS:
+    if uttered and uttered <= _ASSENTS:
         return "All right."
-    if _GREETING_WORDS.isdisjoint(said) and not _GREETING_PHRASE.search(question.text):
+    if _GREETING_WORDS.isdisjoint(uttered) and not _GREETING_PHRASE.search(question.text):
         return ""
-    return f"Hello. The offline model calls tools for you: {_tool_names(question, tools)}."
-
-
-def _tool_names(question: Question, tools: Sequence[ToolSpec]) -> str:
-    """The names of the tools, best matches first if there are many, of which only some are listed."""
-    ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).shared_concepts))
-    names = [spec.name for spec in (ordered if len(tools) > _MAX_NAMES else tools)]
-    others = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
-    return f"{', '.join(names[:_MAX_NAMES])}{others}"
+    return f"Hello. The offline model calls tools for you.{_example_text(tools)}"
 
 
 def _loses_information(calls: Sequence[ProposedCall], question: Question) -> bool:
@@ -445,11 +461,14 @@ def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
 def _dated_answer(result: ToolMessage, answer: Callable[[date], str]) -> str:
     """The answer to a question about dates, from the date in a result: `Sunday, 2026-11-29`."""
     value = json_or_text(result.content)
-    today = value.get("date") if isinstance(value, dict) else None
     try:
-        return answer(date.fromisoformat(str(today)))
+        today = date.fromisoformat(str(value.get("date") if isinstance(value, dict) else None))
+    except ValueError:
+        return f"{result.name} gave no date to count from.\n{_lines(value)}"
+    try:
+        return answer(today)
     except (ValueError, OverflowError):
-        return f"{result.name} gave no date to count from, or the day lies outside the calendar.\n{_lines(value)}"
+        return "There is no such day in the calendar. Check the day, the month and the year."
 
 
 def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
@@ -539,34 +558,12 @@ def _entry(key: str, value: Any) -> str:
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
 
 
-_THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
-_GREETING_WORDS = frozenset(
-    {"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"}
-)
+_THANKS = word_set("thanks")
+_GREETING_WORDS = word_set("hello")
 _GREETING_PHRASE = re.compile(r"chào|\bhow(?: are you|'s it going| is it going| do you do)\b|what's up", re.IGNORECASE)
-_FAREWELLS = frozenset({"bye", "goodbye", "later", "night"})
-_ASSENTS = frozenset(
-    {
-        "ok",
-        "okay",
-        "cool",
-        "great",
-        "good",
-        "nice",
-        "fine",
-        "alright",
-        "sure",
-        "perfect",
-        "awesome",
-        "understood",
-        "job",
-        "work",
-        "well",
-        "done",
-    }
-)
-_VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
-_ORDERS = (TextKind.CODE, TextKind.COMMAND)
+_FAREWELLS = word_set("farewells")
+_ASSENTS = word_set("assents")
+_VALIDITY = word_set("validity")
 _MAIN_KEYS = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
 _SUCCESS_ENTRIES = (
     ("success", True),
@@ -582,10 +579,9 @@ _METADATA_KEYS = ("decision", "boundary")
 _YES = re.compile(
     r"(?:yes|yeah|yep|sure|ok|okay|right|correct|exactly|do it|go ahead)(?:,? (?:please|do))?[.!]*", re.IGNORECASE
 )
-_ABILITY = (
-    "The offline model calls tools ({0}); it cannot chat or answer from knowledge. For a model that can, set the key "
-    "of a provider, such as OPENAI_API_KEY."
-)
+_OTHER_MODEL = "For a model that can chat, set the key of a provider, such as OPENAI_API_KEY."
+_EXAMPLES: Mapping[str, str] = table("lexicon.toml")["examples"]
+
 _TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters, and the limit is {1:,}."
 
 

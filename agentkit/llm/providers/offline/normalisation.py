@@ -19,17 +19,16 @@ from agentkit.llm.providers.offline.lexicon import (
     VIETNAMESE_LETTER,
     number_from_words,
     table,
-    vocabulary,
+    word_set,
     words,
 )
 from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
-from agentkit.text_encoding import split_lines
 
 
-def normalised(text: str, *, sums: bool = True) -> str:
+def normalised(text: str, *, has_calculator: bool = True) -> str:
     """Rewrite a request as a sentence that names the action; a sentence is returned unchanged.
 
-    With `sums` false, arithmetic in words is not rewritten, because its verb could be the action of a tool.
+    Without a calculator, arithmetic in words is not rewritten, because its verb could be the action of a tool.
 
     Quotations, URLs, paths, JSON and text after a colon are never changed.
     """
@@ -40,7 +39,7 @@ def normalised(text: str, *, sums: bool = True) -> str:
     if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
         return sentence
     text = _with_corrected_opening(_OPENING.sub("", text))
-    return _with_formulas(text) if sums else text
+    return _with_formulas(text) if has_calculator else text
 
 
 def is_statement(text: str) -> bool:
@@ -175,7 +174,10 @@ def _templates() -> tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]
         (rf"\b(?:product|tích){_OF}{_LIST}_", _joined_by(" * ")),
         (rf"\badd(?: up| together)? {_LIST}(?: up| together)?$", _joined_by(" + ")),
         (rf"(?<!\d,)(?<!\d, )\b{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined_by(" + ")),
-        *((rf"\b{phrase}", _ungrouped_template(formula)) for phrase, formula in _FORMULA_DATA["phrases"].items()),
+        *(
+            (phrase if phrase.startswith("(?<!") else rf"\b{phrase}", _ungrouped_template(formula))
+            for phrase, formula in _FORMULA_DATA["phrases"].items()
+        ),
         (rf"\b({_NUMBER} [-+*/] {_NUMBER})((?:{_STEP.pattern})+)_", _step_formula),
         (_CHANGES, _percentage_chain),
     )
@@ -194,7 +196,8 @@ def _with_plain_amounts(text: str) -> str:
         return text
     if VIETNAMESE_LETTER.search(text):
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,.])", r"\1.\2", text)
-    text = re.sub(rf"({_NUMBER}) and a half\b", lambda match: f"{_value(match.group(1)) + Fraction(1, 2)!s}", text)
+    text = _FRACTION.sub(_decimal_fraction, text)
+    text = re.sub(rf"({_NUMBER}) and a half\b", lambda match: _digits(_value(match.group(1)) + Fraction(1, 2)), text)
     text = _DECIMAL_IN_WORDS.sub(_decimal, text)
     text = _SCALED_NUMBER.sub(lambda match: _digits(_value(match.group(1)) * _SCALES[match.group(2).lower()]), text)
     text = _COMPOUND_QUANTITY.sub(_in_smaller_unit, text)
@@ -214,6 +217,13 @@ def _value(number: str) -> Fraction:
 def _decimal(match: re.Match[str]) -> str:
     """`2.5` for `two point five`."""
     return f"{_value(match.group(1))}." + "".join(f"{_value(word)}" for word in match.group(2).split())
+
+
+def _decimal_fraction(match: re.Match[str]) -> str:
+    """`3.5` for `3 1/2`, unless the fraction has no exact decimals."""
+    whole, top, bottom = (int(part or 0) for part in match.groups())
+    value = whole + Fraction(top, bottom or 1)
+    return _digits(value) if bottom and _is_decimal(value) else match.group()
 
 
 def _in_smaller_unit(match: re.Match[str]) -> str:
@@ -399,12 +409,6 @@ def _step_formula(match: re.Match[str]) -> str:
     return written
 
 
-def _rows(table: str) -> dict[str, str]:
-    """Parse a table of programs and their arguments, one program per line."""
-    rows = (line.split(None, 1) for line in split_lines(table.strip()))
-    return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
-
-
 _MAX_CHARS, _MAX_WORDS = 1_000, 3
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
@@ -427,19 +431,12 @@ _MEANINGS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 }
 """Command-line programs that do the same as a tool, by the pattern of their arguments."""
 
-_PROGRAMS = _rows(
-    """
-    git status log diff branch pull push stash remote show fetch checkout add commit tag blame init clone
-    pip list freeze
-    pip3 list freeze
-    npm test install start
-    docker ps images
-    systemctl status
-    """
-)
-_PROGRAMS |= dict.fromkeys(vocabulary("pwd whoami uptime uname hostname ps df du env"), "")
-_PROGRAMS |= dict.fromkeys(vocabulary("grep sed awk tar rm mv cp chmod chown ssh mkdir python3 ls wc curl wget"), "-")
-_PRINTING = vocabulary("echo printf")
+_PROGRAMS: dict[str, str] = {
+    **table("lexicon.toml")["programs"],
+    **dict.fromkeys(word_set("programs_alone"), ""),
+    **dict.fromkeys(word_set("programs_with_arguments"), "-"),
+}
+_PRINTING = word_set("printing_programs")
 _LITERAL = re.compile(
     r"(?:-[neE]+ )*(?:\"[^\"]*\"|'[^']*'|\$\{?\w+\}?"
     r"|(?!(?:chambers?|dots?|shows?|parks?|effects?|of|in|and|the|is|back|this|that|my|your|cancel\w*|locat\w*|sound\w*)\b)"
@@ -447,15 +444,13 @@ _LITERAL = re.compile(
 )
 """A text to print: quoted, a variable, or up to three words that do not name a kind of echo."""
 
-_WORDS_TOO = vocabulary("echo printf find touch kill ping sort python node make cat head tail dir git docker npm pip")
+_WORDS_TOO = word_set("programs_and_words")
 _PROGRAMS |= {word: _PROGRAMS.get(word, "-") for word in _WORDS_TOO}
 """Other programs, and the first arguments that identify a command line without further syntax."""
 
 _SHELL_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s|\$\w|(?:^|\s)(?:~|\.{1,2})?/[\w.]")
 _STRICT_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s")
-_BUILTINS = vocabulary(
-    "print len range sorted reversed list dict set tuple str repr enumerate zip map filter open type isinstance input"
-)
+_BUILTINS = word_set("python_functions")
 
 _OPENING = re.compile(
     r"^\s*(?:(?:please|hi|hey|hello)[,\s]+)*i(?:['\u2019]d like| would like| want| need)(?: you)? to(?= \w)\s+",
@@ -465,18 +460,8 @@ _STATEMENT = re.compile(
     r"\s*(?:my|our|his|her|their|the)(?: \w+){1,2} (?:is|are|was|were) (?:(?!:\s)[^,;?])+$", re.IGNORECASE
 )
 
-_ABBREVIATED = {
-    **dict.fromkeys(("whats", "wats", "wuts"), "what's"),
-    **dict.fromkeys(("wat", "wut", "waht"), "what"),
-    **{short: f"{short[:-1]}'s" for short in ("whos", "wheres", "hows", "whens", "whys")},
-    "u": "you",
-    "exec": "execute",
-    "gimme": "give me",
-    "tldr": "summarize",
-}
-_VERBS = vocabulary(
-    "calculate compute evaluate search read fetch list show write count parse validate create execute download"
-)
+_ABBREVIATED: Mapping[str, str] = table("lexicon.toml")["abbreviations"]
+_VERBS = word_set("request_verbs")
 _SHORT_VERB = 5
 
 _FORMULA_DATA: Mapping[str, Mapping[str, str]] = table("formulas.toml")
@@ -510,6 +495,11 @@ _SCALES = {
     **dict.fromkeys(("million", "triệu"), 10**6),
     **dict.fromkeys(("billion", "tỷ", "tỉ"), 10**9),
 }
+_FRACTION = re.compile(
+    r"(?<![\w.,/-])(?:(?<!\d )(\d{1,4}) (?=\d+/)"
+    r"|(?=\d+/\d+ (?!(?:of|in|as|to|is|and|or|plus|minus|times|divided|round\w*|percent)\b)[a-z]))"
+    r"(\d{1,3})/(\d{1,3})(?![\w/.])"
+)
 _SCALED_NUMBER = re.compile(rf"\b(\d[\d,]*(?:\.\d+)?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _DIGIT_WORD = f"(?:{'|'.join(word for word, value in NUMBER_WORDS.items() if value < 10 and len(word) > 2)})"
 _DECIMAL_IN_WORDS = re.compile(rf"\b({_NUMBER}) point ({_DIGIT_WORD}(?: {_DIGIT_WORD})*)\b", re.IGNORECASE)
@@ -526,7 +516,7 @@ _PRICED_ITEM = re.compile(
     re.IGNORECASE,
 )
 _AMOUNT_WORD = re.compile(
-    rf"[$€£]\d|\d,\d|\d{_CURRENCY_WORD}|\b(?:{'|'.join(_SCALES)}|and a half|point)\b"
+    rf"[$€£]\d|\d,\d|\d/\d|\d{_CURRENCY_WORD}|\b(?:{'|'.join(_SCALES)}|and a half|point)\b"
     rf"|\b{_NUMBER} [^\W\d_]+,? (?:and )?{_NUMBER} ",
     re.IGNORECASE,
 )
@@ -565,10 +555,10 @@ _VIETNAMESE_OPERATION = re.compile(
 _LONG_FRACTION = 9_999
 _OF_TWO_COUNTRIES = re.compile("(?:gallon|quart|pint|cup|fluid ounce)s?", re.IGNORECASE)
 _BITS_OR_BYTES = re.compile("[KMGT]b(?:/s)?$")
-_CONVERTING = vocabulary("convert equal equals exactly express change make makes become becomes fast far heavy worth")
+_CONVERTING = word_set("conversion")
 _ONE_UNIT = rf"(?:{'|'.join(re.escape(name) for name in sorted(_units(), key=len, reverse=True))})s?(?![^\W\d_])"
 _UNIT = rf"{_ONE_UNIT}(?:\s?(?:/|\b(?:per|an?|trên|một)\b)\s?{_ONE_UNIT})?"
-_QUANTITY = rf"(?P<number>{{}})\s?(?P<given>{_UNIT})"
+_QUANTITY = rf"(?<![-+*/.,])(?<![-+*/] )(?P<number>{{}})\s?(?P<given>{_UNIT})"
 _HOW_BIG = (
     "(?:(?:how (?:fast|far|long|heavy|much|big|tall|high|large|deep) (?:is|are)"
     "|(?:an? |the )?(?:speed|length|weight|mass|distance|size|volume|area) of) )?"

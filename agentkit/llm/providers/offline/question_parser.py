@@ -125,9 +125,14 @@ class Question:
         return bool(asks) and not self.is_personal and not counts and not self._asks_for_count
 
     @property
+    def asks_how_many(self) -> bool:
+        """Whether it starts with `how many`, `how much` or `how long`."""
+        return _HOW_MANY.match(self.text) is not None
+
+    @property
     def _asks_for_count(self) -> bool:
         """Whether it asks for a number that follows from the question or the time: how many eggs in 2 boxes."""
-        if not _HOW_MANY.match(self.text):
+        if not self.asks_how_many:
             return False
         counts = [count for count, noun in _COUNTED.findall(self._outer_text) if len(count) < 4]
         return bool(counts) or _UNTIL.search(self.text) is not None or _LETTER_COUNT.search(self.text) is not None
@@ -238,9 +243,9 @@ def _json_at(text: str, start: int) -> Span | None:
     except (ValueError, RecursionError):
         if not _JSON_START.match(text, start):
             return None
-        closed = closing_bracket(text, start)
+        closed = closing_bracket(text, start) or text.rfind("}" if text[start] == "{" else "]", start) + 1
         end = closed or len(text)
-        return Span(Shape.JSON, text[start:end], start, end, is_certain=closed is not None)
+        return Span(Shape.JSON, text[start:end], start, end, is_certain=bool(closed))
     return Span(Shape.JSON, text[start:end], start, end)
 
 
@@ -392,7 +397,7 @@ _OPERATION = re.compile(
 _OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
 _MAX_OPERATOR = 40
 _JOINED = re.compile(r"[\w:@]|\.\d")
-_NO_SUM = re.compile(r"\b(?:9/11|24/7)\b|\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
+_NO_SUM = re.compile(r"\b(?:9/11|24/7)\b|\d%?\s+\d|\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")
 
 _PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNICODE)

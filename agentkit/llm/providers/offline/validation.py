@@ -185,7 +185,7 @@ def operation_call(question: Question, offered: Sequence[Offer]) -> ProposedCall
         return None
     is_integer = all(matching[0].schemas[name].get("type") == "integer" for name in matching[0].required)
     values = [int(number) if is_integer or number.is_integer() else number for number in numbers]
-    fits = values == numbers and len(values) == len(matching[0].required) == len(matching[0].numeric_parameters)
+    fits = values == numbers and len(values) == len(matching[0].required) == len(matching[0].numeric)
     return ProposedCall(matching[0].spec.name, dict(zip(matching[0].required, values, strict=True))) if fits else None
 
 
@@ -194,9 +194,7 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCa
     usable = [
         offer
         for offer in offered
-        if offer.is_formal
-        and offer.shared_concepts
-        and all(len(offer.candidates[name]) == 1 for name in offer.required)
+        if offer.is_formal and offer.matches and all(len(offer.candidates[name]) == 1 for name in offer.required)
     ]
     best = max(usable, key=lambda offer: offer.evidence, default=None)
     if best is None:
@@ -204,7 +202,7 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCa
     arguments = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
     if unexplained(question, [best], [arguments]):
         return []
-    others = [offer for offer in offered if offer is not best and (offer.shared_concepts or not _is_search(offer))]
+    others = [offer for offer in offered if offer is not best and (offer.matches or not _is_search(offer))]
     if any(offer.evidence >= best.evidence for offer in others):
         return []
     names = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMAL_KINDS))
@@ -254,7 +252,7 @@ def _remaining_number(offer: Offer, repaired: Mapping[str, Any], unclear: Sequen
     """The only unused number of the question for the only unclear parameter, if it is next to the parameter's name."""
     used = {number for text in texts_in(repaired) for number in numbers_in(text)}
     remaining = [number for number in offer.question.numbers if number not in used]
-    if len(unclear) != 1 or len(remaining) != 1 or unclear[0] not in offer.numeric_parameters:
+    if len(unclear) != 1 or len(remaining) != 1 or unclear[0] not in offer.numeric:
         return {}
     is_near_name = is_next_to_name(remaining[0], unclear[0], offer.schemas[unclear[0]], offer.question.text)
     return {unclear[0]: int(remaining[0]) if remaining[0].is_integer() else remaining[0]} if is_near_name else {}
@@ -336,7 +334,7 @@ class _CallCheck:
     @property
     def is_chosen(self) -> bool:
         """Whether a single tool is called that matches words of the question, with parameters of no known kind."""
-        return len(self.used) == 1 and bool(self.used[0].shared_concepts) and not self.certain
+        return len(self.used) == 1 and bool(self.used[0].matches) and not self.certain
 
     @property
     def needed_confidence(self) -> float:
@@ -359,7 +357,7 @@ class _CallCheck:
             (unsure or (self.unexplained and not telling and self.certain), 0.5),
             (self.certain and self.question.first_concept in self.unexplained, 0.75),
             (self.others and not self.certain, 0.75),
-            (self.unexplained and not any(offer.shared_concepts for offer in self.used), 0.75),
+            (self.unexplained and not any(offer.matches for offer in self.used), 0.75),
             (self.unexplained and self.lacks_arguments, 0.85),
         )
         return max(floor for applies, floor in floors if applies)
@@ -371,7 +369,7 @@ class _CallCheck:
         yield from (f"not said: {option}" for option in self._unstated_options())
         yield from (f"only a part: {text}" for text in self._partial_texts())
         yield from (f"meant twice: {text}" for text in (*self._shared_texts(), *self._repeated_numbers()))
-        if self.unexplained and self.certain and not any(offer.shared_concepts for offer in self.used):
+        if self.unexplained and self.certain and not any(offer.matches for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.unexplained))}"
         if self.lacks_arguments and self.unexplained and len(self.used) == 1:
             # a tool without a place parameter returns the local time
@@ -490,10 +488,7 @@ def _literal(value: str, question: Question) -> bool:
 
 # The margin is the evidence for the calls minus the unexplained words; the engine's confidence must make up for the
 # rest. It is well calibrated for parameters that are names, and hardly for those with a known form.
-_FLOORS = {
-    True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
-    False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
-}
+_FLOORS = {True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)), False: ((1, 0.3), (0, 0.4), (-99, 0.5))}
 _ALL_EXPLAINED = 0.25
 """Required confidence if the tool and the arguments explain every word of the question."""
 

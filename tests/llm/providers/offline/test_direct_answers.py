@@ -1,6 +1,8 @@
 """Tests for questions that the offline model answers without starting its engine."""
 
 import json
+import re
+import time
 
 import pytest
 
@@ -90,6 +92,35 @@ CALLS = {
     "căn bậc hai của một trăm bốn mươi bốn": ("calculator", {"expression": "square root of 144"}),
     "hai phẩy năm cộng một": ("calculator", {"expression": "2.5 + 1"}),
     "một triệu rưỡi chia hai": ("calculator", {"expression": "1500000 / 2"}),
+    "start with 100, add 10 %, then take 5 % off": (
+        "calculator",
+        {"expression": "(100 * (100 + 10) / 100) * (100 - 5) / 100"},
+    ),
+    "bắt đầu với 80, tăng 10% rồi giảm 5%": ("calculator", {"expression": "(80 * (100 + 10) / 100) * (100 - 5) / 100"}),
+    "how much is an $18 book at 25% off": ("calculator", {"expression": "18 * (100 - 25) / 100"}),
+    "what do I pay for 3 shirts at $19.99 each": ("calculator", {"expression": "3 * 19.99"}),
+    "5 bags with 7 apples each": ("calculator", {"expression": "5 * 7"}),
+    "how many eggs are in 6 boxes of 12": ("calculator", {"expression": "6 * 12"}),
+    "split 90 plus 20% tip between 3 people": ("calculator", {"expression": "90 * (100 + 20) / 100 / 3"}),
+    "if 6 people share 150 euros, how much does each pay": ("calculator", {"expression": "150 / 6"}),
+    "remove 19% VAT from 119": ("calculator", {"expression": "119 * 100 / (100 + 19)"}),
+    "percentage increase from 40 to 50": ("calculator", {"expression": "(50 - 40) / 40 * 100"}),
+    "50 is 25% of what number": ("calculator", {"expression": "50 / 25 * 100"}),
+    "19% of 2.5 million euros": ("calculator", {"expression": "19% of 2500000"}),
+    "two and a half times 4": ("calculator", {"expression": "2.5 times 4"}),
+    "what's 1 1/2 plus 2": ("calculator", {"expression": "1.5 plus 2"}),
+    "what is 5 less than 20": ("calculator", {"expression": "20 - 5"}),
+    "round 1267 to the nearest hundred": ("calculator", {"expression": "round(1267, -2)"}),
+    "2 hours and 45 minutes in minutes": ("calculator", {"expression": "165 * 1"}),
+    "-10 f in c": ("calculator", {"expression": "(-10 - 32) * 5 / 9"}),
+    "chia đều 200 cho 5 bạn": ("calculator", {"expression": "200 / 5"}),
+    "450 nghìn chia cho 3 người": ("calculator", {"expression": "450000 / 3"}),
+    "trung bình cộng của 6, 8 và 10": ("calculator", {"expression": "mean(6, 8, 10)"}),
+    "làm tròn 3,14159 đến 2 chữ số": ("calculator", {"expression": "round(3.14159, 2)"}),
+    "list the src folder": ("list_directory", {"path": "src"}),
+    "current time sydney": ("get_current_datetime", {"timezone": "Australia/Sydney"}),
+    "chạy git status": ("run_shell", {"command": "git status"}),
+    "[1,2] có phải JSON hợp lệ không": ("parse_json", {"json_string": "[1,2]"}),
     "How many characters are in 'hello world'?": ("string_length", {"text": "hello world"}),
     "save hello world to out.txt": ("write_file", {"path": "out.txt", "content": "hello world"}),
     "what's in the file config/settings.toml?": ("read_file", {"path": "config/settings.toml"}),
@@ -200,6 +231,23 @@ def test_several_requests_in_one_question(model, question, calls):
         ("thứ tư tới là ngày nào", "Wednesday, 2026-12-02"),
         ("10 ngày nữa là ngày mấy", "Tuesday, 2026-12-08"),
         ("cách đây 2 tuần là ngày nào", "Saturday, 2026-11-14"),
+        ("what day of the week was 20 July 1970?", "Monday, 1970-07-20"),
+        ("what weekday is 2027-07-14", "Wednesday, 2027-07-14"),
+        ("what day of the week does Christmas fall on this year", "Friday, 2026-12-25"),
+        ("20/7/1970 là thứ mấy", "Monday, 1970-07-20"),
+        ("what date is 30 days after March 1st, 2026", "Tuesday, 2026-03-31"),
+        ("how many days until Christmas", "27 days from Saturday, 2026-11-28 to Friday, 2026-12-25"),
+        ("how many days have passed since 1 November", "27 days from Sunday, 2026-11-01 to Saturday, 2026-11-28"),
+        ("days between June 3 and June 12 2026", "9 days from Wednesday, 2026-06-03 to Friday, 2026-06-12"),
+        (
+            "how many weeks from 1 December to 5 January",
+            "35 days (5 weeks and 0 days) from Tuesday, 2026-12-01 to Tuesday, 2027-01-05",
+        ),
+        ("còn bao nhiêu ngày nữa đến giáng sinh", "27 days from Saturday, 2026-11-28 to Friday, 2026-12-25"),
+        ("từ 1/3/2026 đến 31/3/2026 có bao nhiêu ngày", "30 days from Sunday, 2026-03-01 to Tuesday, 2026-03-31"),
+        ("I was born on 5 March 1990, how old am I?", "36 years old on Saturday, 2026-11-28"),
+        ("how many years ago was 1969", "57 years from 1969 to 2026"),
+        ("how many days are in February 2028", "29 days in February 2028"),
     ],
 )
 def test_day_is_counted_from_the_current_date(model, question, day):
@@ -216,9 +264,11 @@ def test_day_is_not_counted_without_a_date(model):
     for question, content in (
         ("what date is tomorrow", "noon"),
         ("what date is it in 9999 years", '{"date": "2026-11-28"}'),
+        ("what day of the week is 31 November", '{"date": "2026-11-28"}'),
     ):
         asked = [UserMessage(question), AssistantMessage("", (call,)), ToolMessage("1", call.name, content)]
-        assert "gave no date to count from" in model.complete(Request(asked, tools=SPECS)).text
+        expected = "no such day in the calendar" if "2026" in content else "gave no date to count from"
+        assert expected in model.complete(Request(asked, tools=SPECS)).text
 
 
 @pytest.mark.for_each(
@@ -257,6 +307,17 @@ def test_conversion_is_not_sent_to_a_web_search(model):
         "what's on next Friday",
         "who won last Sunday",
         "time in Tokyo, Paris and Narnia",
+        "5-10 km in miles",
+        "10 + 5 km in m",
+        "what's 9/11",
+        "10 dollars plus 5 euros",
+        "20% off 40 with a 5 dollar coupon",
+        "20% off two $40 shirts",
+        "120 km at 60 per hour",
+        "sum of the even numbers from 1 to 100",
+        "how many days between Monday and Friday",
+        "is christmas on a friday",
+        "what day is 5/3/2027",
     ],
 )
 def test_similar_questions_are_not_calculated(question):
@@ -283,6 +344,8 @@ def test_similar_questions_are_not_calculated(question):
         "should I quit my job?",
         "am I depressed?",
         "how to stop worrying",
+        "how do people get through losing a parent",
+        "làm sao để quên người yêu cũ",
     ],
 )
 def test_personal_question_is_not_searched_for(model, question):
@@ -305,6 +368,9 @@ def test_personal_question_is_not_searched_for(model, question):
         ("see you later", "Goodbye."),
         ("thank you very much, that helps", "You are welcome."),
         ("ok", "All right."),
+        ("great job", "All right."),
+        ("how are you?", "Hello. "),
+        ("chào buổi sáng", "Hello. "),
     ],
 )
 def test_small_talk_is_answered_in_one_line(model, text, start):
@@ -374,3 +440,40 @@ def test_settings_with_invalid_values_are_rejected(model, settings, words):
         model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=settings))
     valid = {"temperature": 0.2, "reasoning_effort": "high", "max_tokens": 100, "seed": 1}
     assert model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=valid)).tool_calls
+
+
+@pytest.mark.for_each("spec", SPECS, ids=[spec.name for spec in SPECS])
+def test_refusal_suggests_requests_that_are_served(model, spec):
+    """A request that is not served is answered with an example for each of the built-in tools, which works."""
+    text = model.complete(Request([UserMessage("write me a poem about the sea")], tools=(spec,))).text
+    (example,) = re.findall(r"Ask, for example: `(.*)`\.", text)
+    assert [call.name for call in ask(model, example).tool_calls] == [spec.name]
+
+
+@pytest.mark.for_each(
+    "part",
+    [
+        "1 + ",
+        "$1 ",
+        "2 million ",
+        "two point five ",
+        "half of the 1 + ",
+        "1 hour 2 minutes ",
+        "a $75 meal with ",
+        "hai ",
+        "christmas ",
+        "time in Tokyo and ",
+        "làm sao ",
+        "start with 1, add 1% ",
+        "how many km in ",
+        "`",
+        "(",
+        "[1,",
+    ],
+)
+def test_repetitions_are_read_in_little_time(model, part):
+    """A request of a thousand characters that repeats one part takes less than two seconds of processor time."""
+    begin = time.process_time()
+    Question(normalised((part * 1_000)[:990] + " otherwise"), has_commands=True)
+    date_answer(part * 1_000)
+    assert time.process_time() - begin < 2

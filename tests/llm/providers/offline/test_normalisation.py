@@ -124,7 +124,7 @@ def test_sums_in_words_become_formulas(text, sum_):
 
 def test_sums_are_unchanged_without_a_formula_tool():
     """Sums in words are unchanged if no tool accepts a formula."""
-    assert normalised("please add 3 and 4", sums=False) == "please add 3 and 4"
+    assert normalised("please add 3 and 4", has_calculator=False) == "please add 3 and 4"
 
 
 @pytest.mark.parametrize(
