@@ -123,45 +123,17 @@ _RULES = AnswerValidator()
 """The immutable default, shared by all agents."""
 
 
-_PEER_ARGUMENTS = {
-    **dict.fromkeys(("system", "system_prompt", "system_message", "prompt", "backstory", "role"), "instruction"),
-    **dict.fromkeys(("max_turns", "max_steps", "max_loops", "tool_call_limit"), "max_iterations"),
-    **dict.fromkeys(("deps", "deps_type", "dependencies", "state"), "context"),
-    **dict.fromkeys(("result_type", "response_format", "response_model", "output_schema"), "output_type"),
-    **dict.fromkeys(("callbacks", "hooks", "callback"), "listeners"),
-    **dict.fromkeys(("functions", "toolkits", "tool_list"), "tools"),
-    **dict.fromkeys(("agents", "sub_agents", "subagents"), "handoffs"),
-    **dict.fromkeys(("checkpointer", "memory", "db", "storage", "session_id"), "session"),
-    **dict.fromkeys(("input_guardrails", "output_guardrails"), "guardrails"),
-    **dict.fromkeys(("usage_limits", "budget"), "limits"),
-    **dict.fromkeys(("approver", "can_use_tool", "requires_approval", "permission_mode"), "approve"),
-    "cwd": "workspace",
-}
-"""Arguments of the agents of other toolkits, and that of Agent for the same purpose."""
-
-
-def refuse_unknown(names: Iterable[str], accepted: Sequence[str]) -> None:
-    """Raise TypeError for an unknown argument of Agent, with a suggestion."""
+def refuse_unknown(function: str, names: Iterable[str], accepted: Sequence[str]) -> None:
+    """Raise TypeError for an unknown argument of Agent or of one of its methods, with a suggestion."""
     unknown = [name for name in names if name not in accepted]
     if unknown:
         from agentkit.suggestions import arguments_of, raise_unknown_argument
 
         def hint(name: str) -> str:
-            if own := _PEER_ARGUMENTS.get(name):
-                return f"Use {own}=."
             of_llm = closest(name, arguments_of(LLM), _ALIKE)
             return f"It is an argument of LLM: llm=LLM({of_llm}=...)." if of_llm else ""
 
-        raise_unknown_argument("Agent", unknown, accepted, hint)
-
-
-def refuse_unknown_option(function: str, names: Iterable[str], accepted: Sequence[str]) -> None:
-    """Raise TypeError for an unknown argument of a method that runs an agent, with a suggestion."""
-    unknown = [name for name in names if name not in accepted]
-    if unknown:
-        from agentkit.suggestions import raise_unknown_argument
-
-        raise_unknown_argument(f"Agent.{function}", unknown, accepted)
+        raise_unknown_argument(function, unknown, accepted, hint)
 
 
 def validate(name: str, value: _Value) -> _Value:

@@ -12,8 +12,6 @@ from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, core_tools
         ({"max_iteration": 3}, "Did you mean max_iterations=?"),
         ({"instructions": "Be brief."}, "Did you mean instruction=?"),
         ({"saftey": "SYSTEM"}, "Did you mean safety=?"),
-        ({"system_prompt": "Be brief."}, "Use instruction=."),
-        ({"max_turns": 3}, "Use max_iterations=."),
         ({"temprature": 0.2}, "It is an argument of LLM: llm=LLM(temperature=...)."),
         ({"api_key": "k"}, "It is an argument of LLM: llm=LLM(api_key=...)."),
         ({"xyz": 1}, "It takes: name, tools, instruction, max_iterations, llm, model,"),
