@@ -276,7 +276,7 @@ _SOCKET_OPTIONS = [
 """Options for TCP keepalive probes once a minute, since models can think for a long time."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Connection(httpx2.SyncByteStream):
     """A blocking transport with one connection, which another thread can close while it is in use.
 
@@ -394,7 +394,7 @@ class Connections:
                 self._idle.popleft()[1].disconnect()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SharedPool:
     """The connections to one server, used by any number of LLMs: those of an event loop, or the blocking ones."""
 
