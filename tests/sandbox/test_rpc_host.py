@@ -30,7 +30,7 @@ class Asking:
 
 
 @pytest.fixture
-def asking():
+def exchange():
     """A process that runs as long as the test."""
     keeper = Asking()
     yield keeper

@@ -27,7 +27,7 @@ async def think(prompt: str):
 
 
 @pytest.fixture
-def asking():
+def exchange():
     """Return a server with these options, whose tools send requests."""
     made = []
 
