@@ -33,7 +33,13 @@ def test_runs_are_returned_in_order(cassette):
     """Runs are returned in the order they started; events outside of a run form a separate story."""
     helper, attacker, outside, inner = build_transcripts(load_recording(cassette)[1])
     assert [run.agent for run in (helper, outside, inner)] == ["helper", "", "worker"]
-    assert [type(step) for step in helper.steps] == [TranscriptStep, CallTranscript, CallTranscript, CallTranscript, TranscriptStep]
+    assert [type(step) for step in helper.steps] == [
+        TranscriptStep,
+        CallTranscript,
+        CallTranscript,
+        CallTranscript,
+        TranscriptStep,
+    ]
     assert helper.usage == Usage(2_400, 80, 1_200, requests=2, tariff=helper.responses[0].usage.tariff)
     assert (helper.status, helper.answer, inner.status, outside.status) == ("done", "It is 42.", "interrupted", "")
     assert inner.inside > helper.inside == 0

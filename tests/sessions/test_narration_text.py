@@ -27,7 +27,14 @@ from agentkit.events import (
 )
 from agentkit.messages import AssistantMessage, Response, SystemMessage, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.sessions.store import SessionEntry
-from agentkit.sessions.transcript import CallTranscript, RunTranscript, TranscriptStep, day_text, session_text, show_text
+from agentkit.sessions.transcript import (
+    CallTranscript,
+    RunTranscript,
+    TranscriptStep,
+    day_text,
+    session_text,
+    show_text,
+)
 from agentkit.usage import Usage
 
 

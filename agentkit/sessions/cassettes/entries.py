@@ -259,7 +259,7 @@ class TimeUp:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """A stored event of a run. `exchange` is the request or question whose answer it reports, if that is in the same file."""
+    """A stored event of a run. `exchange` is the question whose answer it reports, if that is in the same file."""
 
     run: str
     at: float

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agentkit.errors import SessionError
-from agentkit.sessions.stores.locks import FileLocks, RangeLocks, RunLocks, _Files, _try_lock, _is_at, lock_path_of
+from agentkit.sessions.stores.locks import FileLocks, RangeLocks, RunLocks, _Files, _is_at, _try_lock, lock_path_of
 
 TAKING = """
 import sys
