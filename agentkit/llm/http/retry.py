@@ -65,7 +65,7 @@ class Retries:
     """The retries of one request, and the count of attempts without a complete answer.
 
     `has_fallback`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
-    `has_begun` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
+    `has_started` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
     `left` is the number of remaining retries, `seconds` the next pause.
     """
 

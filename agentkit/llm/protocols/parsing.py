@@ -406,8 +406,8 @@ class ReasoningSplitter:
                 length = len(self._buffer) if is_last else _length_before_token(self._buffer)
             else:
                 length = end.end() if self._channel == _CALL else end.start()
-            is_thought = self._channel == "analysis"
-            parts[is_thought].append(self._paragraphs[is_thought].add(self._buffer[:length]))
+            is_reasoning = self._channel == "analysis"
+            parts[is_reasoning].append(self._paragraphs[is_reasoning].add(self._buffer[:length]))
             self._buffer = self._buffer[end.end() if end else length :]
             if end is None:
                 break
@@ -436,24 +436,24 @@ class ReasoningSplitter:
         self._buffer += chunk
         if self._is_in_channels or self._is_harmony():
             return self._split_channels(is_last=is_last)
-        thought = "" if self._is_over else self._take_reasoning(is_last=is_last)
-        return thought, self._take_text() if self._is_over else ""
+        reasoning = "" if self._is_over else self._take_reasoning(is_last=is_last)
+        return reasoning, self._take_text() if self._is_over else ""
 
     def events(self, chunk: str) -> list[Event]:
         """Like `split`, as events."""
-        thought, text = self.split(chunk)
-        events: list[Event] = [ReasoningDelta(thought)] if thought else []
+        reasoning, text = self.split(chunk)
+        events: list[Event] = [ReasoningDelta(reasoning)] if reasoning else []
         return [*events, TextDelta(text)] if text else events
 
     def _take_reasoning(self, *, is_last: bool) -> str:
         """The reasoning in the buffer."""
         if not self._end and not self._read_opening_tag(is_last=is_last):
             return ""
-        thought, end, remainder = self._buffer.partition(self._end)
-        length = len(thought) if end or is_last else _safe_length(thought, self._end)
+        reasoning, end, remainder = self._buffer.partition(self._end)
+        length = len(reasoning) if end or is_last else _safe_length(reasoning, self._end)
         self._is_over = bool(end)
-        self._buffer = remainder if end else thought[length:]
-        return thought.rstrip() if end else thought[:length]
+        self._buffer = remainder if end else reasoning[length:]
+        return reasoning.rstrip() if end else reasoning[:length]
 
     def _read_opening_tag(self, *, is_last: bool) -> bool:
         """Whether reasoning starts here. Blanks can follow the tag, so that it is held until other text arrives."""
@@ -529,8 +529,8 @@ def move_reasoning(message: AssistantMessage) -> AssistantMessage:
     """The message with leading reasoning moved from its text to `reasoning`."""
     if message.text.lstrip()[:1] not in ("<", "["):  # the first characters of all opening tags
         return message
-    thought, text = ReasoningSplitter().split(message.text, is_last=True)
-    return replace(message, text=text, reasoning=message.reasoning + thought) if text != message.text else message
+    reasoning, text = ReasoningSplitter().split(message.text, is_last=True)
+    return replace(message, text=text, reasoning=message.reasoning + reasoning) if text != message.text else message
 
 
 def has_same_text(text: str, original: str) -> bool:
@@ -538,11 +538,11 @@ def has_same_text(text: str, original: str) -> bool:
     return text == original or text == ReasoningSplitter().split(original, is_last=True)[1]
 
 
-def _safe_length(thought: str, end: str) -> int:
+def _safe_length(reasoning: str, end: str) -> int:
     """Number of leading characters that are neither trailing blanks nor the start of the closing tag."""
-    start = thought.rfind(end[0])
-    is_open = start >= 0 and end.startswith(thought[start:])
-    head = thought[:start] if is_open else thought
+    start = reasoning.rfind(end[0])
+    is_open = start >= 0 and end.startswith(reasoning[start:])
+    head = reasoning[:start] if is_open else reasoning
     bare = head.rstrip()
     return len(bare) if len(head) - len(bare) < _MAX_BUFFERED_BLANKS else len(head)
 

@@ -166,7 +166,7 @@ ASKING = {
 }
 
 
-@pytest.mark.for_each(("exchange", "arguments"), ASKING.values(), ids=ASKING)
+@pytest.mark.for_each(("asking", "arguments"), ASKING.values(), ids=ASKING)
 def test_request_matches_the_anthropic_package(ask_whole, asking, arguments):
     """A request has the same body and path as one sent by the anthropic package."""
     messages, options = asking
