@@ -30,7 +30,7 @@ class Asking:
 
 
 @pytest.fixture
-def exchange():
+def asking():
     """A process that runs as long as the test."""
     keeper = Asking()
     yield keeper

@@ -27,7 +27,7 @@ async def think(prompt: str):
 
 
 @pytest.fixture
-def exchange():
+def asking():
     """Return a server with these options, whose tools send requests."""
     made = []
 
