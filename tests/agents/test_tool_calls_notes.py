@@ -76,7 +76,8 @@ def test_long_results_are_compared_by_their_full_text():
     """Long results are compared by their full text, not by their handles."""
     whole = "Closed. " * 1_000
     parts = [
-        ResultNotes(ToolCall(f"id{number}", "look", "{}")).amend(result("Closed. …", whole=whole)) for number in (1, 2)
+        ResultNotes(ToolCall(f"id{number}", "look", "{}")).amend(result("Closed. …", full_content=whole))
+        for number in (1, 2)
     ]
     assert parts[0].content != parts[1].content
     calls = [ToolCallFinished(ToolCall("id", "look", "{}"), part) for part in parts]
