@@ -326,9 +326,9 @@ class _CallCheck:
 
     def _is_better_match(self, offer: Offer) -> bool:
         """Whether a tool has more evidence than those used, or as much while some of the question is unexplained."""
-        best_support = max((each.evidence for each in self.used), default=offer.evidence)
-        return offer.evidence > best_support or bool(
-            self.unexplained and offer.is_formal and offer.evidence == best_support
+        most_evidence = max((each.evidence for each in self.used), default=offer.evidence)
+        return offer.evidence > most_evidence or bool(
+            self.unexplained and offer.is_formal and offer.evidence == most_evidence
         )
 
     @property
