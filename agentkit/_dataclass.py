@@ -61,11 +61,11 @@ class _EqTemplate:
     def __eq__(self: Any, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        values = _get_compared(other.__class__)
+        values = _getter(other.__class__)
         return bool(values(self) == values(other))
 
     def __hash__(self: Any) -> int:
-        return hash(_get_hashed(self.__class__)(self))
+        return hash(_getter(self.__class__, hashed=True)(self))
 
 
 class _FrozenTemplate:
@@ -102,20 +102,13 @@ def _raise_frozen(what: str, instance: Any, name: str) -> None:
 
 
 @cache
-def _get_compared(kind: Any) -> Callable[[Any], Any]:
-    """Return a getter for the values that equality compares."""
-    return _getter([field.name for field in dataclasses.fields(kind) if field.compare])
-
-
-@cache
-def _get_hashed(kind: Any) -> Callable[[Any], Any]:
-    """Return a getter for the values that the hash is computed from."""
-    fields = dataclasses.fields(kind)
-    return _getter([field.name for field in fields if (field.compare if field.hash is None else field.hash)])
-
-
-def _getter(names: list[str]) -> Callable[[Any], Any]:
-    """Return a getter for a tuple of these attributes."""
+def _getter(kind: Any, *, hashed: bool = False) -> Callable[[Any], Any]:
+    """Return a getter for a tuple of the values that equality compares, or that the hash is computed from."""
+    names = [
+        field.name
+        for field in dataclasses.fields(kind)
+        if (field.compare if field.hash is None or not hashed else field.hash)
+    ]
     if len(names) < 2:
         return lambda instance: tuple(getattr(instance, name) for name in names)
     return attrgetter(*names)
@@ -130,8 +123,26 @@ class _LazyInit:
         self._class = cls
 
     def __get__(self, instance: object, owner: type) -> Any:
-        init = _generate_init(self._class)
-        type.__setattr__(self._class, "__init__", init)
+        """Generate the `__init__`, which stores each value directly in its slot."""
+        cls: Any = self._class
+        all_fields = dataclasses.fields(cls)
+        scope: dict[str, Any] = {"FACTORY": _FACTORY}
+        takes_unknown = hasattr(cls, "_refuse_unknown")
+        lines = ["if unknown: self._refuse_unknown(unknown)"] if takes_unknown else []
+        lines += [line for field in all_fields for line in _render_assignment(cls, field, scope)]
+        if hasattr(cls, "__post_init__"):
+            lines.append("self.__post_init__()")
+        positional = [_render_parameter(field) for field in all_fields if field.init and not field.kw_only]
+        by_keyword = [_render_parameter(field) for field in all_fields if field.init and field.kw_only]
+        parameters = ["self", *positional, *(["*", *by_keyword] if by_keyword else [])] + ["**unknown"] * takes_unknown
+        body = "\n  ".join(lines or ["pass"])
+        source = f"def write({', '.join(scope)}):\n def __init__({', '.join(parameters)}):\n  {body}\n return __init__"
+        namespace: dict[str, Any] = {}
+        exec(source, vars(sys.modules[cls.__module__]), namespace)
+        init = namespace["write"](**scope)
+        init.__qualname__ = f"{cls.__qualname__}.__init__"
+        init.__annotations__ = {field.name: field.type for field in all_fields if field.init} | {"return": None}
+        type.__setattr__(cls, "__init__", init)
         return init if instance is None else init.__get__(instance)
 
 
@@ -143,28 +154,6 @@ class _Factory:
 
 
 _FACTORY = _Factory()
-
-
-def _generate_init(cls: Any) -> Any:
-    """Generate the `__init__` of a class, which stores each value directly in its slot."""
-    all_fields = dataclasses.fields(cls)
-    scope: dict[str, Any] = {"FACTORY": _FACTORY}
-    takes_unknown = hasattr(cls, "_refuse_unknown")
-    lines = ["if unknown: self._refuse_unknown(unknown)"] if takes_unknown else []
-    lines += [line for field in all_fields for line in _render_assignment(cls, field, scope)]
-    if hasattr(cls, "__post_init__"):
-        lines.append("self.__post_init__()")
-    positional = [_render_parameter(field) for field in all_fields if field.init and not field.kw_only]
-    by_keyword = [_render_parameter(field) for field in all_fields if field.init and field.kw_only]
-    parameters = ["self", *positional, *(["*", *by_keyword] if by_keyword else [])] + ["**unknown"] * takes_unknown
-    body = "\n  ".join(lines or ["pass"])
-    source = f"def write({', '.join(scope)}):\n def __init__({', '.join(parameters)}):\n  {body}\n return __init__"
-    namespace: dict[str, Any] = {}
-    exec(source, vars(sys.modules[cls.__module__]), namespace)
-    init = namespace["write"](**scope)
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {field.name: field.type for field in all_fields if field.init} | {"return": None}
-    return init
 
 
 def _render_parameter(field: Field[Any]) -> str:

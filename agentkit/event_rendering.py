@@ -203,12 +203,13 @@ def tokens_text(usage: Usage) -> str:
     return f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out{missing}"
 
 
-def suggestion(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return ` Did you mean 'calculator'?` if one of the known names is similar, otherwise an empty string.
+def suggestion(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return ` Did you mean 'calculator'?` if a known name is similar or begins with this one, else an empty string.
 
     `cutoff` is the required similarity, from 0 to 1.
     """
-    from agentkit.suggestions import closest
+    from agentkit.suggestions import closest, completion
 
-    close = closest(name, known, cutoff)
+    names = [*known]
+    close = closest(name, names, cutoff) or completion(name, names)
     return f" Did you mean {close!r}?" if close else ""

@@ -24,7 +24,7 @@ from agentkit.event_rendering import (
     tokens_text,
 )
 from agentkit.messages import Content, MadeCall, Message, Response, ToolCall, ToolResult
-from agentkit.usage import Usage
+from agentkit.usage import NO_USAGE, Usage
 
 RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]
 
@@ -227,7 +227,7 @@ class RequestFailed(StoredEvent):
     event_name: ClassVar[str] = "request_failed"
     error: str
     kind: str
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
 
     def describe(self) -> EventDescription:
         """Return how the event is displayed and logged."""
@@ -353,7 +353,7 @@ class ToolCallPostponed(StoredEvent):
     folder: str = ""
     inner: ToolCall | None = None
     made: tuple[MadeCall, ...] = field(default=(), repr=False)
-    usage: Usage = field(default_factory=Usage, repr=False)
+    usage: Usage = field(default=NO_USAGE, repr=False)
     inner_run: Mapping[str, Any] = field(default_factory=dict, repr=False)
     bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -420,7 +420,7 @@ class Summarised(StoredEvent):
     event_name: ClassVar[str] = "summarised"
     text: str
     messages: int
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
 
     def describe(self) -> EventDescription:
         """Return how the event is displayed and logged."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from agentkit._dataclass import dataclass
@@ -133,9 +134,9 @@ class ToolResult:
     decision: Decision | None = None
     seconds: float = 0.0
     labels: frozenset[Label] = frozenset()
-    whole: str | None = field(default=None, repr=False)
+    full_content: str | None = field(default=None, repr=False)
     usage: Usage = field(default=NO_USAGE, repr=False)
-    lead: str = field(default="", repr=False)
+    handoff_to: str = field(default="", repr=False)
     images: tuple[Image, ...] = field(default=(), repr=False)
     files: tuple[File, ...] = field(default=(), repr=False)
     pause: Pause | None = field(default=None, repr=False)
@@ -345,7 +346,7 @@ class Request:
 class FailedModel:
     """A model of a fallback chain that did not answer: its name (`openai:gpt-5.4-mini`), the error's kind and text.
 
-    `usage` counts what the provider can charge regardless. `was_asked` is False if the model was skipped because it
+    `usage` counts what the provider can charge regardless. `was_tried` is False if the model was skipped because it
     failed recently.
     """
 
@@ -353,7 +354,7 @@ class FailedModel:
     kind: str
     error: str
     usage: Usage = field(default=NO_USAGE, repr=False)
-    was_asked: bool = True
+    was_tried: bool = True
 
 
 def usage_of(missed: Iterable[FailedModel]) -> Usage:
@@ -383,7 +384,7 @@ class Response:
 
     message: AssistantMessage
     finish_reason: FinishReason = "stop"
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     model: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
     missed: tuple[FailedModel, ...] = ()
@@ -430,6 +431,14 @@ class EmbeddingAnswer:
     vectors: Sequence[list[float]] = field(repr=False)
     model: str = ""
     usage: Usage = NO_USAGE
+
+
+_labels = attrgetter("labels")
+
+
+def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
+    """All labels of the tool results in a conversation and of the content that hosted tools added to answers."""
+    return frozenset[Label]().union(*set(map(_labels, messages)))
 
 
 def calls_in(messages: Iterable[Message]) -> Iterator[ToolCall]:

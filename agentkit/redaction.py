@@ -77,6 +77,7 @@ _MAX_GLUED, _MIN_GLUED = 24, 20
 """Maximum length of a word before a key, and minimum length of the key in that case."""
 
 _KEY_CHARS = "_~.+/=$,-"
+_DIGITS_AND_SIGNS = f"0123456789{_KEY_CHARS}"
 _KINDS_OF_CHARS = bytes(ord("x" if chr(code).isalnum() or chr(code) in _KEY_CHARS else " ") for code in range(128)) + (
     b" " * 128
 )
@@ -108,14 +109,19 @@ _ASSIGNED = r"""(?x) (?P<before> [AaPpSs] (?=[PpCcUuAaEe][IiCcTtSs]) (?<![A-Za-z
     (?=[A-Za-z+/_=-]{0,200}+\d)(?=[0-9+/_=-]{0,200}+[A-Za-z]) [A-Za-z0-9+/_=-]{20,4096}+ (?![(\[]|\.[A-Za-z_])"""
 _SHAPES_OF_ANY_CASE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("bearer ",), _BEARER, "token"),
-    (("key", "secret", "token", "passw"), _ASSIGNED, "secret"),
+    (
+        ("pi_key", "pikey", "pi-key", "ccess", "uth_token", "uthtoken", "uth-token", "assw", "ecret"),
+        _ASSIGNED,
+        "secret",
+    ),
 )
 """Formats whose value is a long word."""
 
 
+_KEYS = ("api", "access", "private", "secret", "signing", "encryption", "auth", "shared", "account", "session")
 _NAMES = (
     "pass(?:word|wd|phrase|code)|pwd|secret|credentials?|authorization|bearer|cookie"
-    "|(?:api|access|private|secret|signing|encryption|auth|shared|account|session)[ _.-]?key"
+    f"|(?:{'|'.join(_KEYS)})[ _.-]?key"
     "|token"
 )
 """Endings of names of secrets. Page, list and vocabulary tokens are excluded."""
@@ -144,11 +150,8 @@ _NAMED = (
     ),
     (":", r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)"""),
 )
-_NAMED_PREFILTER = re.compile(rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])""")
-"""Prefilter in lower case for the patterns above and for a list after a name."""
-
-_MAX_BEFORE_NEEDLE, _WINDOW_CHARS = 16, 120
-"""The part of the text around a needle that is searched; a match takes at most 60 characters."""
+_NAMED_PREFILTER = re.compile(rf"""(?:{_NAMES}|key)\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])""")
+"""Prefilter in lower case, from a needle on, for the patterns above and for a list after a name."""
 
 _PLACEHOLDER = r"(?s)[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+"
 """A placeholder, or a dotted name in a program."""
@@ -321,13 +324,15 @@ def _redact_text(text: str, secrets: Sequence[str]) -> str:
 
 
 def _long_words(text: str) -> list[str]:
-    """Runs of at least 15 characters of keys. Scanning bytes takes a tenth of the time of a regular expression."""
+    """Runs of at least 15 characters of keys, with a letter: scanning bytes is faster than a regular expression."""
     kinds = text.encode("ascii", "replace").translate(_KINDS_OF_CHARS)  # one byte for each character of the text
     words, start = list[str](), kinds.find(_LONG_WORD)
     while start >= 0:
         end = kinds.find(b" ", start)
         end = end if end >= 0 else len(text)
-        words.append(text[start:end])
+        word = text[start:end]
+        if word.strip(_DIGITS_AND_SIGNS):  # numbers and lines of signs are frequent, and not keys
+            words.append(word)
         start = kinds.find(_LONG_WORD, end)
     return words
 
@@ -372,13 +377,20 @@ def _redact_stored(text: str, secrets: Sequence[str]) -> str:
 def may_name_secret(text: str) -> bool:
     """Whether a text can contain the name of a secret with its value. False positives are rare and harmless."""
     lowered = text.lower()
-    for needle in _NEEDLES:  # finding words first takes a fifth of the time of one search of the whole text
+    for needle in _NEEDLES:  # finding words first takes a fraction of the time of one search of the whole text
         at = lowered.find(needle)
         while at >= 0:
-            if _NAMED_PREFILTER.search(lowered, max(at - _MAX_BEFORE_NEEDLE, 0), at + _WINDOW_CHARS):
+            if _NAMED_PREFILTER.match(lowered, at) and (
+                needle != "key" or _ends_with_kind(lowered[max(at - 20, 0) : at])
+            ):
                 return True
-            at = lowered.find(needle, at + _WINDOW_CHARS // 2)
+            at = lowered.find(needle, at + len(needle))
     return False
+
+
+def _ends_with_kind(before: str) -> bool:
+    """Whether the text before `key` makes it the name of a secret, as in `api_key` and unlike in `primary_key`."""
+    return before.endswith(_KEYS) or (before.endswith((" ", "_", ".", "-")) and before[:-1].endswith(_KEYS))
 
 
 def _without_value(found: re.Match[str]) -> str:

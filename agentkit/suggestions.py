@@ -17,11 +17,16 @@ def closest(name: str, known: Iterable[str], cutoff: float) -> str:
     return next(iter(get_close_matches(name[:_MAX_NAME_CHARS], list(known), n=1, cutoff=cutoff)), "")
 
 
-def raise_unknown_argument(function: str, names: Iterable[str], accepted: Sequence[str]) -> None:
-    """Raise TypeError for the first unknown argument, with the accepted one that was probably intended."""
+def raise_unknown_argument(
+    function: str, names: Iterable[str], accepted: Sequence[str], hint_for: Callable[[str], str] = lambda _: ""
+) -> None:
+    """Raise TypeError for the first unknown argument, with the accepted one that was probably intended.
+
+    `hint_for` returns what to write instead of a name that resembles no accepted one.
+    """
     for name in names:
-        near = closest(name, accepted, _SIMILARITY) or _completion(name, accepted)
-        hint = f"Did you mean {near}=?" if near else f"It takes: {', '.join(accepted) or 'none'}."
+        near = closest(name, accepted, _SIMILARITY) or completion(name, accepted)
+        hint = f"Did you mean {near}=?" if near else hint_for(name) or f"It takes: {', '.join(accepted) or 'none'}."
         raise TypeError(f"{function}() takes no argument {name}=. {hint}")
 
 
@@ -42,7 +47,7 @@ def arguments_of(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(name for name, each in parameters if each.kind is not Parameter.VAR_KEYWORD and name != "self")
 
 
-def _completion(name: str, accepted: Sequence[str]) -> str:
+def completion(name: str, accepted: Sequence[str]) -> str:
     """The only accepted name that starts with this one, such as `timeout_seconds` for `timeout`; else empty."""
     longer = [each for each in accepted if each.startswith(name)] if len(name) >= _MIN_PREFIX_CHARS else []
     return longer[0] if len(longer) == 1 else ""

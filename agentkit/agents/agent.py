@@ -32,9 +32,8 @@ from agentkit.errors import ConfigError, Postponed, ToolError, short_traceback
 from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
 from agentkit.llm.pricing import cost_of
 from agentkit.llm.protocols.chat_completions import encode_message
-from agentkit.messages import Message, Pause, without_extra
+from agentkit.messages import Message, Pause, labels_of, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
-from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import Session
 from agentkit.sessions.state import RunState
 from agentkit.sessions.transfer import validate_messages
@@ -243,7 +242,7 @@ class ConversationMixin(Runner):
         raises.
         """
         with short_traceback:
-            agent_options.refuse_unknown_option("stream_text", options, ("prompt", *RunOptions.__annotations__))
+            agent_options.refuse_unknown("Agent.stream_text", options, ("prompt", *RunOptions.__annotations__))
             spoken = self._text_stream(prompt)
             with closing(self.events(prompt, streaming=True, **options)) as events:
                 for event in events:
@@ -255,7 +254,7 @@ class ConversationMixin(Runner):
     ) -> AsyncGenerator[str, None]:
         """Async version of `stream_text`."""
         with short_traceback:
-            agent_options.refuse_unknown_option("astream_text", options, ("prompt", *RunOptions.__annotations__))
+            agent_options.refuse_unknown("Agent.astream_text", options, ("prompt", *RunOptions.__annotations__))
             spoken = self._text_stream(prompt)
             async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
                 async for event in events:
@@ -526,7 +525,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     ) -> None:
         given = locals()  # each argument by its name
         with short_traceback:
-            agent_options.refuse_unknown(unknown, _ARGUMENTS)
+            if unknown:
+                agent_options.refuse_unknown("Agent", unknown, _ARGUMENTS)
             own = vars(self)  # bypass __setattr__, as each value is validated already
             own.update(agent_options.attributes_from(given))
             own["_context_budget"] = ContextBudget(own.pop("_window"))
@@ -548,7 +548,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __call__(self, prompt: Prompt, **options: Unpack[RunOptions[ContextType]]) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
         with short_traceback:
-            agent_options.refuse_unknown_option("__call__", options, ("prompt", *RunOptions.__annotations__))
+            agent_options.refuse_unknown("Agent.__call__", options, ("prompt", *RunOptions.__annotations__))
             return self.run(prompt, **options).raise_for_status().text
 
     @overload
@@ -580,7 +580,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         Raises ConfigError and NoProvider for what is known before the run.
         """
         with short_traceback:
-            agent_options.refuse_unknown_option("run", options, _RUN_ARGUMENTS)
+            agent_options.refuse_unknown("Agent.run", options, _RUN_ARGUMENTS)
             return final_result(list(self.events(prompt, output_type=output_type, **options)))
 
     @overload
@@ -604,7 +604,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     ) -> RunResult[Any]:
         """Async version of `run`."""
         with short_traceback:
-            agent_options.refuse_unknown_option("arun", options, _RUN_ARGUMENTS)
+            agent_options.refuse_unknown("Agent.arun", options, _RUN_ARGUMENTS)
             events = self.aevents(prompt, output_type=output_type, **options)
             return final_result([event async for event in events])
 
@@ -634,7 +634,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
         with short_traceback:
-            agent_options.refuse_unknown_option("stream", options, _RUN_ARGUMENTS)
+            agent_options.refuse_unknown("Agent.stream", options, _RUN_ARGUMENTS)
             return self._stream_events(prompt, output_type=output_type, **options)
 
     @overload
@@ -658,7 +658,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     ) -> AsyncRunStream[Any]:
         """Async version of `stream`. To leave it early, use it as `async with`."""
         with short_traceback:
-            agent_options.refuse_unknown_option("astream", options, _RUN_ARGUMENTS)
+            agent_options.refuse_unknown("Agent.astream", options, _RUN_ARGUMENTS)
             return self._astream_events(prompt, output_type=output_type, **options)
 
     def resume(
@@ -680,7 +680,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         resume, and ConfigError, before anything is answered, if the active agent of the run is unknown, a call
         that waits for approval was requested in another folder, or its tool is missing.
         """
-        agent_options.refuse_unknown_option("resume", options, _RESUME_ARGUMENTS)
+        agent_options.refuse_unknown("Agent.resume", options, _RESUME_ARGUMENTS)
         return self.run(Resumption(saved, answers, limits, agents), **options)
 
     async def aresume(
@@ -693,12 +693,12 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         **options: Unpack[ResumeOptions[ContextType]],
     ) -> RunResult[T]:
         """Async version of `resume`."""
-        agent_options.refuse_unknown_option("aresume", options, _RESUME_ARGUMENTS)
+        agent_options.refuse_unknown("Agent.aresume", options, _RESUME_ARGUMENTS)
         return await self.arun(Resumption(saved, answers, limits, agents), **options)
 
     def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], T]:
         """This agent as a tool of another. Each call is a separate conversation, within the caller's limits."""
-        agent_options.refuse_unknown_option("as_tool", unknown, ("name", "description"))
+        agent_options.refuse_unknown("Agent.as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)
         return agent_tool(self, worker, worker.acall, name, description)
 

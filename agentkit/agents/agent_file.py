@@ -151,8 +151,8 @@ def _find_listed_tools(lines: _Lines, listed: Mapping[str, int], own: Toolset) -
 
 def session_name(path: Path) -> str:
     """The session of a file: its name, with a digest of its path that is unique to this file."""
-    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
-    return f"{path.stem[:100]}-{place}"
+    digest = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
+    return f"{path.stem[:100]}-{digest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from agentkit.event_rendering import error_text
 from agentkit.events import Event, RunEnded
 from agentkit.installation import install_command
 from agentkit.llm.client import LLM
-from agentkit.safety.data_flow import labels_of
+from agentkit.messages import labels_of
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import RunContext, can_be_called
 from agentkit.tooling.signature import WITHOUT_MAIN
@@ -144,9 +144,9 @@ class BatchRun:
                 future.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _next(self, most: int) -> Iterator[Job]:
+    def _next(self, max_jobs: int) -> Iterator[Job]:
         """The jobs that can start now. The next prompt is only fetched when a slot is free."""
-        for _ in range(most):
+        for _ in range(max_jobs):
             job = self._requeued.popleft() if self._requeued else next(self._jobs, None)
             if job is None:
                 return

@@ -93,7 +93,7 @@ class Spending:
         """Add to the spending."""
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
-        self.dollars = _sum(self.dollars, dollars)
+        self.dollars = _sum(self.dollars, dollars) if dollars else self.dollars
         if any(above):
             self.above = tuple(_sum(*pair) for pair in zip_longest(self.above, above, fillvalue=0.0))
 
@@ -408,11 +408,11 @@ class ContextBudget:
         available = self.window.available_tokens(known, taken)
         return None if available is None else self.calibration.to_estimate(available)
 
-    def recall(self, summary: Summary | None, history: Sequence[Message]) -> None:
+    def recall(self, summary: Summary, history: Sequence[Message]) -> None:
         """Adopt another agent's or process's summary of the conversation if it covers more than the current one."""
         messages = [*history, _NEXT_PROMPT]
         own = self.summary.count if self.summary is not None and self.summary.covers(messages) else 0
-        if summary is not None and summary.covers(messages) and summary.count > own:
+        if summary.covers(messages) and summary.count > own:
             self.summary = summary
 
     def to_summarise(self, messages: Sequence[Message], max_tokens: int, newest: int) -> Sequence[Message]:
@@ -440,9 +440,9 @@ class ContextBudget:
         system_messages = [message for message in messages[: summary.count] if isinstance(message, SystemMessage)]
         rest = [*system_messages, *messages[summary.count :]]
         shown = with_summary(summary.text, rest, summary.count - len(system_messages))
-        place = next(place for place, message in enumerate(shown) if message is not rest[place])
+        index = next(index for index, message in enumerate(shown) if message is not rest[index])
         # Reuse one message object for the summary in every request, so that its tokens are counted once.
-        shown[place] = self.estimates.cached_value(rest[place], summary.text, partial(shown.__getitem__, place))
+        shown[index] = self.estimates.cached_value(rest[index], summary.text, partial(shown.__getitem__, index))
         return shown
 
     def fit_messages(self, messages: Sequence[Message], max_tokens: int, newest: int, *, with_handles: bool) -> Fitted:

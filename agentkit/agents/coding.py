@@ -115,10 +115,10 @@ class ProjectFiles:
     @classmethod
     def of(cls, folder: str | Path) -> ProjectFiles | None:
         """Read the files of a folder; None if it has none. Raises ConfigError if one cannot be read."""
-        root, place = Root(folder), Path(folder)
-        skills = tuple(place / name for name in SKILL_FOLDERS if any((place / name).glob("*/SKILL.md")))
-        named = [PROJECT_FILE] if (place / PROJECT_FILE).is_file() else []
-        named += [file for skill in skills for file, _ in root.files(str(skill.relative_to(place)))]
+        root, path = Root(folder), Path(folder)
+        skills = tuple(path / name for name in SKILL_FOLDERS if any((path / name).glob("*/SKILL.md")))
+        named = [PROJECT_FILE] if (path / PROJECT_FILE).is_file() else []
+        named += [file for skill in skills for file, _ in root.files(str(skill.relative_to(path)))]
         if not named:
             return None
         try:
@@ -127,7 +127,7 @@ class ProjectFiles:
         except (ToolError, UnicodeDecodeError) as error:
             raise ConfigError(f"The instructions in {str(folder)!r} cannot be read: {error}") from error
         content = b"".join(f"\0{name}\0{each.size}\0".encode() + each.content for name, each in read.items())
-        return cls(place, text, skills, content)
+        return cls(path, text, skills, content)
 
     @property
     def summary(self) -> str:

@@ -31,7 +31,7 @@ from agentkit.errors import ConfigError, MissingExtra, SessionError, StepFailed
 from agentkit.event_rendering import error_text
 from agentkit.events import Event
 from agentkit.sessions.session import Session
-from agentkit.sessions.stores import Place, store_at
+from agentkit.sessions.stores import StoreLocation, store_at
 from agentkit.tooling.signature import is_asynchronous
 
 P = ParamSpec("P")
@@ -47,18 +47,18 @@ Work = Callable[[Any], Mapping[str, RunResult[Any]]]
 """Runs agents with the answers of a person; returns the results by the ids under which their calls wait."""
 
 
-def dbos_workflow(function: DurableFunction[P, R], place: Place = None) -> Callable[P, R]:
+def dbos_workflow(function: DurableFunction[P, R], store: StoreLocation = None) -> Callable[P, R]:
     """Register a durable function as a DBOS workflow, to be called or started like any other.
 
     Call it before `DBOS.launch()`. Steps and runs of agents are steps of the workflow. The events of agents' runs are
-    stored at `place`, as in `Session.open`, in sessions below the workflow's id, so that a run that was cut off
+    stored at `store`, as in `Session.open`, in sessions below the workflow's id, so that a run that was cut off
     continues where it was: every worker must reach that place. A workflow that waits for a person lists what waits in
     `DBOS.get_event(id, "pending")`, and continues after `DBOS.send(id, answers, "answers")`. Raises ConfigError for a
     coroutine function, MissingExtra without the package.
     """
     if is_asynchronous(function.function):
         raise ConfigError(f"{function.name} is a coroutine function. DBOS workflows of agentkit are plain functions.")
-    engine, opened = _engine(), functools.cache(functools.partial(store_at, place))
+    engine, opened = _engine(), functools.cache(functools.partial(store_at, store))
 
     @functools.wraps(function.function)
     def workflow(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -87,15 +87,15 @@ class DbosRun(FunctionRun):
 
     def step_map(self, function: Callable[[Any], Any], items: Sequence[Any], concurrency: int) -> list[Any]:
         """A step for each item, in threads. DBOS numbers steps as they begin, so each begins after the one before."""
-        begun = [threading.Event() for _ in range(len(items) + 1)]
-        begun[0].set()
+        started = [threading.Event() for _ in range(len(items) + 1)]
+        started[0].set()
 
-        def work(place: int) -> Any:
-            begun[place].wait()
+        def work(index: int) -> Any:
+            started[index].wait()
             try:
-                return self._step(function, (items[place],), {}, begun[place + 1].set)
+                return self._step(function, (items[index],), {}, started[index + 1].set)
             finally:
-                begun[place + 1].set()
+                started[index + 1].set()
 
         with ThreadPoolExecutor(max(1, min(concurrency, len(items))), "agentkit-step") as pool:
             futures = [pool.submit(copy_context().run, work, place) for place in range(len(items))]
@@ -106,14 +106,14 @@ class DbosRun(FunctionRun):
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        when_begun: Callable[[], object] = bool,
+        on_start: Callable[[], object] = bool,
     ) -> Any:
         if is_asynchronous(function):
             raise ConfigError(f"{name_of(function)} is a coroutine function. A DBOS workflow takes plain functions.")
         codec, name = ValueCodec(function, "return"), name_of(function)
 
         def work() -> str:
-            when_begun()
+            on_start()
             try:
                 with outside_of_run():
                     value = function(*args, **kwargs)

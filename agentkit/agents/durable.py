@@ -166,7 +166,7 @@ class DurableFunction(Generic[P, R]):
         if store is None:
             raise ConfigError("A durable function needs a stored session: Session.open(place, name), or its name.")
         identity = hashlib.sha256(self.name.encode()).hexdigest()[:32]
-        release = store.hold(session.name, identity)
+        release = store.lock(session.name, identity)
         if release is None:
             raise SessionError(
                 f"{self.name} runs in the session {session.name!r} already, in another thread or process."
@@ -351,17 +351,17 @@ class FunctionRun(DurableScope):
         """
         entry = self._conversations.get(id(agent)) if agent.remember else None
         session = entry[1] if entry else self.agent_session(number)
-        place = entry[2] if entry else 0
-        self._conversations[id(agent)] = agent, session, place + 1
-        return session, partial(self._stored_result, number, agent, prompt, session, place)
+        position = entry[2] if entry else 0
+        self._conversations[id(agent)] = agent, session, position + 1
+        return session, partial(self._stored_result, number, agent, prompt, session, position)
 
     def _stored_result(
-        self, number: int, agent: Runner, prompt: Prompt, session: Session, place: int
+        self, number: int, agent: Runner, prompt: Prompt, session: Session, position: int
     ) -> RunResult[Any] | None:
         runs = _runs_in(session.entries)
-        if place >= len(runs):
+        if position >= len(runs):
             return None
-        run, state = runs[place]
+        run, state = runs[position]
         began = next((each for each in state.events if isinstance(each, RunStarted)), None)
         if began is None or (began.prompt != content_from(prompt) and not agent.answer_validator.of("prompt")):
             raise SessionError(
@@ -585,8 +585,8 @@ class DurableRun(FunctionRun):
 
 def pending_in(results: Mapping[str, RunResult[Any]]) -> list[Pending]:
     """The calls that wait in paused runs, under ids that begin with the place of their run."""
-    paused = {place: result for place, result in results.items() if result.status == "paused"}
-    return [replace(each, id=f"{place}/{each.id}") for place, result in paused.items() for each in result.pending]
+    paused = {index: result for index, result in results.items() if result.status == "paused"}
+    return [replace(each, id=f"{index}/{each.id}") for index, result in paused.items() for each in result.pending]
 
 
 def work_of(prompt: Prompt, earlier: RunResult[Any] | None, answers: Any) -> Prompt | Resumption:

@@ -256,7 +256,10 @@ def _perform(effect: Effect, *, streaming: bool) -> Iterator[Event]:
             with effect.store_errors():
                 effect.answer = _call_user(partial(function, *arguments), seconds_left)
         case UseTools():
-            yield from _use_tools(effect)
+            # A single call runs in this thread, several run concurrently. Each is emitted as it finishes.
+            uses = [partial(copy_context().run, partial(_use, judged, effect)) for judged in effect.calls]
+            ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
+            yield from (event for event in ended if event.result.status != "waiting")
 
 
 async def _aperform(effect: Effect, *, streaming: bool) -> AsyncGenerator[Event, None]:
@@ -373,32 +376,26 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
             await events.aclose()
 
 
-def _use_tools(effect: UseTools) -> Iterator[Event]:
-    """Run the calls concurrently, and emit each as it finishes. A single call runs in the caller's thread."""
-    uses = [partial(copy_context().run, partial(_use, judged, effect)) for judged in effect.calls]
-    ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
-    return (event for event in ended if event.result.status != "waiting")
-
-
 def _use(judged: JudgedCall, effect: UseTools) -> ToolCallFinished:
     budget = _set_lineage(effect.lineage, judged.call.id)
     EXPECTED.set(judged.expected)
     with effect.around(judged):
-        run = partial(_run, judged, effect.timeout_seconds, budget)
-        result = run() if TAPE.get() is None else record_or_replay(judged.recorded, run, _holds_an_agent, budget)
+        if TAPE.get() is None:
+            result = _with_usage(judged.run(effect.timeout_seconds), budget)
+        else:
+            run = partial(_run_recorded, judged, effect.timeout_seconds, budget)
+            result = record_or_replay(judged.recorded, run, _holds_an_agent, budget)
         effect.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
 
-def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
-    if TAPE.get() is not None:
-        _refuse_live_call(judged)
+def _run_recorded(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    _refuse_live_call(judged)
     return _with_usage(judged.run(timeout_seconds), budget)
 
 
-async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
-    if TAPE.get() is not None:
-        _refuse_live_call(judged)
+async def _arun_recorded(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    _refuse_live_call(judged)
     return _with_usage(await judged.arun(timeout_seconds), budget)
 
 
@@ -500,10 +497,11 @@ async def _ause(judged: JudgedCall, effect: UseTools, slots: asyncio.Semaphore) 
         budget = _set_lineage(effect.lineage, judged.call.id)
         EXPECTED.set(judged.expected)
         with effect.around(judged):
-            run = partial(_arun, judged, effect.timeout_seconds, budget)
-            result = await (
-                run() if TAPE.get() is None else arecord_or_replay(judged.recorded, run, _holds_an_agent, budget)
-            )
+            if TAPE.get() is None:
+                result = _with_usage(await judged.arun(effect.timeout_seconds), budget)
+            else:
+                run = partial(_arun_recorded, judged, effect.timeout_seconds, budget)
+                result = await arecord_or_replay(judged.recorded, run, _holds_an_agent, budget)
             effect.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 

@@ -28,8 +28,8 @@ from agentkit.messages import OutputSchema, Response, ToolResult
 from agentkit.redaction import redact
 from agentkit.tooling import execution
 from agentkit.tooling.results import failure, success
-from agentkit.tooling.run_context import REST, ContextType, RunContext, RunParameter, check_value, run_parameter_of
-from agentkit.tooling.signature import innermost, is_asynchronous
+from agentkit.tooling.run_context import ContextType, RunContext, RunParameter, check_value, run_parameter_of
+from agentkit.tooling.signature import REST, innermost, is_asynchronous
 
 if TYPE_CHECKING:
     from agentkit.tooling.output_types import GrowingAnswer, OutputType
@@ -85,6 +85,11 @@ class Guardrail:
     def within(self, context: RunContext[Any]) -> Guardrail:
         """The guardrail with its RunContext parameter bound."""
         return self if self.of_run is None else replace(self, function=self.of_run.bound(self.function, context))
+
+    def check_context(self, value: Any) -> None:
+        """Raise ConfigError if the context of a run does not match the annotation."""
+        if self.of_run is not None:
+            check_value(value, [self.of_run.parameter], f"The guardrail {self.name}")
 
     def refusal(self, error: BaseException) -> str:
         """The reason for a refusal."""
@@ -159,15 +164,7 @@ class AnswerValidator:
 
     def within(self, context: RunContext[Any]) -> AnswerValidator:
         """The same rules with the RunContext bound to the checks that take it."""
-        if all(guardrail.of_run is None for guardrail in self.guardrails):
-            return self
         return replace(self, guardrails=tuple(guardrail.within(context) for guardrail in self.guardrails))
-
-    def check_context(self, value: Any) -> None:
-        """Raise ConfigError if the context of a run does not match a guardrail's annotation."""
-        for guardrail in self.guardrails:
-            if guardrail.of_run is not None:
-                check_value(value, [guardrail.of_run.parameter], f"The guardrail {guardrail.name}")
 
     def of(self, stage: str) -> tuple[Guardrail, ...]:
         """The checks of a stage: prompt, output or result."""
@@ -380,8 +377,8 @@ class ResultGuardrails:
     def effects(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
         """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
-        for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
-            seen = result if result.whole is None else replace(result, content=result.whole)
+        for guardrail in () if result.status == "waiting" or result.handoff_to else self._guardrails:
+            seen = result if result.full_content is None else replace(result, content=result.full_content)
             effect = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
             yield effect
             reason = _objection(guardrail, effect.answer)
@@ -461,7 +458,9 @@ def _apply_guardrail(result: ToolResult, checked: ToolResult, answer: object, ma
             updated,
             status="failed" if error and result.ok else updated.status,
             value=answer.value if answer.value is not result.value else updated.value,
-            whole=_clean(answer.whole if answer.whole != result.whole else updated.whole),
+            full_content=_clean(
+                answer.full_content if answer.full_content != result.full_content else updated.full_content
+            ),
             error=_clean(error or updated.error),
             images=answer.images,
             files=answer.files,

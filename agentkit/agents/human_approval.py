@@ -12,7 +12,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
 from agentkit.agents.effects import AskPerson, Effect, Steps, emit
 from agentkit.agents.result import Answers, GivenApprover
-from agentkit.agents.run_config import CallingTool, ParentRun, RunConfig
+from agentkit.agents.run_config import LINEAGE, CallingTool, ParentRun, RunConfig
 from agentkit.agents.tool_policy import (
     JudgedCall,
     ToolPolicyContext,
@@ -23,8 +23,9 @@ from agentkit.agents.tool_policy import (
 )
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, ConfigError, UnknownTool
+from agentkit.event_rendering import content_text
 from agentkit.events import Approved, Event, ToolCallPostponed
-from agentkit.messages import Message, ToolCall, arguments_of
+from agentkit.messages import Message, ToolCall, UserMessage, arguments_of
 from agentkit.recording import is_replaying
 from agentkit.safety.approval import (
     NO_PREVIEW,
@@ -56,12 +57,14 @@ class HumanApproval:
     budget: Budget
     within: str = ""
 
-    def decide(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
-        """The call with its decision, made by a person if the policy asks; None if the call must wait.
+    def decide(
+        self, judged: JudgedCall, step: Step, read: Sequence[Message]
+    ) -> Generator[Event | Effect, None, JudgedCall | None]:
+        """The judged call with its decision, made by a person if the policy asks; None if the call must wait.
 
         Once a person was asked about it, `allow` does not replace the person's decision.
         """
-        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
+        postponed = step.postponed
         if postponed is not None and postponed.inner is None and postponed.decision is not None:
             judged = replace(judged, decision=postponed.decision) if judged.decision.allowed else judged
         if judged.decision.verdict is Verdict.ASK:
@@ -72,7 +75,7 @@ class HumanApproval:
         """Whether a waiting call now has a decision or an answer."""
         if step.needs_words:
             return (yield from self.answer_text(step)) is not None
-        return (yield from self.decide(step, read)) is not None
+        return (yield from self.decide(judge_call(step.call, self.policy_context, read), step, read)) is not None
 
     def relay(self, step: Step) -> Generator[Event | Effect, None, bool]:
         """Whether a person has now answered what a nested agent waits for."""
@@ -90,6 +93,7 @@ class HumanApproval:
             call.id,
             self.within,
             preview=self._nested_preview(agent, call, postponed.folder),
+            task=_task_of(postponed.inner_run),
         )
         answer = yield from self._ask_person(request, self.config.prepared_answer(call))
         if answer.answer != Approval.LATER:
@@ -115,12 +119,20 @@ class HumanApproval:
         answer = step.answer
         if answer is None:
             decision = Decision(Verdict.ASK, WORDS, step.question)
-            request = ApprovalRequest(self.config.agent, step.call.name, {}, decision, "", step.call.id, self.within)
+            request = ApprovalRequest(
+                self.config.context.agent, step.call.name, {}, decision, "", step.call.id, self.within, task=self._task
+            )
             answer = yield from self._ask_person(request, self.config.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return None
             yield from emit(self.run, answer)
         return answer
+
+    @property
+    def _task(self) -> str:
+        """The prompt of a nested run, which another agent or a tool has written; empty in a top-level run."""
+        messages = self.run.progress.messages if LINEAGE.get().depth else []
+        return content_text(messages[0].content) if messages and isinstance(messages[0], UserMessage) else ""
 
     def _approve(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
@@ -132,7 +144,7 @@ class HumanApproval:
         policy_context, arguments, postponed = self.policy_context, copy_arguments(judged.arguments), step.postponed
         bound = approval_binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
-            self.config.agent,
+            self.config.context.agent,
             judged.call.name,
             arguments,
             judged.decision,
@@ -140,6 +152,7 @@ class HumanApproval:
             judged.call.id,
             self.within,
             bound,
+            task=self._task,
         )
         answer, shown_bound = (
             step.consent,
@@ -193,6 +206,14 @@ class HumanApproval:
     def _postpone(self, step: Step, request: ApprovalRequest) -> Steps:
         if step.postponed is None or step.inner is not None:
             yield from emit(self.run, _postponed_event(step, request))
+
+
+def _task_of(inner_run: Mapping[str, Any]) -> str:
+    """The prompt of a nested agent's paused run, serialised by `RunResult.to_json`."""
+    match inner_run.get("events"):
+        case [{"prompt": str(prompt)}, *_]:
+            return prompt
+    return ""
 
 
 def _postponed_event(step: Step, request: ApprovalRequest) -> ToolCallPostponed:

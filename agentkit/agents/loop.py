@@ -14,7 +14,7 @@ from typing import Any
 from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import Effect, Steps, emit
 from agentkit.agents.guardrails import REFUSALS, AnswerValidator, CallFunction, Guardrail
-from agentkit.agents.model_requests import ModelRequester
+from agentkit.agents.model_requests import HostedToolUse, ModelRequester
 from agentkit.agents.result import Inbox, RunFinished, RunResult, to_agentkit_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch
@@ -67,10 +67,18 @@ class RunLoop:
     it was refused for good and is not part of the result.
     """
 
-    def __init__(self, config: RunConfig, run: SessionRun, budget: Budget, owner: HandoffTarget | None = None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        run: SessionRun,
+        budget: Budget,
+        owner: HandoffTarget | None = None,
+        inbox: Inbox | None = None,
+    ) -> None:
         self.run, self.budget = run, budget
-        config.context_budget.recall(run.summary, run.history)
-        self.requester = ModelRequester(config, run, budget)
+        if run.summary is not None:
+            config.context_budget.recall(run.summary, run.history)
+        self.requester = ModelRequester(config, run, budget, HostedToolUse(run, budget))
         self.owner = config.active_agent if owner is None else owner
         self.progress = run.progress
         self.iteration = self.progress.iterations
@@ -82,7 +90,7 @@ class RunLoop:
         self.error: AgentKitError | None = None
         self.value: Any = None
         self.withheld = self.has_passed = False
-        self.inbox = Inbox()
+        self.inbox = inbox
         self.refused_by = ""
 
     @property
@@ -95,10 +103,13 @@ class RunLoop:
         refusal: AgentKitError | None = None
         try:
             yield from self.requester.instruct()
-            prompt, refusal = yield from self._check_prompt(prompt, is_first=True)
+            if self.config.answers.guardrails:
+                prompt, refusal = yield from self._check_prompt(prompt, is_first=True)
         except Exception as error:
             refusal = to_agentkit_error(error)
-        yield from emit(self.run, RunStarted(self.config.agent, prompt, len(self.run.history), self.config.record))
+        yield from emit(
+            self.run, RunStarted(self.config.context.agent, prompt, len(self.run.history), self.config.record)
+        )
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._run_steps()
@@ -147,7 +158,7 @@ class RunLoop:
         """Execute tool calls, read what was sent into the run, take the answer or query the model."""
         if self.progress.steps:
             yield from self._use_tools()
-        elif (message := self.inbox.take()) is not None:
+        elif self.inbox is not None and (message := self.inbox.take()) is not None:
             yield from self._read(message)
         elif self.progress.is_answered:
             yield from self._conclude()
@@ -216,7 +227,8 @@ class RunLoop:
         """The configuration of the agent that takes over; an earlier agent of this run keeps its approvals."""
         self.grants[id(self.config.active_agent)] = self.config.policy_context.grants
         config = target.config_from(self.config)
-        config.context_budget.recall(self.run.summary, self.run.history)
+        if self.run.summary is not None:
+            config.context_budget.recall(self.run.summary, self.run.history)
         grants = self.grants.get(id(target), config.policy_context.grants)
         return replace(config, policy_context=replace(config.policy_context, grants=grants))
 
@@ -269,7 +281,7 @@ class RunLoop:
             yield from self._end_at_limit(self.requester.narrowed or LimitReached("output_tokens", ANSWER_CUT))
             return
         if refusal is None:
-            if self.inbox.close_if_empty():
+            if self.inbox is None or self.inbox.close_if_empty():
                 yield from self._end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.config.answers.retries:
             self._withhold()
@@ -292,8 +304,8 @@ class RunLoop:
         """Parse the answer and run the guardrails; returns the error, or None."""
         rules, self.has_passed, self.refused_by = self.config.answers, False, ""
         try:
-            self.value = rules.parse(self.progress.text)
-            for guardrail in () if self.was_done else rules.of("output"):
+            self.value = self.progress.text if rules.output is None else rules.parse(self.progress.text)
+            for guardrail in rules.of("output") if rules.guardrails and not self.was_done else ():
                 self.refused_by = guardrail.name
                 amended = yield from run_guardrail(guardrail, self.value, self.budget)
                 if amended is not None:
@@ -341,14 +353,15 @@ class RunLoop:
 
     def _end(self, status: RunStatus) -> Steps:
         """End the run. Messages that were sent into it and not read yet stay in the conversation."""
-        for message in self.inbox.close():
+        for message in self.inbox.close() if self.inbox is not None else ():
             yield from emit(self.run, InputReceived(message))
         changes = self.config.policy_context.workspace.changes
         yield from emit(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
 
     def failed(self, error: AgentKitError) -> RunFinished[Any]:
         """The result so far as that of a failed run, after an exception from outside of the loop."""
-        self.inbox.close()
+        if self.inbox is not None:
+            self.inbox.close()
         result = replace(self._result(), status="failed", error=error)
         if isinstance(error, RunError):
             error.result = result

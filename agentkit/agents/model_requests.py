@@ -7,10 +7,11 @@ every request that would offer it, based on what has been read so far; a denied 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import field, replace
 from typing import Any
 
+from agentkit._dataclass import dataclass
 from agentkit.agents.budget import MIN_TOKENS, Budget, Reservation
 from agentkit.agents.effects import AskModel, AskPerson, Effect, Steps, emit
 from agentkit.agents.guardrails import CallFunction, Guardrail
@@ -91,15 +92,16 @@ _OTHER_ARGUMENTS = "The arguments of a tool that the provider runs cannot be cha
 """Why such an answer counts as a refusal here: a request cannot be postponed, and has no arguments yet."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class HostedToolUse:
     """The hosted tools of one run. `offered` are those of the newest request, with their decisions."""
 
-    def __init__(self, run: SessionRun, budget: Budget) -> None:
-        self._run, self._budget = run, budget
-        self.offered: dict[str, Decision] = {}
-        self._labels: frozenset[Label] = frozenset()
-        self._answers: dict[tuple[str, str, str], Decision] = {}
-        self._reported: set[tuple[str, str, str]] = set()
+    _run: SessionRun
+    _budget: Budget
+    offered: dict[str, Decision] = field(default_factory=dict)
+    _labels: frozenset[Label] = frozenset()
+    _answers: dict[tuple[str, str, str], Decision] = field(default_factory=dict)
+    _reported: set[tuple[str, str, str]] = field(default_factory=set)
 
     def judge(
         self, names: Sequence[str], config: RunConfig, policy_context: ToolPolicyContext, read: Sequence[Message]
@@ -143,10 +145,12 @@ class HostedToolUse:
         self, call: ToolCall, decision: Decision, config: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Effect, None, Decision]:
         """The decision on a tool, after asking a person if required; a refusal is emitted once."""
-        key = config.agent, call.name, decision.rule
+        key = config.context.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
             reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
-            request = ApprovalRequest(config.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
+            request = ApprovalRequest(
+                config.context.agent, call.name, {}, replace(decision, reason=reason), "", call.id
+            )
             decision = policy_context.grants.applied(request)
             if not decision.allowed:
                 decision = self._answers.get(key) or (yield from self._ask_person(request, config, policy_context))
@@ -191,6 +195,7 @@ _UNFORCED_CHOICES = (None, "auto", "none")
 """Values of `tool_choice` that do not force a tool call."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ModelRequester:
     """The model requests of one run. `config` is the configuration of the active agent.
 
@@ -199,15 +204,16 @@ class ModelRequester:
     with a text of the prompt.
     """
 
-    def __init__(self, config: RunConfig, run: SessionRun, budget: Budget) -> None:
-        self.config, self.run, self.budget = config, run, budget
-        self.guards: list[tuple[Guardrail, str]] = []
-        self.narrowed: LimitReached | None = None
-        self.abandoned_usage = NO_USAGE
-        self._reader: Tool[..., Any] | None = None
-        self._order = ""
-        self._is_shortened = False
-        self.hosting = HostedToolUse(run, budget)
+    config: RunConfig
+    run: SessionRun
+    budget: Budget
+    hosting: HostedToolUse
+    guards: list[tuple[Guardrail, str]] = field(default_factory=list)
+    narrowed: LimitReached | None = None
+    abandoned_usage: Usage = NO_USAGE
+    _reader: Tool[..., Any] | None = None
+    _order: str = ""
+    _is_shortened: bool = False
 
     def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
@@ -215,7 +221,7 @@ class ModelRequester:
         if not (self._is_shortened or self.run.has_truncated) or READ_MORE in policy_context.tools.names:
             return policy_context
         if self._reader is None:
-            self._reader = read_more_tool(self.run.whole)
+            self._reader = read_more_tool(self.run.full_text)
         return replace(policy_context, tools=policy_context.tools + self._reader)
 
     def instruct(self) -> Steps:
@@ -260,7 +266,11 @@ class ModelRequester:
         if hosted or self.hosting.offered:
             yield from self.hosting.judge(hosted, config, self.policy_context(), messages)
             specs = self.hosting.without_denied(specs)
-        request = Request(messages, instruction, specs, config.answers.schema, self._settings())
+        output = config.answers.output
+        # `tool_choice` returns to "auto" after the first tool call
+        forced = self.run.progress.tool_calls and config.llm().settings.get("tool_choice") not in _UNFORCED_CHOICES
+        schema, settings = None if output is None else output.schema, _AUTO_CHOICE if forced else {}
+        request = Request(messages, instruction, specs, schema, settings)
         tokens_left = config.context_budget.available_tokens(request, config.llm)
         if tokens_left is not None:
             request = yield from self._fit(request, tokens_left)
@@ -340,7 +350,7 @@ class ModelRequester:
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.config.price())
-        message = self.run.with_unique_ids(answer.message)
+        message = self.run.session.with_unique_ids(answer.message)
         return answer if message is answer.message else replace(answer, message=message)
 
     def _record_failure(
@@ -394,11 +404,6 @@ class ModelRequester:
             if covered:
                 self.config.context_budget.summary = Summary(covered, old[-1], response.text)
             yield from emit(self.run, Summarised(response.text, covered, response.usage))
-
-    def _settings(self) -> Mapping[str, Any]:
-        """Overrides of the LLM's settings: `tool_choice` returns to "auto" after the first tool call."""
-        forced = self.config.llm().settings.get("tool_choice") not in _UNFORCED_CHOICES
-        return _AUTO_CHOICE if forced and self.run.progress.tool_calls else {}
 
     def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
         """The tools offered now; tools found by search come after the initial ones."""

@@ -123,22 +123,17 @@ _RULES = AnswerValidator()
 """The immutable default, shared by all agents."""
 
 
-def refuse_unknown(names: Iterable[str], accepted: Sequence[str]) -> None:
-    """Raise TypeError for an unknown argument of Agent, with a suggestion."""
+def refuse_unknown(function: str, names: Iterable[str], accepted: Sequence[str]) -> None:
+    """Raise TypeError for an unknown argument of Agent or of one of its methods, with a suggestion."""
     unknown = [name for name in names if name not in accepted]
     if unknown:
-        from agentkit.suggestions import raise_unknown_argument
+        from agentkit.suggestions import arguments_of, raise_unknown_argument
 
-        raise_unknown_argument("Agent", unknown, accepted)
+        def hint(name: str) -> str:
+            of_llm = closest(name, arguments_of(LLM), _ALIKE)
+            return f"It is an argument of LLM: llm=LLM({of_llm}=...)." if of_llm else ""
 
-
-def refuse_unknown_option(function: str, names: Iterable[str], accepted: Sequence[str]) -> None:
-    """Raise TypeError for an unknown argument of a method that runs an agent, with a suggestion."""
-    unknown = [name for name in names if name not in accepted]
-    if unknown:
-        from agentkit.suggestions import raise_unknown_argument
-
-        raise_unknown_argument(f"Agent.{function}", unknown, accepted)
+        raise_unknown_argument(function, unknown, accepted, hint)
 
 
 def validate(name: str, value: _Value) -> _Value:
@@ -173,7 +168,7 @@ def tools_from(value: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
 
 def listeners_from(value: Iterable[_Value]) -> list[_Value]:
     """Copy the listeners to a new list. Raises ConfigError for an invalid one."""
-    return [] if value == () else [validate_listener(listener) for listener in validate("listeners", value)]
+    return [validate_listener(listener) for listener in validate("listeners", value)]
 
 
 def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
@@ -195,10 +190,13 @@ def limits_from(value: Limits | None) -> Limits:
     return Limits() if value is None else validate("limits", value)
 
 
-def policy_from(level: SafetyLevel, policy: Policy | None, rules: Iterable[Rule | Mapping[str, Any]] = ()) -> Policy:
+_policy_of = cache(Policy)
+
+
+def policy_from(level: SafetyLevel, policy: Policy | None, rules: Iterable[Rule | Mapping[str, Any]]) -> Policy:
     """The agent's policy. Raises ConfigError if `safety` contradicts the level of the policy, or if both have rules."""
     if policy is None:
-        return _policy_of(level) if rules == () else Policy(level, rules)
+        return Policy(level, rules)
     if rules != ():
         raise ConfigError("Give the rules once: policy=Policy(rules=[...]), without rules=.")
     if level not in (SafetyLevel.NETWORK, validate("policy", policy).level):
@@ -211,11 +209,6 @@ def approver_from(value: GivenApprover | Literal["later"] | None) -> GivenApprov
     if value is None or value == "later":
         return value and answer_later
     return validate("approve", value)
-
-
-@cache
-def _policy_of(level: SafetyLevel) -> Policy:
-    return Policy(level)
 
 
 def validate_listener(listener: _Value) -> _Value:
@@ -362,13 +355,16 @@ def attributes_from(arguments: Mapping[str, Any]) -> dict[str, Any]:
     attributes: dict[str, Any] = {"name": validate("name", arguments["name"]), "context": arguments["context"]}
     for name, (attribute, default, value, convert) in _ARGUMENTS.items():
         attributes[attribute] = value if arguments[name] is default else convert(arguments[name])
-    attributes["listeners"] = listeners_from(arguments["listeners"])
+    attributes["listeners"] = [] if arguments["listeners"] == () else listeners_from(arguments["listeners"])
     attributes["_llm"] = llm_from(arguments["llm"], arguments["model"], arguments["name"])
-    attributes["policy"] = policy_from(SafetyLevel.of(arguments["safety"]), arguments["policy"], arguments["rules"])
+    level, policy, rules = SafetyLevel.of(arguments["safety"]), arguments["policy"], arguments["rules"]
+    has_policy = policy is not None or rules != ()
+    attributes["policy"] = policy_from(level, policy, rules) if has_policy else _policy_of(level)
     output_type, guardrails = arguments["output_type"], arguments["guardrails"]
     has_rules = output_type is not None or guardrails != ()
     attributes["_answers"] = AnswerValidator.with_agent(output_type, guardrails) if has_rules else _RULES
-    check_rules(attributes["policy"], attributes["tools"])
+    if attributes["policy"].rules:
+        check_rules(attributes["policy"], attributes["tools"])
     return attributes
 
 
@@ -382,7 +378,7 @@ def check_rules(policy: Policy, tools: Iterable[AnyTool]) -> None:
     An unknown name that is not a misspelling is accepted, because several agents can share one policy. The name of any
     tool in this process and of any shipped tool is accepted as well.
     """
-    own = {tool.name: tool for tool in _with_inner(tools)} if policy.rules else {}
+    own = {tool.name: tool for tool in _with_inner(tools)}
     for rule in policy.rules:
         _check_name(rule, own)
         _check_arguments(rule, own)

@@ -21,7 +21,7 @@ from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, ApproverReply
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
 from agentkit.sessions.session import is_record_of
-from agentkit.sessions.state import RunState, Step, fault_in
+from agentkit.sessions.state import RunState, Step, history_problem
 from agentkit.sessions.transfer import unexecuted_approvals
 from agentkit.suggestions import closest
 from agentkit.tooling.run_context import ContextType, RunContext
@@ -103,7 +103,7 @@ class Resumption:
     def returned_agents(self) -> list[Any]:
         """The agents returned by tools of the run, if its result has them."""
         used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
-        return [each.result.value for each in used if each.result.lead and each.result.value is not None]
+        return [each.result.value for each in used if each.result.handoff_to and each.result.value is not None]
 
     @property
     def state(self) -> tuple[str, RunState, tuple[Message, ...]] | None:
@@ -180,7 +180,7 @@ class RunResult(Generic[T]):
             usage=progress.usage,
             error=error,
             limit=None if progress.limit is None else progress.limit.limit,
-            pending=pending_calls(progress),
+            pending=pending_calls(progress) if progress.steps else (),
             agent=progress.agent,
             run_id=run_id,
             events=tuple(progress.events),
@@ -414,7 +414,7 @@ def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) ->
         return "two of its waiting calls have the same id."
     if progress.record and not is_record_of(run_id, progress.record):
         return "its record of changes belongs to another run, which undo() would revert."
-    return fault_in([*history, *progress.valid_messages()])
+    return history_problem([*history, *progress.valid_messages()])
 
 
 def _pending(step: Step) -> Pending:

@@ -103,11 +103,6 @@ class RunConfig:
     middleware: tuple[Middleware, ...] = ()
 
     @property
-    def agent(self) -> str:
-        """The agent's name."""
-        return self.context.agent
-
-    @property
     def has_hosted(self) -> bool:
         """Whether a tool is run by the provider, which a request can start before its prompt was checked."""
         return any(spec.hosted is not None for spec in self.specs)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import re
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Literal, Self, TypedDict, Unpack
 
@@ -34,6 +35,7 @@ from agentkit.agents.result import (
     to_agentkit_error,
 )
 from agentkit.agents.run_config import (
+    DURABLE,
     LINEAGE,
     MAX_DEPTH,
     HandoffTarget,
@@ -61,9 +63,9 @@ from agentkit.events import (
     ToolCallPostponed,
 )
 from agentkit.llm.client import LLM
-from agentkit.messages import Content, Response, ToolResult
+from agentkit.messages import Content, Response, ToolResult, labels_of
+from agentkit.recording import TAPE
 from agentkit.safety.approval import Grants
-from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.sessions.state import RunState
 from agentkit.tooling.run_context import ContextType, RunContext, RunResources
@@ -97,11 +99,11 @@ class ActiveRun:
         self._parent = LINEAGE.get().context.run
         self._has_ended = False
         self._origin: tuple[tuple[object, ...], Origin] = ((), OUTSIDE_RUNS)
+        self._request_seconds: float | None = None
         self._resources = loop.config.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
-        loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_context_listener(listener)]
-        self.steps = self._attach(steps, around) if around else steps
+        self.steps = self._attach(steps, around) if agent.listeners else steps
 
     def __enter__(self) -> Self:
         return self
@@ -118,12 +120,12 @@ class ActiveRun:
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
         loop = self._loop
-        agent, name = loop.config.agent, stored_name(self._session)
-        place = (loop.config.active_agent, agent, name, loop.iteration)
-        if self._origin[0] != place:  # built once for all events of an iteration
+        agent, name = loop.config.context.agent, stored_name(self._session)
+        key = (loop.config.active_agent, agent, name, loop.iteration, self._request_seconds)
+        if self._origin[0] != key:  # built once for all events of an iteration
             described = getattr(loop.config.active_agent, "description", None) or ""
-            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
-            self._origin = place, origin
+            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, False, described, key[-1])
+            self._origin = key, origin
         return self._origin[1]
 
     def events(self, event: Event, *, streaming: bool) -> list[Event]:
@@ -135,7 +137,18 @@ class ActiveRun:
                 self._partial_answer = self._partial_answer or PartialAnswer(lambda: self._loop.config.answers)
                 events = self._partial_answer.with_partial_output(event)
             for each in events:
-                caught += [each] if self._process(each) else []
+                is_last = isinstance(each, RunFinished)
+                if isinstance(each, StoredEvent):
+                    self._run.keep(each)
+                    if TAPE.get() is not None:
+                        recording.record_event(self._run.id, each)
+                    if isinstance(each, RunEnded):  # stored, but not for the caller
+                        continue
+                    self._agent.count(each)
+                elif is_last:
+                    self._run.close()
+                self._emit(each, is_last=is_last)
+                caught.append(each)
         except Exception as error:
             self.failure = error
         return caught
@@ -164,20 +177,6 @@ class ActiveRun:
                     dispatch((listener,), finished, self.origin())
         return finished
 
-    def _process(self, event: Event) -> bool:
-        """Store, count and emit an event; returns whether the caller gets it too."""
-        if isinstance(event, StoredEvent):
-            self._run.keep(event)
-            recording.record_event(self._run.id, event)
-            if isinstance(event, RunEnded):
-                return False
-            self._agent.count(event)
-        is_last = isinstance(event, RunFinished)
-        if is_last:
-            self._run.close()
-        self._emit(event, is_last=is_last)
-        return True
-
     def _emit(self, event: Event, *, is_last: bool = False) -> None:
         """Emit an event to the listeners, whose list can grow during the run."""
         self._has_ended = is_last
@@ -185,11 +184,15 @@ class ActiveRun:
             dispatch(tuple(self._agent.listeners), event, self.origin())
 
     def _attach(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
-        """The steps of the run, with the listeners' context managers around model requests and tool calls."""
+        """The steps of the run: measures requests, and wraps requests and tool calls in the listeners' contexts."""
         for step in steps:
             if isinstance(step, AskModel):
-                step.around = partial(self._around_request, listeners, step)
-            elif isinstance(step, UseTools):
+                step.around = partial(self._around_request, listeners, step) if listeners else step.around
+                began = time.perf_counter()
+                yield step
+                self._request_seconds = time.perf_counter() - began
+                continue
+            if listeners and isinstance(step, UseTools):
                 step.around = partial(self._around_call, listeners, step.results)
                 step.lineage = replace(step.lineage, attached=partial(self._attach, listeners=listeners))
             yield step
@@ -437,18 +440,18 @@ class Runner(HandoffTarget):
         is_new: bool = False,
         prompt: str = "",
     ) -> RunConfig:
-        own, workspace = self.workspace, above.workspace
+        own, workspace, answers = self.workspace, above.workspace, self._answers
         is_dry = self.dry_run or own.dry_run or above.dry_run
-        is_elsewhere = workspace is None or (own.is_fixed and own.folder != workspace.folder)
-        if workspace is None or is_elsewhere or workspace.dry_run != is_dry:
+        if workspace is None or workspace.dry_run != is_dry or (own.is_fixed and own.folder != workspace.folder):
             workspace = own.for_run(record, f"{self.name}: {prompt}".removesuffix(": "), dry_run=is_dry, is_new=is_new)
         else:  # the run of an agent as a tool records its changes with those of its caller
             record = ""
         tools = self.tools.within(workspace)
-        if self.handoff_targets:
-            tools = tools + handoff_tools(self.handoff_targets.values())
-        tools, specs = initial_specs(tools)
-        policies, grants, asks = (self.policy, *above.policies), self._grants.for_run(), self.unlabelled == "ask"
+        tools = tools + handoff_tools(self.handoff_targets.values()) if self.handoff_targets else tools
+        conditions, specs = conditions_of(tools), tuple(tool.spec for tool in tools)
+        if conditions or tools.searchable_names:
+            tools, specs = initial_specs(tools)
+        policies, grants, asks = (self.policy, *above.policies), Grants(self._grants.lasting), self.unlabelled == "ask"
         read = above.read | getattr(self.instruction, "labels", frozenset())
         policy_context = ToolPolicyContext(
             tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks
@@ -460,11 +463,11 @@ class Runner(HandoffTarget):
             specs,
             policy_context,
             llm,
-            self._answers.within(context),
+            answers.within(context) if answers.guardrails else answers,
             self._context_budget,
-            approver_in(context, self.approve, above),
+            None if self.approve is None and above.approve is None else approver_in(context, self.approve, above),
             record=record,
-            conditions=conditions_of(tools),
+            conditions=conditions,
             middleware=tuple(each.within(context) for each in self._middleware),
         )
 
@@ -477,8 +480,8 @@ class Runner(HandoffTarget):
         agent. Arguments are validated before the first event: raises ConfigError for an invalid prompt, limits, type or
         context, and NoProvider if no provider is configured.
         """
-        scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
-        if scope is not None:
+        is_new = prompt is not None and not isinstance(prompt, Resumption)
+        if DURABLE.get() is not None and is_new and (scope := durable_scope(given.get("session"))) is not None:
             return scope.events(self, prompt, streaming=streaming, **given)
         return self._run_events(self._task(prompt, **given), streaming=streaming)
 
@@ -486,22 +489,24 @@ class Runner(HandoffTarget):
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
     ) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
-        scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
-        if scope is not None:
+        is_new = prompt is not None and not isinstance(prompt, Resumption)
+        if DURABLE.get() is not None and is_new and (scope := durable_scope(given.get("session"))) is not None:
             return scope.aevents(self, prompt, streaming=streaming, **given)
         return self._arun_events(self._task(prompt, **given), streaming=streaming)
 
     def _stream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> RunStream[Any]:
         """The events of a run with the text as it is written. Raises ConfigError in a durable function."""
         self._refuse_durable(given)
-        task = self._task(prompt, **given)
-        return RunStream(self._run_events(task, streaming=True), task.inbox, options.content_from)
+        inbox = Inbox()
+        task = replace(self._task(prompt, **given), inbox=inbox)
+        return RunStream(self._run_events(task, streaming=True), inbox, options.content_from)
 
     def _astream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> AsyncRunStream[Any]:
         """Async version of `_stream_events`."""
         self._refuse_durable(given)
-        task = self._task(prompt, **given)
-        return AsyncRunStream(self._arun_events(task, streaming=True), task.inbox, options.content_from)
+        inbox = Inbox()
+        task = replace(self._task(prompt, **given), inbox=inbox)
+        return AsyncRunStream(self._arun_events(task, streaming=True), inbox, options.content_from)
 
     def _refuse_durable(self, given: Mapping[str, Any]) -> None:
         if durable_scope(given.get("session")) is not None:
@@ -523,7 +528,7 @@ class Runner(HandoffTarget):
     ) -> _Task:
         """Validate the arguments of a run. Raises ConfigError for an invalid one, NoProvider without a provider."""
         earlier = prompt if isinstance(prompt, Resumption) else None
-        rules, most_iterations = (earlier.rules, earlier.max_iterations) if earlier else (None, None)
+        rules, stored_iterations = (earlier.rules, earlier.max_iterations) if earlier else (None, None)
         known = (context, earlier and earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
         model = options.validate_optional("model", client.get("model"))
@@ -545,7 +550,7 @@ class Runner(HandoffTarget):
             context,
             self._client(given if model is None else LLM(model=model), None if config is None else config.llm),
             rules if output_type is None else AnswerValidator.of_run(output_type),
-            options.validate_optional("max_iterations", max_iterations) or most_iterations,
+            options.validate_optional("max_iterations", max_iterations) or stored_iterations,
         )
         _ = task.llm()
         for each in reachable_agents(self):
@@ -572,13 +577,10 @@ class Runner(HandoffTarget):
 
     def check_before_run(self, context: Any) -> None:
         """Raise ConfigError if the agent cannot be used with this context, NoProvider if its own model has no key."""
-        for tool in self.tools:
-            tool.check_context(context)
-        self._answers.check_context(context)
+        for each in (*self.tools, *self._answers.guardrails, *self._middleware):
+            each.check_context(context)
         if self.approve is not None:
             check_approver(self.approve, context)
-        for layer in self._middleware:
-            layer.check_context(context)
         if self._model is not None or self._llm is not None:
             _ = self.llm
 
@@ -642,14 +644,15 @@ class Runner(HandoffTarget):
                 config = _active_config(self, run.progress, replace(config, known=tuple(known)), known)
                 config = with_answers(config, resumption.answers, run.progress.waiting)
             limits = task.limits or (resumption and resumption.limits) or self.limits
-            budget = Budget(
-                limits, lineage.budget, recording.clock(), max_iterations=task.max_iterations or self.max_iterations
-            )
+            clock = time.monotonic if TAPE.get() is None else recording.clock()
+            max_iterations = task.max_iterations or self.max_iterations
+            budget = Budget(limits, lineage.budget, clock, max_iterations=max_iterations)
             target = self if task.session is self._session else ResumingAgent(self, task.session)
-            loop = RunLoop(config, run, budget, target)
+            loop = RunLoop(config, run, budget, target, task.inbox)
             if resumption is not None:
                 check_waiting(run.progress.steps.values(), loop.requester.policy_context())
-            lineage.note(labels_of([*run.history, *run.progress.messages]))
+            if lineage.found is not None:
+                lineage.note(labels_of([*run.history, *run.progress.messages]))
             steps = loop.resume() if isinstance(task.prompt, Resumption) else loop.begin(task.prompt)
             return ActiveRun(self, task, run, loop, steps)
         except BaseException:
@@ -680,7 +683,7 @@ class Runner(HandoffTarget):
 
     def count(self, event: Event) -> None:
         """Add the usage an event reports, and note the labels of what was read."""
-        if isinstance(event, ToolCallFinished):
+        if isinstance(event, ToolCallFinished) and event.result.labels:
             LINEAGE.get().note(event.result.labels)
         self.count_usage(spent_in(event))
 
@@ -702,7 +705,8 @@ class _Task:
     llm: Callable[[], LLM]
     rules: AnswerValidator | None = None
     max_iterations: int | None = None
-    inbox: Inbox = field(default_factory=Inbox)
+    inbox: Inbox | None = None
+    """The messages sent into a run that the program streams."""
 
 
 class ResumingAgent(HandoffTarget):

@@ -19,7 +19,7 @@ from agentkit.agents.human_approval import HumanApproval
 from agentkit.agents.run_config import LINEAGE, CallingTool, HandoffTarget, ParentRun, PausingTool, RunConfig
 from agentkit.agents.tool_policy import CallProgress, JudgedCall, ToolPolicyContext, judge_call
 from agentkit.content import File, Image
-from agentkit.decisions import Label
+from agentkit.decisions import Label, Verdict
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.events import (
     AnswerGiven,
@@ -39,10 +39,10 @@ from agentkit.messages import (
     ToolResult,
     calls_in,
     failure_content,
+    labels_of,
     with_distinct_ids,
 )
 from agentkit.safety.approval import Approval
-from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import INTERRUPTED, Step
 from agentkit.tooling.execution import shared_objects
@@ -75,7 +75,9 @@ class ResultNotes:
         """The result with these labels; for a handoff, with the name of the agent."""
         if isinstance(result.value, HandoffTarget):
             name = result.value.name
-            result = replace(result, status="ok", content=f"The conversation was handed off to {name}.", lead=name)
+            result = replace(
+                result, status="ok", content=f"The conversation was handed off to {name}.", handoff_to=name
+            )
         return replace(result, labels=result.labels | self.labels) if self.labels else result
 
     def amend(self, result: ToolResult) -> ToolResult:
@@ -83,7 +85,7 @@ class ResultNotes:
         notes = []
         result = self.with_labels(result)
         before = self.earlier.get(_content_without_notes(result), 0)
-        if result.whole is not None:
+        if result.full_content is not None:
             result = with_handle(result, self.call.id)
         if self.is_edited:
             notes.append(f"{_EDITED}{self.call.arguments}")
@@ -138,8 +140,8 @@ def _content_without_notes(result: ToolResult) -> str:
     """The content of a result without our notes and without the handle, which differs for each call."""
     text, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
-    content = result.whole if result.whole is not None else text if is_ours else result.content
-    return f"{content}{_digest(result.attachments)}" if result.attachments else content
+    content = result.full_content if result.full_content is not None else text if is_ours else result.content
+    return f"{content}{_digest(result.attachments)}" if result.images or result.files else content
 
 
 def _digest(shown: Sequence[Image | File]) -> str:
@@ -207,7 +209,7 @@ class ToolCallBatch:
                 calls += [] if judged is None else [judged]
         return calls
 
-    def _limit_at(self, place: int, step: Step) -> str | None:
+    def _limit_at(self, index: int, step: Step) -> str | None:
         """The reason why a call is not judged; None if it is.
 
         Judging takes time as well, and a response can contain tens of thousands of calls.
@@ -218,7 +220,7 @@ class ToolCallBatch:
         if late is not None:
             self.limit = late
             return late.reason
-        if max_calls is not None and place >= max_calls:
+        if max_calls is not None and index >= max_calls:
             return f"Only the first {max_calls:,} tool calls of a response are run. Make this call in another response."
         return None
 
@@ -236,34 +238,31 @@ class ToolCallBatch:
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
             yield from emit(self.run, ToolCallFinished(step.call, error))
             return None
-        judged = yield from self._approval.decide(step, read)
+        call = judge_call(step.call, self.policy_context, read)
+        needs_person = step.postponed is not None or call.decision.verdict is Verdict.ASK
+        judged = (yield from self._approval.decide(call, step, read)) if needs_person else call
         if judged is None or (step.inner and not (yield from self._can_resume(judged, step, read))):
             return None
         if isinstance(judged.tool, PausingTool) and not self.within:
             judged = _with_progress(judged, judged.tool, step)
         yield from emit(self.run, ToolCallStarted(judged.call, judged.decision))
-        notes = self._notes_on(judged, step, read)
+        labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
+        is_edited = step.consent is not None and step.consent.arguments is not None
+        earlier, max_repeats = self.repeats.of(judged.call), self.budget.limits.repeated_calls
+        notes = ResultNotes(judged.call, earlier, max_repeats, is_edited, labels)
         if not judged.decision.allowed:
             yield from emit(self.run, ToolCallFinished(judged.call, notes.amend(judged.refusal())))
             return None
         layers = tuple(each for each in self.config.middleware if each.stage == "call")
-        guardrails = self._guardrails(notes, judged.tool)
+        guardrails = self._guardrails(notes, judged.tool) if self.config.answers.guardrails else None
         again = partial(judge_call, policy_context=self.policy_context, read=read)
         return replace(judged, amend=notes.amend, guardrails=guardrails, layers=layers, judge_again=again)
 
     def _guardrails(self, notes: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""
-        rules = self.config.answers
-        guardrails = rules.of("result") if rules.guardrails else ()
+        guardrails = self.config.answers.of("result")
         max_chars = _MAX_ANSWER_CHARS if tool is None else tool.max_chars
         return ResultGuardrails(guardrails, max_chars, notes.with_labels) if guardrails else None
-
-    def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
-        """The notes on the call's result for the model."""
-        is_edited = step.consent is not None and step.consent.arguments is not None
-        labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
-        earlier = self.repeats.of(judged.call)
-        return ResultNotes(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
     def _tool(self, name: str) -> Tool[..., Any] | None:
         """The tool of that name; None if the agent does not have it any more."""
@@ -359,11 +358,11 @@ class ToolCallBatch:
     def _follow_up(self) -> Steps:
         """Act on the results once all are complete: hand off, or end the run with an answer."""
         for used in self.run.progress.results:
-            if used.result.ok and used.result.lead:
+            if used.result.ok and used.result.handoff_to:
                 self.handoff = self._handoff_target(used.result)
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
-                answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
+                answer = whole if isinstance(whole, str) else used.result.full_content or used.result.content
                 yield from emit(self.run, AnswerGiven(answer))
                 return
 
@@ -372,9 +371,9 @@ class ToolCallBatch:
         if isinstance(result.value, HandoffTarget):
             return result.value
         known = [*self.config.active_agent.handoff_targets.values(), *self.config.known]
-        target = next((each for each in known if each.name == result.lead), None)
+        target = next((each for each in known if each.name == result.handoff_to), None)
         if target is None:
-            raise unknown_agent(result.lead, self.config.agent)
+            raise unknown_agent(result.handoff_to, self.config.context.agent)
         return target
 
 
@@ -422,13 +421,13 @@ def concurrent_groups(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...
     if len(calls) == 1:
         return [tuple(calls)]
     found: list[list[JudgedCall]] = []
-    places: dict[int, int] = {}
+    group_indexes: dict[int, int] = {}
     for judged in calls:
         shared = list(map(id, _shared_by_tool(judged.tool)))
-        place = max((places.get(each, 0) for each in shared), default=0)
-        places.update(dict.fromkeys(shared, place + 1))
-        found += [[]] if place == len(found) else []
-        found[place].append(judged)
+        index = max((group_indexes.get(each, 0) for each in shared), default=0)
+        group_indexes.update(dict.fromkeys(shared, index + 1))
+        found += [[]] if index == len(found) else []
+        found[index].append(judged)
     return list(map(tuple, found))
 
 

@@ -23,9 +23,9 @@ from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, SafetyLevel,
 from agentkit.errors import AgentKitError, ToolError, UnknownTool
 from agentkit.event_rendering import escape_invisible
 from agentkit.events import StoredEvent
-from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
+from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult, labels_of
 from agentkit.safety.approval import Grants
-from agentkit.safety.data_flow import judge_flow, labels_of, user_written_arguments
+from agentkit.safety.data_flow import judge_flow, user_written_arguments
 from agentkit.safety.paths import HOME, NO_FACTS, CallFacts, Located, Place
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
@@ -111,8 +111,8 @@ def _texts(value: Any, levels: int = 4) -> Iterator[str]:
 def _absolute(paths: list[str], folder: str) -> Iterator[str]:
     home = settings.environment().get("HOME", HOME)
     for path in paths:
-        place = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
-        yield place if place.startswith("/") else f"{folder}/{place}"
+        expanded = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
+        yield expanded if expanded.startswith("/") else f"{folder}/{expanded}"
 
 
 def _location(path: str) -> str:
@@ -286,7 +286,7 @@ class JudgedCall:
 
     def run_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Run the call without its middleware if the decision allows it, blocking."""
-        refused = self._current_refusal()
+        refused = self._current_refusal() if self.bound or not self.decision.allowed else None
         if self.tool is None or refused is not None:
             return refused or self.refusal()
         ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
@@ -295,7 +295,7 @@ class JudgedCall:
 
     async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Async version of `run_alone`."""
-        refused = self._current_refusal()
+        refused = self._current_refusal() if self.bound or not self.decision.allowed else None
         if self.tool is None or refused is not None:
             return refused or self.refusal()
         ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
@@ -306,8 +306,6 @@ class JudgedCall:
         """The result of a call that is denied, or whose approval was bound to what has changed since."""
         if not self.decision.allowed:
             return self.refusal()
-        if not self.bound:
-            return None
         tool = self.tool
         lapsed = lapsed_denial(
             self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff
@@ -372,10 +370,11 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
         if tool.is_in_workspace:  # nothing changes, so no approval is needed; other tools still send data
             own = replace(own, level=min(level, *(policy.level for policy in policy_context.policies)))
     try:
+        has_rules = any(policy.rules for policy in policy_context.policies)
+        places = resolve_paths(tool, arguments, policy_context) if has_rules else NO_FACTS
         canonical = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
-        places = resolve_paths(tool, arguments, policy_context.policies, policy_context.workspace)
         decision = _judge_by_all(policy_context, tool, own, (arguments, canonical, places), read)
-        if any(policy.checks_data_flow for policy in policy_context.policies):
+        if decision.egress and any(policy.checks_data_flow for policy in policy_context.policies):
             hosted_labels = frozenset[Label]() if tool.spec.hosted is None else tool.labels
             decision = judge_flow(
                 read, tool.name, _model_arguments(tool, arguments), decision, policy_context.above, hosted_labels
@@ -397,7 +396,9 @@ def _judge_by_all(
 
     With labels from parent agents, the prompt does not count as a person's own words.
     """
-    is_about_words = not policy_context.above and any(policy.is_about_words for policy in policy_context.policies)
+    is_about_words = not policy_context.above and any(
+        rule.is_about_words for policy in policy_context.policies for rule in policy.rules
+    )
     arguments, canonical, places = known
     personal = _personal_arguments(tool, arguments, read) if is_about_words else frozenset[str]()
     is_unlabelled = policy_context.asks_about_unlabelled and not tool.is_labelled
@@ -426,10 +427,9 @@ def _model_arguments(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapp
 _MAX_PATHS = 1_000
 
 
-def resolve_paths(
-    tool: Tool[..., Any], arguments: Mapping[str, Any], policies: Sequence[Policy], workspace: Workspace
-) -> CallFacts:
+def resolve_paths(tool: Tool[..., Any], arguments: Mapping[str, Any], policy_context: ToolPolicyContext) -> CallFacts:
     """Resolve the path arguments that a rule about this tool tests."""
+    policies, workspace = policy_context.policies, policy_context.workspace
     rules = [rule for policy in policies for rule in policy.rules if rule.is_about(tool.name)]
     tested = {name for rule in rules for name in (*rule.folders, *(rule.where.keys() & set(tool.paths)))}
     if tested.isdisjoint(arguments):
@@ -483,11 +483,11 @@ def _places(workspace: Workspace | None, path: Any) -> tuple[Place, ...] | None:
 def _in_workspace(workspace: Workspace, path: str) -> tuple[Place, Place] | None:
     """The named and the real location; None for a value outside the workspace or not a path."""
     try:
-        name, place = workspace.locate(path)
+        name, real_path = workspace.locate(path)
     except (ToolError, ValueError):
         return None
     roots = workspace.spellings
-    named, real = (Place(each or ".", tuple(os.path.join(root, each) for root in roots)) for each in (name, place))
+    named, real = (Place(each or ".", tuple(os.path.join(root, each) for root in roots)) for each in (name, real_path))
     return named, real
 
 
@@ -496,11 +496,15 @@ def _in_current_folder(path: str) -> tuple[Place, ...] | None:
     try:
         here, home = Path.cwd(), os.path.expanduser(path)
         spelled = {os.path.abspath(each) for each in (path, home)}
-        return tuple(_place_from(here, each) for place in sorted(spelled) for each in (place, os.path.realpath(place)))
+        return tuple(
+            _place_from(here, each)
+            for path_text in sorted(spelled)
+            for each in (path_text, os.path.realpath(path_text))
+        )
     except (OSError, ValueError):
         return None
 
 
-def _place_from(here: Path, place: str) -> Place:
-    inner = os.path.relpath(place, here)
-    return Place(None if inner.split("/")[0] == ".." else inner, (place,))
+def _place_from(here: Path, path: str) -> Place:
+    inner = os.path.relpath(path, here)
+    return Place(None if inner.split("/")[0] == ".." else inner, (path,))

@@ -18,7 +18,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
-from agentkit.cli.options import JSON
+from agentkit.cli.options import JSON, DefaultGroup
 from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, print_note
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
@@ -175,14 +175,15 @@ class TerminalApproval:
 
     def __call__(self, request: ApprovalRequest) -> ApproverReply | Awaitable[ApproverReply]:
         """Return the person's answer. Raises KeyboardInterrupt if the question cannot be postponed."""
-        self._status.clear()
-        try:
-            return self._approver(request)
-        except KeyboardInterrupt:
-            click.echo(err=True)
-            if self._can_wait:
-                return Approval.LATER
-            raise
+        with self._status.turn:
+            self._status.clear()
+            try:
+                return self._approver(request)
+            except KeyboardInterrupt:
+                click.echo(err=True)
+                if self._can_wait:
+                    return Approval.LATER
+                raise
 
 
 class InterruptibleInput:
@@ -258,12 +259,9 @@ Examples:
 """
 
 
-@click.group(invoke_without_command=True, epilog=_EXAMPLES, short_help="List and revoke the stored approvals.")
-@click.pass_context
-def approvals(context: click.Context) -> None:
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="List and revoke the stored approvals.")
+def approvals() -> None:
     """List and revoke the approvals that you gave with "always" at a terminal."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_approvals, as_json=False)
 
 
 @approvals.command("list", short_help="List the stored approvals, oldest first.")

@@ -124,6 +124,14 @@ def ask(**options: Any) -> int:
 _SESSION_FORMAT = 1
 
 
+OFFLINE_NAME = "offline model"
+
+
+def model_name(llm: LLM) -> str:
+    """The model's name in a status line."""
+    return OFFLINE_NAME if llm.provider == "offline" else llm.model
+
+
 class Screen:
     """Render a run: text on stdout as it streams, tool calls on stderr, and a status line while it waits."""
 
@@ -133,7 +141,11 @@ class Screen:
         self._is_at_line_start = True
 
     def render(self, event: Event) -> None:
-        """Render an event."""
+        """Render an event, after the person has answered a question that another thread asks."""
+        with self._status.turn:
+            self._render(event)
+
+    def _render(self, event: Event) -> None:
         match event:
             case RequestStarted():
                 self._wait(f"asking {self.model}")
@@ -168,7 +180,7 @@ class Screen:
 
     def _print_fallbacks(self, missed: Sequence[FailedModel]) -> None:
         for each in missed:
-            if each.was_asked:  # report a model when it fails, not again at each later request that skips it
+            if each.was_tried:  # report a model when it fails, not again at each later request that skips it
                 self.end_line()
                 print_note(f"  {fallback_line(each)}", faint=True)
 
@@ -377,7 +389,7 @@ def _run(
     output_type = output_type or agent.answer_validator.output
     prints_answer = not (options.as_json or options.as_jsonl)
     streams = prints_answer and options.output is None and not options.no_stream and not agent.withholds_text
-    screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=prints_answer and not options.quiet)
+    screen = Screen(status, model_name(agent.llm), shows_text=streams, shows_calls=prints_answer and not options.quiet)
     try:
         with _recording(options, agent, screen, output):
             result = _result(agent, prompt, screen, streaming=streams)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.options import COLLECTIONS, JSON
+from agentkit.cli.options import COLLECTIONS, JSON, DefaultGroup
 from agentkit.cli.settings import (
     SettingsFile,
     check_project,
@@ -20,7 +20,7 @@ from agentkit.cli.settings import (
     parse_setting,
     templates_folder,
 )
-from agentkit.cli.terminal import clean, document_text, print_note
+from agentkit.cli.terminal import clean, document_text, print_error, print_note
 from agentkit.errors import ConfigError
 from agentkit.settings import settings_file
 
@@ -54,7 +54,7 @@ _PROJECT_EXAMPLE = """
 # model = "gpt-5.4-mini\""""
 
 
-@click.group(short_help="Show and set the settings, with their sources and files.")
+@click.group(cls=DefaultGroup, short_help="Show and set the settings, with their sources and files.")
 def config() -> None:
     """Show the settings: flag, then environment, then project file, then your own file, then default."""
 
@@ -301,7 +301,12 @@ def templates(*, as_json: bool) -> None:
     settings. It contains a prompt with $input and other parameters, their [defaults], and settings such as model and
     tools.
     """
-    found = list({path.stem: read_template(path) for path in reversed(list(_files()))}.values())
+    found: list[Template] = []
+    for path in {path.stem: path for path in reversed(list(_files()))}.values():
+        try:
+            found.append(read_template(path))
+        except ConfigError as error:
+            print_error(error)
     if as_json:
         rows = [
             {"name": each.name, "path": str(each.path), "parameters": each.parameters, "description": each.description}
@@ -312,7 +317,7 @@ def templates(*, as_json: bool) -> None:
     for each in found:
         needs = " ".join(f"-P {name} …" for name in each.parameters)
         click.echo(clean("  ".join(filter(None, (each.name, needs, each.description, str(each.path))))))
-    if not found:
+    if not found and not any(_files()):
         click.echo(f"No template exists. Write one: {templates_folder() / f'NAME{_SUFFIX}'}", err=True)
 
 

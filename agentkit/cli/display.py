@@ -6,12 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.cli.terminal import SCHEMA_VERSION, clean, escape_invisible, line_text
+from agentkit.cli.terminal import SCHEMA_VERSION, clean, escape_invisible, for_shell, line_text
 from agentkit.decisions import Verdict
 from agentkit.event_rendering import arguments_text, is_shallow, main_text, parse_arguments, parse_json
 from agentkit.safety.approval import APPROVED
-from agentkit.safety.policy import RAISE_LEVEL
-from agentkit.workspace import safe_open
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
 _MAX_REFUSAL_CHARS = 240  # longer, because a refusal ends with its remedy
 _MIN_SHOWN_SECONDS = 0.3
-_LEVELS = ("network", "system")
-_OTHER_FOLDER = "File tools reach only this folder. To work in another one, change into it: cd FOLDER"
 
 
 def json_line(document: Mapping[str, Any]) -> str:
@@ -53,15 +49,8 @@ def fallback_line(missed: FailedModel) -> str:
 def outcome_text(result: ToolResult) -> str:
     """The result or error of a tool call, on one line."""
     if was_refused(result):
-        return line_text(shell_remedy(result.error or ""), _MAX_REFUSAL_CHARS)
+        return line_text(for_shell(result.error or ""), _MAX_REFUSAL_CHARS)
     return line_text(result.error or main_text(result)) or "(nothing)"
-
-
-def shell_remedy(text: str) -> str:
-    """A text in which the remedies for programs are replaced by options of the command line."""
-    for name in _LEVELS:
-        text = text.replace(RAISE_LEVEL.format(name), f"To allow it: --safety {name}; to approve all calls: -y")
-    return text.replace(safe_open.REMEDY, _OTHER_FOLDER)
 
 
 def judgment_text(result: ToolResult) -> str:

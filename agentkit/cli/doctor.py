@@ -207,7 +207,7 @@ _MODELS_EXAMPLES = """\b
 Examples:
   agentkit models
   agentkit models gpt-5.4-mini groq:llama-3.3-70b-versatile
-  agentkit models list                        the models that the provider offers
+  agentkit models list  the models that the provider offers
   agentkit models list ollama
 """
 

@@ -48,7 +48,7 @@ _EXAMPLES = """\b
 Examples:
   agentkit eval run suite.py --agent bot.txt
   agentkit eval run suite.py --agent pipeline.py:answer
-  agentkit eval run suite.py -m gpt-5.4-mini -m ollama:qwen3 --repeats 3 --html report.html
+  agentkit eval run suite.py -m gpt-5.4-mini -m ollama:qwen3 --repeats 3
   agentkit eval run cases.csv --scorer numeric --offline --threshold 0.9
   agentkit eval run suite.py --resume trials.jsonl --limit cost=2.00
   agentkit eval run suite.py --baseline main.json --junit report.xml

@@ -40,17 +40,17 @@ from agentkit.safety.html import Child, Markup, element
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.transcript import (
-    CallStory,
-    RunStory,
-    StoryMoment,
+    CallTranscript,
+    RunTranscript,
+    TranscriptStep,
     answers_text,
     content_of,
     day_text,
     figures,
     outer,
     readable,
-    stories_of,
     title,
+    transcripts_of,
     usage_of,
     without_secrets,
 )
@@ -65,9 +65,9 @@ _VERDICTS = {"allow": "allowed", "ask": "needs approval", "deny": "denied"}
 _ROLES = {SystemMessage: "order", AssistantMessage: "model", ToolMessage: "tool"}
 
 
-def card(step: StoryMoment | CallStory, answer: str = "") -> Markup:
+def card(step: TranscriptStep | CallTranscript, answer: str = "") -> Markup:
     """Render a step: a model response (marked if it is the run's answer), a tool call or another stored event."""
-    if isinstance(step, CallStory):
+    if isinstance(step, CallTranscript):
         return element("article", list(_call(step)), class_="card")
     if isinstance(step.event, ResponseReceived):
         response = step.event.response
@@ -79,8 +79,8 @@ def card(step: StoryMoment | CallStory, answer: str = "") -> Markup:
     return element("article", element("h3", description.title), text, class_=kind)
 
 
-def _response(moment: StoryMoment, response: Response) -> Iterator[Markup]:
-    figures = f"{seconds_text(moment.seconds)} · {tokens_text(response.usage)}"
+def _response(step: TranscriptStep, response: Response) -> Iterator[Markup]:
+    figures = f"{seconds_text(step.seconds)} · {tokens_text(response.usage)}"
     yield element("h3", response.model or "model", element("small", figures))
     if response.text:
         yield element("p", response.text, class_="said")
@@ -88,21 +88,21 @@ def _response(moment: StoryMoment, response: Response) -> Iterator[Markup]:
         yield element("p", "The answer was cut off here.", class_="remark")
     if response.tool_calls:
         names = [element("code", call.name) for call in response.tool_calls]
-        yield element("p", "calls ", _comma_separated(names), class_="wishes")
+        yield element("p", "calls ", _comma_separated(names), class_="requested")
     if response.message.reasoning:
         yield _collapsible("Reasoning", [element("p", response.message.reasoning, class_="said")])
-    if moment.request is not None:
-        yield _collapsible(f"Request: {_request_summary(moment)}", list(_request(moment.request, moment.new)))
+    if step.request is not None:
+        yield _collapsible(f"Request: {_request_summary(step)}", list(_request(step.request, step.new)))
 
 
 def _comma_separated(parts: Sequence[Markup]) -> list[Child]:
     return [part if not place else [", ", part] for place, part in enumerate(parts)]
 
 
-def _request_summary(moment: StoryMoment) -> str:
-    request = moment.request
+def _request_summary(step: TranscriptStep) -> str:
+    request = step.request
     tools = f", {count_text(len(request.tools), 'tool')}" if request is not None and request.tools else ""
-    return f"{count_text(len(moment.new), 'new message')}{tools}"
+    return f"{count_text(len(step.new), 'new message')}{tools}"
 
 
 def _request(request: Request, new: Sequence[Message]) -> Iterator[Markup]:
@@ -131,27 +131,27 @@ def _message_text(message: Message) -> str:
             return content_text(user.content, "\n")
 
 
-def _call(story: CallStory) -> Iterator[Markup]:
+def _call(call: CallTranscript) -> Iterator[Markup]:
     """Render a tool call: arguments, decision with its reasons, approval and result."""
-    decision = story.judgment
-    verdict = _verdict(decision, story) if decision is not None else None
-    yield element("h3", element("code", story.call.name), verdict, element("small", seconds_text(story.seconds)))
-    fields = parse_arguments(story.call.arguments)
+    decision = call.judgment
+    verdict = _verdict(decision, call) if decision is not None else None
+    yield element("h3", element("code", call.call.name), verdict, element("small", seconds_text(call.seconds)))
+    fields = parse_arguments(call.call.arguments)
     if isinstance(fields, str):
         yield element("pre", fields)
     elif fields:
         yield _fields(fields)
     if decision is not None:
         yield element("div", list(_reasons(decision)), class_="decision")
-    if person := answers_text(story):
-        yield element("p", person, class_="person")
-    if story.result is not None:
-        yield _result(story.result)
+    if answer := answers_text(call):
+        yield element("p", answer, class_="person")
+    if call.result is not None:
+        yield _result(call.result)
 
 
-def _verdict(decision: Decision, story: CallStory) -> Markup:
+def _verdict(decision: Decision, call: CallTranscript) -> Markup:
     verdict = str(decision.verdict)
-    word = "allowed by a person" if verdict == "allow" and story.answers else _VERDICTS[verdict]
+    word = "allowed by a person" if verdict == "allow" and call.answers else _VERDICTS[verdict]
     return element("span", word, class_=f"chip {verdict}")
 
 
@@ -165,12 +165,14 @@ def _reasons(decision: Decision) -> Iterator[Child]:
 
 def _result(result: ToolResult) -> Markup:
     """Render a result: in full if it is short, else folded behind its first words."""
-    text = result.whole or result.content
+    text = result.full_content or result.content
     content = content_of(text)
     word = "Result" if result.ok else f"Error ({result.status.replace('_', ' ')})"
     kind = "result" if result.ok else "result bad"
     shown = _fields(content) if isinstance(content, dict) else element("pre", content, tabindex="0")
-    note = element("p", "The model received its beginning and its end.", class_="remark") if result.whole else None
+    note = (
+        element("p", "The model received its beginning and its end.", class_="remark") if result.full_content else None
+    )
     if len(text) <= _OPEN_CHARS:
         return element("div", element("h4", word), shown, note, class_=kind)
     glimpse = " ".join(text[: 2 * _GLIMPSE_CHARS].split())[:_GLIMPSE_CHARS]
@@ -220,7 +222,7 @@ _LANES = {"model": 3, "tool": 17, "person": 31, "note": 31}
 _CHART_WIDTH, _CHART_HEIGHT, _BAR_HEIGHT, _SHORTEST_BAR = 1_000, 44, 10, 4
 
 
-def page(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> str:
+def page(name: str, header: Mapping[str, Any], runs: Sequence[RunTranscript]) -> str:
     """Render the page of a cassette or an exported session called `name`."""
     sections = [_run(number, run) for number, run in enumerate(runs, 1)]
     if not sections:
@@ -229,7 +231,7 @@ def page(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> str:
     return html.page(f"{name} - agentkit", _STYLE.read_text("utf-8"), *parts)
 
 
-def _header(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> Markup:
+def _header(name: str, header: Mapping[str, Any], runs: Sequence[RunTranscript]) -> Markup:
     facts = [element("div", element("dt", term), element("dd", value)) for term, value in _facts(runs)]
     links = [
         element("li", element("a", element("span", title(run)), " ", _status(run), href=f"#run-{number}"))
@@ -245,7 +247,7 @@ def _header(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> M
     )
 
 
-def _facts(runs: Sequence[RunStory]) -> Iterator[tuple[str, str]]:
+def _facts(runs: Sequence[RunTranscript]) -> Iterator[tuple[str, str]]:
     if runs:
         yield "Recorded", day_text(min(run.began for run in runs))
     requests = sum(len(run.responses) for run in runs)
@@ -263,7 +265,7 @@ def _footer(header: Mapping[str, Any]) -> Markup:
     return element("footer", element("p", f"Recorded{by}. Secrets were redacted when it was written."))
 
 
-def _run(number: int, run: RunStory) -> Markup:
+def _run(number: int, run: RunTranscript) -> Markup:
     """Render one run as a section: prompt, chart, steps, outcome and changes."""
     seconds = run.ended - run.began
     return element(
@@ -285,16 +287,16 @@ def _run(number: int, run: RunStory) -> Markup:
     )
 
 
-def _status(run: RunStory) -> Markup | None:
+def _status(run: RunTranscript) -> Markup | None:
     return element("span", run.status, class_=f"chip {run.status}") if run.status else None
 
 
-def _step(run: RunStory, step: StoryMoment | CallStory) -> Markup:
+def _step(run: RunTranscript, step: TranscriptStep | CallTranscript) -> Markup:
     offset = seconds_text(max(0.0, step.began - run.began))
     return element("li", element("p", offset, class_="at"), card(step, run.answer), class_=f"step {_kind(step)}")
 
 
-def _end(run: RunStory) -> Iterator[Markup]:
+def _end(run: RunTranscript) -> Iterator[Markup]:
     """Render the outcome of a run: error, answer and changes."""
     if run.end is None:
         return
@@ -316,10 +318,10 @@ def _diff_line(line: str) -> Markup:
     return element({"+": "ins", "-": "del"}.get(line[:1], "span"), line or " ")
 
 
-def _chart(run: RunStory) -> Markup:
+def _chart(run: RunTranscript) -> Markup:
     """Draw model requests, tool calls and waits for a person as bars on a time axis."""
     bars = [_bar(run, _kind(step), step.began, step.seconds) for step in run.steps]
-    waits = [story.waited for story in run.tool_calls if story.waited is not None]
+    waits = [call.waited for call in run.tool_calls if call.waited is not None]
     bars += [_bar(run, "person", at - seconds, seconds) for at, seconds in waits]
     drawing = element(
         "svg",
@@ -334,7 +336,7 @@ def _chart(run: RunStory) -> Markup:
     return element("figure", drawing, element("ul", key, class_="key"), class_="chart")
 
 
-def _bar(run: RunStory, kind: str, began: float, seconds: float) -> Markup:
+def _bar(run: RunTranscript, kind: str, began: float, seconds: float) -> Markup:
     scale = _CHART_WIDTH / (run.ended - run.began)
     width = min(_CHART_WIDTH, max(_SHORTEST_BAR, seconds * scale))
     left = min(max(0.0, (began - run.began) * scale), _CHART_WIDTH - width)
@@ -342,8 +344,8 @@ def _bar(run: RunStory, kind: str, began: float, seconds: float) -> Markup:
     return element("rect", **position, height=_BAR_HEIGHT, rx=2, class_=kind)
 
 
-def _kind(step: StoryMoment | CallStory) -> str:
-    if isinstance(step, CallStory):
+def _kind(step: TranscriptStep | CallTranscript) -> str:
+    if isinstance(step, CallTranscript):
         return "tool"
     return "model" if isinstance(step.event, ResponseReceived) else "note"
 
@@ -374,28 +376,28 @@ def markdown_of(name: str, entries: Iterable[SessionEntry]) -> str:
 
     Secrets, and values that look like one, are left out, as in an export.
     """
-    runs = stories_of(without_secrets(entries))
+    runs = transcripts_of(without_secrets(entries))
     parts = [f"# {name or 'Conversation'}", *(part for run in runs for part in _markdown_parts(run))]
     return clean("\n\n".join(parts)) + "\n"
 
 
-def _markdown_parts(run: RunStory) -> Iterator[str]:
+def _markdown_parts(run: RunTranscript) -> Iterator[str]:
     """Yield the Markdown of a run: prompt, steps, error or interruption, changes."""
     if run.prompt is not None:
         yield from (_heading("You", day_text(run.began)), _quote(content_text(run.prompt, "\n")))
     for step in run.steps:
-        yield from _markdown_call(step) if isinstance(step, CallStory) else _markdown_step(step.event)
+        yield from _markdown_call(step) if isinstance(step, CallTranscript) else _markdown_step(step.event)
     if run.end is not None and (run.end.error or run.status == "interrupted"):
         yield from _remark(run.status, run.end.error)
     if run.end is not None and run.end.changes:
         yield _code("diff", run.end.changes)
 
 
-def _markdown_call(story: CallStory) -> Iterator[str]:
-    if story.result is not None:
-        yield _code("", call_line(ToolCallFinished(story.call, story.result)))
-    if person := answers_text(story):
-        yield from _remark("", person)
+def _markdown_call(call: CallTranscript) -> Iterator[str]:
+    if call.result is not None:
+        yield _code("", call_line(ToolCallFinished(call.call, call.result)))
+    if answer := answers_text(call):
+        yield from _remark("", answer)
 
 
 def _markdown_step(event: StoredEvent) -> Iterator[str]:

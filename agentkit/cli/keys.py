@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from agentkit.atomic_write import store as write
-from agentkit.cli.options import JSON
+from agentkit.cli.options import JSON, DefaultGroup
 from agentkit.cli.terminal import document_text, print_note
 from agentkit.errors import ConfigError
 from agentkit.settings import environment, state_folder
@@ -152,13 +152,13 @@ def _providers(_context: click.Context, _parameter: click.Parameter, incomplete:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit keys set openai                    asks for the key; it is not shown
-  pass show groq | agentkit keys set groq     reads the key from a pipe
+  agentkit keys set openai                 asks for the key; it is not shown
+  pass show groq | agentkit keys set groq  reads the key from a pipe
   agentkit keys remove openai
 """
 
 
-@click.group(epilog=_EXAMPLES, short_help="Store, list and remove API keys.")
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="Store, list and remove API keys.")
 def keys() -> None:
     """Store API keys: in the system's keyring, or in a file that only you can read.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import JSON, WholeNumber
+from agentkit.cli.options import JSON, DefaultGroup, WholeNumber
 from agentkit.cli.terminal import ANSWERED, FAILED, clean, json_text, print_note
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _EMBED = click.option(
 )
 
 
-@click.group(epilog=_EXAMPLES, short_help="Add documents, and search them for passages.")
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="Add documents, and search them for passages.")
 def knowledge() -> None:
     """Add documents, and search them for passages with source and position."""
 
@@ -51,10 +51,12 @@ def knowledge() -> None:
 def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
     is_new = "://" not in place and not Path(place).exists()
-    with _open(place, embed) as knowledge_base:
-        report = knowledge_base.add(*places)
-    if is_new and Path(place).exists():
-        print_note(f"Created: {place}. It contains the text of the added documents; --place selects another file.")
+    try:
+        with _open(place, embed) as knowledge_base:
+            report = knowledge_base.add(*places)
+    finally:
+        if is_new and Path(place).exists():
+            print_note(f"Created: {place}, for the text of the added documents; --place selects another file.")
     if as_json:
         click.echo(json_text(asdict(report)))
     else:

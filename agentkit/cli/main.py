@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 import agentkit
-from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, print_error, split_remedy
+from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, print_error, split_remedy, stdin_mode
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 if TYPE_CHECKING:
@@ -59,6 +59,21 @@ COMMANDS = {
 
 A command is imported on use, so that `agentkit --version` and the help import no agent and no model.
 """
+
+
+_MAX_COMMAND_WORDS = 3
+_PEER_COMMANDS = {
+    **dict.fromkeys(("log", "logs", "history"), "agentkit sessions list, or agentkit sessions search WORDS"),
+    **dict.fromkeys(("login", "auth"), "agentkit keys set PROVIDER"),
+    "aliases": "agentkit config set aliases.NAME MODEL",
+    "embed": "agentkit knowledge add FILE",
+    "install": "pip install PACKAGE; agentkit plugins lists the installed plugins",
+    "permissions": "agentkit approvals",
+    "prompt": 'agentkit ask "..."',
+    "resume": 'agentkit -c, or agentkit --session NAME "..."',
+    "setup": "agentkit init, or agentkit keys set PROVIDER",
+}
+"""Commands of llm, aider, Claude Code and other programs, and those of agentkit for the same purpose."""
 
 
 class QuestionOrCommand(click.Group):
@@ -113,8 +128,14 @@ class QuestionOrCommand(click.Group):
     def _refuse_misspelt_command(self, ctx: click.Context, args: Sequence[str]) -> None:
         """Raise UsageError if the first word is nearly a command, as in `tool list`, before a model is paid for it."""
         word, cutoff = args[0], 0.7 if len(args) < 3 else 0.8
-        if not word.isalpha():
+        if not word.isalpha() or any(each.startswith("@") for each in args):  # a file belongs to a question
             return
+        if word in _PEER_COMMANDS and len(args) <= _MAX_COMMAND_WORDS:
+            raise click.UsageError(
+                f"{word!r} is not a command. Use {_PEER_COMMANDS[word]}. To ask it as a question, begin with: agentkit "
+                f"ask {word} ...",
+                ctx,
+            )
         from agentkit.event_rendering import suggestion
         from agentkit.tools.plugins import installed
 
@@ -153,17 +174,14 @@ def _is_plugin(word: str) -> bool:
 
 def _has_piped_input() -> bool:
     """Whether stdin is a pipe or file, which can contain a question; not a terminal or the null device of a service."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # stdin is missing, closed, or not a file of the system
-        return False
+    mode = stdin_mode()
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 _EXAMPLES = """\b
 Examples:
-  agentkit "How much is 1250 * 0.17?"      ask; the same as: agentkit ask ...
-  agentkit --offline "What time is it?"    ask the offline model: no key, no network
+  agentkit "How much is 1250 * 0.17?"    ask; the same as: agentkit ask ...
+  agentkit --offline "What time is it?"  no key, no network
   agentkit tools run calculator expression="2+2"
 """
 
@@ -212,12 +230,12 @@ def _print_usage_error(error: click.ClickException, arguments: Sequence[str]) ->
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
     text, command_path = error.format_message(), f"agentkit {command}" if context is None else context.command_path
-    if isinstance(error, click.NoSuchOption):
-        from agentkit.suggestions import closest
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        from agentkit.cli.options import option_hint
 
-        near = sorted(error.possibilities or ())
-        alternatives = closest(error.option_name, near, 0.6) or " or ".join(near)
-        text = f"{error.message.rstrip('.')}.{f' Did you mean {alternatives}?' if alternatives else ''}"
+        groups = [context, *([context.parent] if context.parent else [])]
+        known = [name for each in groups for option in each.command.get_params(each) for name in option.opts]
+        text = f"{error.message.rstrip('.')}.{option_hint(error, known)}"
     group = None if context is None else context.command
     if context is not None and isinstance(group, click.Group) and re.fullmatch(r"No such command '.*'\.", text):
         text += f" {command_path} has: {', '.join(group.list_commands(context))}."

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit manifest bot.py                                     show it
-  agentkit manifest bot.py --write agentkit.manifest.json      write it, to review and commit
-  agentkit manifest bot.py --check agentkit.manifest.json      in CI: fail when the agent may do more
-  agentkit manifest bot.py:clerk                               one of several agents
+  agentkit manifest bot.py        show it
+  agentkit manifest bot.py --write agentkit.manifest.json
+      write it, to review and commit
+  agentkit manifest bot.py --check agentkit.manifest.json
+      in CI: fail when the agent may do more
+  agentkit manifest bot.py:clerk  one of several agents
 """
 
 

@@ -95,11 +95,14 @@ def _show_address(address: str) -> None:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit mcp serve --tools core,web           for a client that starts it
-  agentkit mcp serve --tools core,web --http    for clients that send the printed token
-  agentkit mcp tools "uvx mcp-server-time"      list the tools of a server, and their changes
+  agentkit mcp serve --tools core,web  for a client that starts it
+  agentkit mcp serve --tools core,web --http
+      for clients that send the printed token
+  agentkit mcp tools "uvx mcp-server-time"
+      list the tools of a server, and their changes
   agentkit mcp tools "uvx mcp-server-time" --accept
-  agentkit mcp tools --config mcp.json          the same for all servers that a file lists
+  agentkit mcp tools --config mcp.json
+      the same for all servers that a file lists
   agentkit mcp login https://mcp.example.com/mcp
 """
 

@@ -64,6 +64,49 @@ def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete
     return [f"{each.name}=" for each in fields(Limits) if each.name.startswith(incomplete)]
 
 
+_PEER_OPTIONS = {
+    **dict.fromkeys(("--yolo", "--yes-always", "--auto-approve", "--dangerously-skip-permissions"), "Use -y."),
+    **dict.fromkeys(("--system-prompt", "--append-system-prompt", "--instruction"), "Use -s TEXT."),
+    **dict.fromkeys(("-a", "-f", "--attachment", "--file", "--fragment", "--input", "--read"), "Write @FILE."),
+    **dict.fromkeys(("--resume", "-r"), "Use -c, or --session NAME."),
+    **dict.fromkeys(("--print", "-p"), "Leave it out: the answer is printed."),
+    **dict.fromkeys(("--effort", "--reasoning-effort"), "Use --reasoning EFFORT."),
+    **dict.fromkeys(("--tool", "--allowed-tools", "--allowedTools", "--functions"), "Use -t NAME, or -t FILE.py."),
+    **dict.fromkeys(("--max-turns", "--chain-limit"), "Use --limit iterations=NUMBER."),
+    **dict.fromkeys(("--api-key", "--key"), "Store it with: agentkit keys set PROVIDER"),
+    "--base-url": "Set AGENTKIT_BASE_URL=URL.",
+    "--debug": "Use -v.",
+    "--log": "Use --trace FILE.",
+    "--max-budget-usd": "Use --limit cost=DOLLARS.",
+    "--no-log": "Use --no-session.",
+    "--output-format": "Use --json, or --jsonl.",
+    "--permission-mode": "Use --safety LEVEL.",
+    "--provider": "Use -m PROVIDER:MODEL.",
+    "--timeout": "Use --limit seconds=NUMBER.",
+}
+"""Options of llm, aider, Claude Code and other programs, and what agentkit has instead."""
+
+
+def option_hint(error: click.NoSuchOption, known: list[str]) -> str:
+    """What to write instead of an unknown option: that of another program, an option of the model, or a similar one."""
+    name = error.option_name
+    if name in _PEER_OPTIONS:
+        return f" {_PEER_OPTIONS[name]}"
+    if (setting := name.removeprefix("--").replace("-", "_")) in _OF_MODELS:
+        return f" Options of the model are set with -O: -O {setting} VALUE"
+    near = closest(name, known, _NEAR_OPTION)
+    return f" Did you mean {near}?" if near else ""
+
+
+class DefaultGroup(click.Group):
+    """A group whose command `list`, or `show`, is the default."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command if there are no arguments."""
+        default = "list" if "list" in self.commands else "show"
+        return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else [default]))
+
+
 def limits_option(help_text: str) -> Callable[[Command], Command]:
     """The repeatable option `--limit NAME=NUMBER`."""
     return click.option(
@@ -162,4 +205,4 @@ _NUMERIC = frozenset(_NUMBERS.split())
 _OF_MODELS = _NUMERIC | frozenset(_OTHERS.split())
 """Options of models that providers and local servers document."""
 
-_NEAR, _NEAR_EFFORT = 0.8, 0.7
+_NEAR, _NEAR_EFFORT, _NEAR_OPTION = 0.8, 0.7, 0.7

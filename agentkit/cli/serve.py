@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import stat
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.cli.ask_options import AskOptions, model_options
 from agentkit.cli.options import PLACE, WholeNumber, session_names
-from agentkit.cli.terminal import ANSWERED, print_note
+from agentkit.cli.terminal import ANSWERED, print_note, stdin_mode
 from agentkit.errors import MissingExtra
 from agentkit.http_security import create_server, is_local, open_listener, origin_of
 from agentkit.server import app
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit serve                               open the printed address in a browser
-  agentkit serve -t core,files --safety safe   with other tools and a stricter level
+  agentkit serve  open the printed address in a browser
+  agentkit serve -t core,files --safety safe
+      with other tools and a stricter level
   agentkit serve --agent clerk.txt --port 9000
   agentkit serve --agent bot.py:clerk
-  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
+  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host example.com
 
 \b
 For OpenAI clients: base URL http://127.0.0.1:8080/v1, model agentkit,
@@ -78,7 +80,9 @@ _UNENCRYPTED = (
 
 _ACP_EXAMPLES = """\b
 Example, in the settings of an editor:
-  "agent_servers": {"agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}}
+  "agent_servers": {
+    "agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}
+  }
 """
 
 
@@ -96,6 +100,11 @@ def acp(**options: Any) -> int:
     from agentkit.server.acp import serve_editor
     from agentkit.sessions.stores import store_at
 
+    if not any(is_connected(stdin_mode()) for is_connected in (stat.S_ISFIFO, stat.S_ISSOCK)):
+        raise click.UsageError(
+            "An editor starts this command, and standard input is not connected to one. Add the command to the "
+            "editor's settings, as shown by: agentkit acp --help"
+        )
     order = AskOptions(**options)
     for note in order.settings.notes:
         print_note(note, "yellow")
@@ -138,7 +147,7 @@ def start(options: ServeOptions) -> int:
         origins=options.origins,
         sessions=options.agent_options.place,
         session=session,
-        most_runs=options.runs,
+        max_runs=options.runs,
     )
     server = _server(application)
     with open_listener(options.host, options.port) as listener:

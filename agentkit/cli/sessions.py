@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import FILE, JSON, PLACE, WholeNumber, session_names
+from agentkit.cli.options import FILE, JSON, PLACE, DefaultGroup, WholeNumber, session_names
 from agentkit.cli.terminal import (
     ANSWERED,
     FAILED,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentkit.sessions.cassettes.entries import Entry
     from agentkit.sessions.codec import Data
     from agentkit.sessions.session import Session
-    from agentkit.sessions.transcript import RunStory
+    from agentkit.sessions.transcript import RunTranscript
     from agentkit.workspace.journal import Journal, Record
     from agentkit.workspace.snapshots import FileChange
 
@@ -44,7 +44,7 @@ Examples:
 _NAME = click.argument("name", shell_complete=session_names)
 
 
-@click.group(epilog=_EXAMPLES, short_help="List, search, show, fork and delete the stored sessions.")
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="List, search, show, fork and delete the stored sessions.")
 def sessions() -> None:
     """List, show and change the stored sessions."""
 
@@ -230,10 +230,10 @@ _READABLE = "Pass a file written by --record, --jsonl or agentkit sessions expor
 @click.option("--html", type=FILE, metavar="OUT", help="Write a self-contained HTML page.")
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
-    from agentkit.sessions.transcript import build_stories
+    from agentkit.sessions.transcript import build_transcripts
 
     header, entries = load_recording(file)
-    runs = build_stories(entries)
+    runs = build_transcripts(entries)
     if html is None:
         from agentkit.cli.export import cost_text, heading
         from agentkit.sessions.transcript import show_text
@@ -357,8 +357,9 @@ def _line(record: Record) -> str:
 
 _REPLAY_EXAMPLES = """\b
 Examples:
-  agentkit replay trip.cassette              play the recorded runs
-  agentkit replay trip.cassette program.py   run a program on the recorded answers
+  agentkit replay trip.cassette  play the recorded runs
+  agentkit replay trip.cassette program.py
+      run a program on the recorded answers
 """
 
 
@@ -428,24 +429,24 @@ def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
 
 
 def _play(file: Path) -> None:
-    from agentkit.sessions.transcript import build_stories
+    from agentkit.sessions.transcript import build_transcripts
 
     _, entries = load_recording(file)
-    for run in build_stories(entries):
+    for run in build_transcripts(entries):
         _play_run(run)
 
 
-def _play_run(run: RunStory) -> None:
+def _play_run(run: RunTranscript) -> None:
     """Print the answer on stdout and everything before it on stderr, as `ask` does."""
     from agentkit.cli.display import call_line
     from agentkit.event_rendering import content_text
     from agentkit.events import ResponseReceived, ToolCallFinished
-    from agentkit.sessions.transcript import CallStory, content_of
+    from agentkit.sessions.transcript import CallTranscript, content_of
 
     prompt = "…" if run.prompt is None else content_text(run.prompt, "\n")
     click.echo(clean(f"> {prompt}"), err=True)
     for step in run.steps:
-        if isinstance(step, CallStory):
+        if isinstance(step, CallTranscript):
             if step.result is not None:
                 result = replace(step.result, value=content_of(step.result.content))
                 click.echo(f"  {call_line(ToolCallFinished(step.call, result))}", err=True)

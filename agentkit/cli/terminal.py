@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -63,6 +64,16 @@ _SHELL_WORDING = (
     (r"\breasoning_effort=(?!\w)", "--reasoning"),
     (r"\bmax_tokens=(?!\w)", "--max-tokens"),
     (r"a file written by Session\.export", "a file of: agentkit sessions export NAME FILE"),
+    (r"Approve it, or allow it with safety='(\w+)'\.", r"To allow it: --safety \1; to approve all calls: -y"),
+    (
+        r"File tools reach only what is in the workspace; give workspace=\.\.\. to work on another folder\.",
+        "File tools reach only this folder. To work in another one, change into it: cd FOLDER",
+    ),
+    ("or let the developer allow it:", "or allow it in a program:"),
+    (
+        r"Give LLM\(price=Price\(\.\.\.\)\), .*Limits\(unknown_price='free'\)\.",
+        "Add --limit unknown_price=free, or limit the tokens instead: --tokens NUMBER",
+    ),
 )
 
 
@@ -76,7 +87,7 @@ def print_error(error: BaseException, advice: str = "", *, in_chat: bool = False
     """Print an error on one line, and its remedy below, which names the commands of the chat if `in_chat`."""
     text = _os_error_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     problem, remedy = split_remedy(for_shell(text or type(error).__name__))
-    hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
+    hints = "\n".join(filter(None, (remedy, for_shell(advice)))) or _advice(error)
     for command, in_the_chat in _CHAT_COMMANDS if in_chat else ():
         hints = hints.replace(command, in_the_chat)
     print_note(wrap_lines(f"Error: {problem}", sys.stderr), "red")
@@ -111,6 +122,14 @@ def wrap_lines(text: str, stream: TextIO | None, indent: int = 0) -> str:
         break_on_hyphens=False,
     )
     return "\n".join(wrapped(line) if len(line) > width else line for line in split_lines(text))
+
+
+def stdin_mode() -> int:
+    """The mode of standard input as in `os.stat_result.st_mode`; 0 if it is missing, closed, or not a system file."""
+    try:
+        return os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return 0
 
 
 def split_remedy(text: str) -> tuple[str, str]:
@@ -200,11 +219,11 @@ def escape_invisible(text: str) -> str:
     return re.sub(f"[{_INVISIBLE}]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
+def line_text(text: str, max_chars: int = _MAX_LINE_CHARS) -> str:
     """A text on one line, cleaned and truncated."""
     from agentkit.event_rendering import truncate
 
-    return truncate(" ".join(clean(text).split()), most_chars)
+    return truncate(" ".join(clean(text).split()), max_chars)
 
 
 ANSWERED = 0
@@ -223,9 +242,13 @@ _EVERY_SECONDS = 0.1
 
 
 class StatusLine:
-    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing."""
+    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing.
+
+    `turn` is held while a person is asked a question, so that other threads write nothing into it.
+    """
 
     def __init__(self, stream: TextIO | None, after_seconds: float = 0.3) -> None:
+        self.turn = threading.RLock()
         self._stream, self._after_seconds = stream, after_seconds
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import safety_levels, tool_names
+from agentkit.cli.options import DefaultGroup, safety_levels, tool_names
 from agentkit.cli.terminal import (
     ANSWERED,
     FAILED,
@@ -16,6 +16,7 @@ from agentkit.cli.terminal import (
     USAGE,
     clean,
     document_text,
+    for_shell,
     json_text,
     print_error,
     wrap_lines,
@@ -35,7 +36,7 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES, short_help="List the tools, and run one without a model.")
+@click.group(cls=DefaultGroup, epilog=_EXAMPLES, short_help="List the tools, and run one without a model.")
 def tools() -> None:
     """List the tools, and run one without a model."""
 
@@ -165,7 +166,6 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON document.")
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Show whether this call of the tool NAME is allowed, and why. Nothing is run."""
-    from agentkit.cli.display import shell_remedy
     from agentkit.cli.loaders import load_tool
     from agentkit.cli.settings import load_settings
     from agentkit.decisions import SafetyLevel
@@ -180,7 +180,7 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
     else:
         lines = [("", f"{decision.verdict}: {decision.reason}"), ("rule", decision.rule)]
         evidence = decision.evidence if len(decision.evidence) > 1 and checked else ""
-        lines += [("evidence", evidence), ("instead", shell_remedy(decision.remedy))]
+        lines += [("evidence", evidence), ("instead", for_shell(decision.remedy))]
         click.echo("\n".join(clean(f"{word + ':':<10}{text}" if word else text) for word, text in lines if text))
     return REFUSED if decision.denied else ANSWERED
 

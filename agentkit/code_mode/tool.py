@@ -34,10 +34,10 @@ from agentkit.messages import (
     ToolResult,
     arguments_of,
     calls_in,
+    labels_of,
     well_formed,
 )
 from agentkit.safety.approval import NOBODY, Grants, answered
-from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
@@ -249,8 +249,8 @@ class ProgramCalls:
         if not labels <= labels_of(self._read):
             self._read += [AssistantMessage("", (call,)), ToolMessage(call.id, call.name, "", labels)]
         self._lineage.note(labels)
-        if result.lead or result.status == "waiting":
-            result = failure(call.name, _NO_HANDOFF if result.lead else _NO_WAITING, "denied")
+        if result.handoff_to or result.status == "waiting":
+            result = failure(call.name, _NO_HANDOFF if result.handoff_to else _NO_WAITING, "denied")
         self._refused += result.status == "denied" or (result.decision is not None and result.decision.denied)
         error = None if result.ok else (result.error or result.content).replace(f" {RESUME_HINT}", "")
         made, text = MadeCall(call, self._outcome(call, result), None, error, labels), None

@@ -33,6 +33,7 @@ from agentkit.messages import (
     UserMessage,
 )
 from agentkit.recording import (
+    TAPE,
     arecord_or_replay,
     arecord_or_replay_stream,
     is_replaying,
@@ -266,9 +267,7 @@ class LLM:
         self._open()
 
     def _sent_request(self, request: Request, prompt: Prompt | Request, settings: Mapping[str, Any]) -> Request:
-        """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
-        if not self._fallbacks:
-            return request
+        """The request to send to an LLM with fallbacks: without its own settings, since each model applies its own."""
         own = prompt.settings if isinstance(prompt, Request) else {}
         return replace(request, settings=merge_settings(own, given_settings(settings)))
 
@@ -298,9 +297,9 @@ class LLM:
         """
         with short_traceback:
             request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-            return record_or_replay(
-                request, partial(self._provider.complete, self._sent_request(request, messages, settings))
-            )
+            sent = self._sent_request(request, messages, settings) if self._fallbacks else request
+            ask = partial(self._provider.complete, sent)
+            return ask() if TAPE.get() is None else record_or_replay(request, ask)
 
     async def acomplete(
         self,
@@ -313,9 +312,9 @@ class LLM:
         """Async version of `complete`."""
         with short_traceback:
             request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-            return await arecord_or_replay(
-                request, partial(self._provider.acomplete, self._sent_request(request, messages, settings))
-            )
+            sent = self._sent_request(request, messages, settings) if self._fallbacks else request
+            ask = partial(self._provider.acomplete, sent)
+            return await (ask() if TAPE.get() is None else arecord_or_replay(request, ask))
 
     def stream(
         self,
@@ -327,9 +326,8 @@ class LLM:
     ) -> Iterator[Event]:
         """Stream the response as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return record_or_replay_stream(
-            request, partial(self._provider.stream, self._sent_request(request, messages, settings))
-        )
+        sent = self._sent_request(request, messages, settings) if self._fallbacks else request
+        return record_or_replay_stream(request, partial(self._provider.stream, sent))
 
     def astream(
         self,
@@ -341,9 +339,8 @@ class LLM:
     ) -> AsyncIterator[Event]:
         """Async version of `stream`."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return arecord_or_replay_stream(
-            request, partial(self._provider.astream, self._sent_request(request, messages, settings))
-        )
+        sent = self._sent_request(request, messages, settings) if self._fallbacks else request
+        return arecord_or_replay_stream(request, partial(self._provider.astream, sent))
 
     def prepare(self) -> None:
         """Load the HTTP client now instead of with the first request. Nothing is sent."""
@@ -622,7 +619,7 @@ class LLM:
             ignored=self._ignored,
             adjustments=adjustments_of(self._provider),
             fallbacks=tuple(each.describe() for each in self._fallbacks),
-            away=self._chain.away if self._fallbacks else (),
+            skipped=self._chain.skipped if self._fallbacks else (),
         )
 
     @property
@@ -759,7 +756,13 @@ def _whole_text(response: Response) -> str:
 def _merge_settings(
     settings: Mapping[str, Any], temperature: float | None, max_tokens: int | None, reasoning_effort: str | None
 ) -> dict[str, Any]:
-    """Merge all settings into one dictionary: `settings` overrides the separate arguments."""
+    """Merge all settings into one dictionary: `settings` overrides the separate arguments. Raises ConfigError."""
+    if not (temperature is None or is_number(temperature)):
+        raise ConfigError(f"temperature= takes a number, 0 or more. Got {temperature!r:.200}.")
+    if not (max_tokens is None or is_whole(max_tokens, 1)):
+        raise ConfigError(f"max_tokens= takes a whole number, 1 or more. Got {max_tokens!r:.200}.")
+    if not isinstance(reasoning_effort, str | None):
+        raise ConfigError(f"reasoning_effort= takes a word, such as 'low'. Got {reasoning_effort!r:.200}.")
     own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
     return given_settings({**own, **settings})
 

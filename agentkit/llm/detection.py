@@ -57,13 +57,13 @@ def _provider_named(name: str) -> Callable[[Values], str | None]:
     return lambda values: values[name].strip().lower()
 
 
-def _prefix_of(name: str, *places: str) -> Callable[[Values], str | None]:
+def _prefix_of(name: str, *variables: str) -> Callable[[Values], str | None]:
     """Read the provider from a model's prefix. With a base URL, `mistral:7b` and `offline` are names on that server."""
 
     def prefix(values: Values) -> str | None:
         found = _prefix(values[name])
         is_hosted = found is not None and found in SERVICES and bool(SERVICES[found].key_variable)
-        is_placed = any(place in values for place in places)
+        is_placed = any(variable in values for variable in variables)
         return None if is_placed and (is_hosted or ":" not in values[name]) else found
 
     return prefix

@@ -134,8 +134,8 @@ class Endpoint:
         """
         if self.provider == "local":
             return f"local#{self.model}"
-        place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}#{self.model}"
-        return f"{place}@{_digest(self.api_key.reveal())}" if self.api_key else place
+        origin = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}#{self.model}"
+        return f"{origin}@{_digest(self.api_key.reveal())}" if self.api_key else origin
 
     def scrub(self, text: str) -> str:
         """`text` without key, password and query values. Public words, such as the key `ollama`, are not removed."""
@@ -179,7 +179,7 @@ class Description:
     ignored: tuple[str, ...] = ()
     adjustments: tuple[str, ...] = ()
     fallbacks: tuple[Description, ...] = ()
-    away: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """One fact per line."""
@@ -194,7 +194,7 @@ class Description:
         lines += [f"ignored      {reason}" for reason in self.ignored]
         lines += [f"adjusted     {name}" for name in self.adjustments]
         lines += [f"fallback     {each.line}" for each in self.fallbacks]
-        return "\n".join([*lines, *(f"away         {reason}" for reason in self.away)])
+        return "\n".join([*lines, *(f"skipped      {reason}" for reason in self.skipped)])
 
     @property
     def line(self) -> str:

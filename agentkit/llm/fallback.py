@@ -82,8 +82,8 @@ def all_failed_error(last: ModelError, all_missed: Sequence[FailedModel]) -> Mod
 
 def format_failed_model(each: FailedModel) -> str:
     """Format a failed call as one text: the model and the reason."""
-    asked = each.model if each.was_asked else f"{each.model}, skipped after a recent failure"
-    return f"[{asked}] {truncate(each.error, _MAX_CHARS)}"
+    model_text = each.model if each.was_tried else f"{each.model}, skipped after a recent failure"
+    return f"[{model_text}] {truncate(each.error, _MAX_CHARS)}"
 
 
 FIRST_SECONDS, MAX_SECONDS = 30.0, 600.0
@@ -126,18 +126,18 @@ class CircuitBreaker:
             with self._lock:
                 self._missed, self._pause_seconds = None, 0.0
 
-    def record_failure(self, error: ModelError, missed: FailedModel, asked_at: float) -> None:
-        """Record a failure of a call that began at `asked_at`."""
+    def record_failure(self, error: ModelError, missed: FailedModel, sent_at: float) -> None:
+        """Record a failure of a call that began at `sent_at`."""
         with self._lock:
             now = self._now()
             # Concurrent calls that were in flight at the time of the failure count as one failure.
-            is_same = self._missed is not None and asked_at < self._failed_at
+            is_same = self._missed is not None and sent_at < self._failed_at
             pause = self._pause_seconds if is_same else max(FIRST_SECONDS, 2 * self._pause_seconds)
-            wish = error.retry_after_seconds if isinstance(error, RateLimited) else None
-            pause = max(pause, now - asked_at, wish or 0.0, MAX_SECONDS if is_permanent(error) else 0.0)
+            retry_after = error.retry_after_seconds if isinstance(error, RateLimited) else None
+            pause = max(pause, now - sent_at, retry_after or 0.0, MAX_SECONDS if is_permanent(error) else 0.0)
             self._pause_seconds = min(pause, MAX_SECONDS)
             self._until, self._failed_at = now + self._pause_seconds, now
-            self._missed = replace(missed, usage=NO_USAGE, was_asked=False)
+            self._missed = replace(missed, usage=NO_USAGE, was_tried=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class FallbackProvider(Stage):
         return pipeline.adjustments_of(self.members[0].provider)
 
     @property
-    def away(self) -> tuple[str, ...]:
+    def skipped(self) -> tuple[str, ...]:
         """The models that are currently skipped, with the reason."""
         known = (member.circuit_breaker.missed for member in self.members)
         return tuple(f"{each.model}: {each.error}" for each in known if each is not None)
@@ -239,15 +239,15 @@ class FallbackProvider(Stage):
 
     def _candidates(self, all_missed: list[FailedModel]) -> Iterator[tuple[FallbackMember, bool]]:
         """The models in order, each with `has_fallback`. Those with an open circuit come last, if all others failed."""
-        away: list[tuple[FallbackMember, FailedModel]] = []
+        skipped: list[tuple[FallbackMember, FailedModel]] = []
         for place, member in enumerate(self.members):
             known = member.circuit_breaker.claim()
             if known is None:
-                yield member, any(later.circuit_breaker.missed is None for later in self.members[place + 1 :])
+                yield member, any(other.circuit_breaker.missed is None for other in self.members[place + 1 :])
             else:
-                away.append((member, known))
+                skipped.append((member, known))
                 all_missed.append(known)
-        for member, known in away:
+        for member, known in skipped:
             all_missed.remove(known)
             yield member, True
 

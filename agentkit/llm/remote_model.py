@@ -34,7 +34,7 @@ from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import Framing, StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.encoding import EncodingCache, serialise_body
 from agentkit.llm.protocols.error_mapping import as_sentence, json_object
-from agentkit.llm.protocols.reasoning import UnopenedReasoningHolder, split_unopened_reasoning
+from agentkit.llm.protocols.parsing import UnopenedReasoningHolder, split_unopened_reasoning
 from agentkit.llm.protocols.sse import EventStream
 from agentkit.messages import EmbeddingAnswer, Request, Response
 from agentkit.usage import NO_USAGE, Price, Usage, unreported

@@ -27,9 +27,8 @@ from agentkit.mcp.sdk.server import (
     over_stdio,
     protocol_server,
 )
-from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
+from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult, labels_of
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
-from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sessions.session import Session
 from agentkit.tooling import execution
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agentkit.mcp.sdk.server import Ask
-    from agentkit.sessions.stores import Place
+    from agentkit.sessions.stores import StoreLocation
 
 CLIENT: Literal["client"] = "client"
 """The approver that asks the person at the client."""
@@ -88,7 +87,7 @@ class ToolServerOptions(TypedDict, total=False):
     resources: Mapping[str, Callable[..., Any]]
     prompts: Iterable[Any]
     files: bool
-    sessions: Place | bool
+    sessions: StoreLocation | bool
 
 
 class ToolServer:
@@ -127,7 +126,7 @@ class ToolServer:
         resources: Mapping[str, Callable[..., Any]] | None = None,
         prompts: Iterable[Any] = (),
         files: bool = False,
-        sessions: Place | bool = False,
+        sessions: StoreLocation | bool = False,
     ) -> None:
         tool_workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.tools = Toolset(tools).within(tool_workspace)
@@ -174,7 +173,7 @@ class ToolServer:
 
         return ServedResource("file:///{+path}", "files", "A text file of the workspace.", read, names)
 
-    def _sessions(self, place: Place) -> ServedResource:
+    def _sessions(self, place: StoreLocation) -> ServedResource:
         """Return the transcripts of the stored sessions, as a template."""
 
         def names() -> list[str]:

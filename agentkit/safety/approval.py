@@ -12,7 +12,7 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
-from agentkit.event_rendering import escape_invisible, value_text
+from agentkit.event_rendering import collapse, escape_invisible, value_text
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
 from agentkit.safety.rules import Rule, origin
@@ -21,6 +21,8 @@ from agentkit.text_encoding import as_sentence
 _MAX_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MAX_SHOWN_LINES, _TAIL_LINES = 40, 10
 _MAX_HOSTS = 5
+MAX_TASK_CHARS = 200
+"""Length in characters to which the request to another agent is cut in a question."""
 _MAX_ARGUMENTS, _TAIL_ARGUMENTS = 30, 10
 _INTERPRETERS = frozenset({"bash", "node", "perl", "python", "python3", "ruby", "sh"})
 _WITH_SUBCOMMANDS = frozenset(
@@ -97,7 +99,8 @@ class ApprovalRequest:
 
     `within` is the tool whose call makes this one, such as `run_program`; it is empty if the model makes it. `bound`
     maps each path of the call to its resolved target, with the digest of a script: an approval applies only to these.
-    `preview` is the effect that the call would have now.
+    `preview` is the effect that the call would have now. `task` is the request that another agent has given to this
+    one, which tells apart workers with the same name; it is empty if a person has written the prompt.
     """
 
     agent: str
@@ -109,6 +112,7 @@ class ApprovalRequest:
     within: str = ""
     bound: Mapping[str, str] = field(default_factory=dict, repr=False)
     preview: CallPreview = field(default=NO_PREVIEW, repr=False)
+    task: str = ""
 
     @property
     def question(self) -> str:
@@ -175,6 +179,7 @@ class ApprovalRequest:
     def _lines(self, shown: Callable[[str], str]) -> list[str]:
         within = f" within {_format_shortened(self.within)}" if self.within else ""
         lines = [f"{_format_shortened(self.agent)} wants to call {_format_shortened(self.tool)}{within}"]
+        lines += [f"for the task: {collapse(self.task, MAX_TASK_CHARS)}"] if self.task else []
         lines += [f"in {_format_shortened(self.folder)}"] if self.folder else []
         covered = self.preview.covers if self.preview.diff else frozenset[str]()
         uncovered = {name: value for name, value in self.arguments.items() if name not in covered}
@@ -315,14 +320,10 @@ _LASTING_ANSWERS = (Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.
 
 @dataclass(slots=True)
 class Grants:
-    """Approvals for later calls: for one run, and for the lifetime of the agent."""
+    """Approvals for later calls: for one run, and for the lifetime of the agent, which its runs share."""
 
     lasting: list[Grant] = field(default_factory=list)
     run: list[Grant] = field(default_factory=list)
-
-    def for_run(self) -> Grants:
-        """Share the lasting grants with a new run."""
-        return Grants(self.lasting)
 
     def enter(self, request: ApprovalRequest, approval: Approval, *, lasting: bool = True) -> None:
         """Store an answer that applies to more than one call; without `lasting`, for this run only."""

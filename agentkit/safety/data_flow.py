@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from operator import attrgetter
 from typing import Any
 from unicodedata import category
 
@@ -38,14 +37,6 @@ _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
 _CALLING_AGENT = "the conversation of the calling agent"
 _CALL_ITSELF = "the call itself"
 _PROVIDER_TOOL = "a tool that the provider has used"
-
-
-_labels = attrgetter("labels")
-
-
-def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
-    """All labels of the tool results in a conversation and of the content that hosted tools added to answers."""
-    return frozenset[Label]().union(*set(map(_labels, messages)))
 
 
 def judge_flow(

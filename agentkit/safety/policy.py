@@ -66,11 +66,6 @@ class Policy:
         if self.rules != ():
             object.__setattr__(self, "rules", rules_from(self.rules))
 
-    @property
-    def is_about_words(self) -> bool:
-        """Whether a rule depends on the texts written by the user."""
-        return any(rule.is_about_words for rule in self.rules)
-
     def judge(
         self,
         tool: str,
@@ -88,9 +83,15 @@ class Policy:
         """
         if tool_decision.denied:
             return tool_decision
-        by_level = self._by_level(
-            tool, level if tool_decision.level is None else tool_decision.level, tool_decision.rule
-        )
+        level = level if tool_decision.level is None else tool_decision.level
+        if level <= self.level:
+            by_level = Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which is allowed for this agent.")
+        else:
+            effect, remedy = (
+                _EFFECTS.get(tool_decision.rule, _LEVEL_EFFECTS[level]),
+                RAISE_LEVEL.format(level.name.lower()),
+            )
+            by_level = Decision(Verdict.ASK, BY_LEVEL, f"{tool} {effect}, so it {NEEDS_APPROVAL}", remedy=remedy)
         default = strictest((by_level, tool_decision) if tool_decision.rule == NO_RULE else (tool_decision, by_level))
         spellings = arguments or {}, canonical or arguments or {}
         fitting = self._fitting(tool, spellings, facts) if self.rules else []
@@ -112,10 +113,3 @@ class Policy:
             if rule.fits(tool, canonical, facts.user_written, facts)
             or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, facts.user_written, facts))
         ]
-
-    def _by_level(self, tool: str, level: SafetyLevel, rule: str) -> Decision:
-        if level <= self.level:
-            return Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which is allowed for this agent.")
-        effect = _EFFECTS.get(rule, _LEVEL_EFFECTS[level])
-        reason = f"{tool} {effect}, so it {NEEDS_APPROVAL}"
-        return Decision(Verdict.ASK, BY_LEVEL, reason, remedy=RAISE_LEVEL.format(level.name.lower()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agentkit.agents.agent import Agent
     from agentkit.server.auth import Access
-    from agentkit.sessions.stores import Place
+    from agentkit.sessions.stores import StoreLocation
 
 __all__ = ["app"]
 
@@ -26,9 +26,9 @@ __all__ = ["app"]
 def app(
     agent: Agent[Any],
     *,
-    sessions: Place = ":memory:",
+    sessions: StoreLocation = ":memory:",
     session: str = "",
-    most_runs: int = 8,
+    max_runs: int = 8,
     **access: Unpack[Access],
 ) -> Starlette:
     """Build an ASGI application for the agent: `/v1/chat/completions`, `/v1/models`, a page, `/ag-ui` and `/a2a`.
@@ -36,9 +36,9 @@ def app(
     `token` is the token of clients, at least 16 characters; by default a random one, in `state.token`. `hosts` are
     the host names of the server, in addition to `localhost` and numeric addresses. Pages of `origins`, such as
     `http://localhost:5173`, can call it from a browser with the token; by default no other page can. `sessions` is the
-    store of all conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the
+    store of all conversations, `session` the one that the page opens first. At most `max_runs` runs execute at the
     same time. Raises ConfigError, MissingExtra without Starlette, and NoProvider if no model is configured.
     """
     from agentkit.server.application import application
 
-    return application(agent, access, sessions, session, most_runs)
+    return application(agent, access, sessions, session, max_runs)

@@ -31,7 +31,7 @@ from agentkit.server.http_types import (
     stream_response,
 )
 from agentkit.sessions.store import SessionStore, SessionSummary
-from agentkit.sessions.transcript import RunStory, outer, show_text, stories_of, without_secrets
+from agentkit.sessions.transcript import RunTranscript, outer, show_text, transcripts_of, without_secrets
 from agentkit.sessions.transfer import new_name
 from agentkit.usage import Usage, format_cost
 
@@ -208,25 +208,25 @@ class RunRow:
     waiting: tuple[str, ...]
 
     @classmethod
-    def of(cls, session: str, story: RunStory) -> RunRow:
+    def of(cls, session: str, run: RunTranscript) -> RunRow:
         """The row of one run."""
-        decisions = [call.judgment for call in story.tool_calls if call.judgment is not None]
+        decisions = [call.judgment for call in run.tool_calls if call.judgment is not None]
         return cls(
             session,
-            story.id,
-            story.agent,
-            "" if story.prompt is None else one_line(content_text(story.prompt), _MAX_PROMPT_CHARS),
-            story.began,
-            max(0.0, story.ended - story.began),
-            story.status,
-            "" if story.end is None else one_line(story.end.error, _MAX_PROMPT_CHARS),
-            story.usage,
+            run.id,
+            run.agent,
+            "" if run.prompt is None else one_line(content_text(run.prompt), _MAX_PROMPT_CHARS),
+            run.began,
+            max(0.0, run.ended - run.began),
+            run.status,
+            "" if run.end is None else one_line(run.end.error, _MAX_PROMPT_CHARS),
+            run.usage,
             Counter((str(each.verdict), each.rule) for each in decisions),
-            tuple(dict.fromkeys(call.call.name for call in story.tool_calls)),
+            tuple(dict.fromkeys(call.call.name for call in run.tool_calls)),
             tuple(
                 truncate(escape_invisible(call.question), _MAX_QUESTION_CHARS)
-                for call in story.tool_calls
-                if call.question and call.result is None and story.status in ("paused", "unfinished")
+                for call in run.tool_calls
+                if call.question and call.result is None and run.status in ("paused", "unfinished")
             ),
         )
 
@@ -306,7 +306,7 @@ class Dashboard:
     def _text(self, session: str, run: str) -> str:
         if session not in {each.name for each in self._store.summaries()}:
             return ""
-        found = [each for each in stories_of(without_secrets(self._store.read(session)[0])) if each.id == run]
+        found = [each for each in transcripts_of(without_secrets(self._store.read(session)[0])) if each.id == run]
         return show_text(session, found, lambda usage: format_cost(cost_of(usage))) if found else ""
 
     def _rows(self) -> list[RunRow]:
@@ -316,7 +316,7 @@ class Dashboard:
         for each in summaries:
             before = known[each.name]
             if before is None or before[0] != each:
-                runs = outer(stories_of(without_secrets(self._store.read(each.name)[0])))
+                runs = outer(transcripts_of(without_secrets(self._store.read(each.name)[0])))
                 known[each.name] = (each, [RunRow.of(each.name, run) for run in runs if run.agent])
         self._cached = {name: found for name, found in known.items() if found is not None}
         return sorted((row for _, rows in self._cached.values() for row in rows), key=lambda row: -row.began)

@@ -26,7 +26,7 @@ from agentkit.server.http_types import (
     deliver,
 )
 from agentkit.server.openai_endpoint import Completions, http_error
-from agentkit.sessions.stores import Place, store_at
+from agentkit.sessions.stores import StoreLocation, store_at
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -55,7 +55,7 @@ _MAX_LISTENING = 64
 Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 
 
-def application(agent: Agent[Any], access: Access, sessions: Place, session: str, most_runs: int) -> Starlette:
+def application(agent: Agent[Any], access: Access, sessions: StoreLocation, session: str, max_runs: int) -> Starlette:
     """Build the application of `app`; `access` is its token, hosts and origins.
 
     Raises ConfigError, MissingExtra and NoProvider.
@@ -68,7 +68,7 @@ def application(agent: Agent[Any], access: Access, sessions: Place, session: str
     if not isinstance(agent, Agent):
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
     _ = agent.llm  # fail at startup if no model is configured
-    auth, limit = RequestAuth(open_paths=[*_FILES, CARD_PATH], **access), ConcurrencyLimit(most_runs)
+    auth, limit = RequestAuth(open_paths=[*_FILES, CARD_PATH], **access), ConcurrencyLimit(max_runs)
     store = store_at(sessions)
     chats = Chats(agent, store, limit)
     chat_api = ChatAPI(agent, auth, chats, ConcurrencyLimit(_MAX_LISTENING), session)

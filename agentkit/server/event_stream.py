@@ -11,7 +11,7 @@ from typing import Any
 
 from agentkit.agents.result import Pending, RunFinished, RunResult, pending_calls
 from agentkit.decisions import Decision
-from agentkit.event_rendering import content_text, escape_invisible, plan_text, value_text
+from agentkit.event_rendering import collapse, content_text, escape_invisible, plan_text, value_text
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
@@ -32,7 +32,7 @@ from agentkit.events import (
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import AssistantMessage, Message, UserMessage
 from agentkit.redaction import redact
-from agentkit.safety.approval import Approval, ApprovalRequest, is_offered
+from agentkit.safety.approval import MAX_TASK_CHARS, Approval, ApprovalRequest, is_offered
 from agentkit.safety.terminal_approver import calls_alike, calls_of_pattern
 from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
@@ -129,6 +129,7 @@ def question_event(question_id: str, request: ApprovalRequest) -> PageEvent:
         "agent": escape_invisible(request.agent),
         "name": escape_invisible(request.tool),
         "within": escape_invisible(request.within),
+        "task": collapse(request.task, MAX_TASK_CHARS),
         "folder": escape_invisible(request.folder),
         "arguments": [
             [escape_invisible(name), truncate(escape_invisible(value_text(value)))]

@@ -245,7 +245,7 @@ class ConcurrencyLimit:
 
     def __init__(self, maximum: int) -> None:
         if not is_whole(maximum, 1):
-            raise ConfigError(f"most_runs= takes a whole number of at least 1. Got {maximum!r:.200}.")
+            raise ConfigError(f"max_runs= takes a whole number of at least 1. Got {maximum!r:.200}.")
         self._maximum, self._used, self._lock = maximum, 0, threading.Lock()
 
     def acquire(self) -> None:

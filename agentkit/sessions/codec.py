@@ -105,7 +105,7 @@ def encode_part(value: Any) -> Any:
         return _encode_fields(value)
     if kind in _PLAIN:
         return value
-    if kind is not tuple and isinstance(value, Mapping):  # can be deeply nested, and is JSON already
+    if kind is dict or (kind is not tuple and isinstance(value, Mapping)):  # can be deeply nested, and is JSON already
         return {name: encode_part(each) if type(each) in _CLASSES else each for name, each in value.items()}
     if isinstance(value, frozenset):
         return sorted(map(encode_part, value))
@@ -241,31 +241,27 @@ def _choice_reader(choices: Mapping[Any, Any]) -> _Read:
 def _class_reader(kind: type) -> _Read:
     key, tag = _TAGS.get(kind, ("", ""))
     read_text = _reader(str)
+    readers: dict[str, _Read] = {}  # of the stored fields, most of which an entry lacks; filled on first use
 
     def read(data: Any) -> Any:
         if not isinstance(data, dict) or (key and data.get(key) != tag):
             raise SessionError(f"An entry is damaged: {data!r:.80} is not a valid {kind.__name__}.")
-        readers, required = _field_readers(kind)
+        if not readers:  # classes can contain each other
+            readers.update((name, read_field) for name, _, read_field in _layout(kind))
         values = {}
         for name, value in data.items():  # the code that opening a long session spends most of its time in
             read_field = readers.get(name)
             if read_field is not None:
                 values[name] = value if read_field is read_text and type(value) is str else read_field(value)
-        if required and not required <= values.keys():
-            missing = min(required - values.keys())
-            raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {missing!r}.")
-        return kind(**values)
+        try:
+            return kind(**values)
+        except TypeError:
+            missing = [name for name, default, _ in _layout(kind) if default is MISSING and name not in values]
+            if not missing:
+                raise
+            raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {min(missing)!r}.") from None
 
     return read
-
-
-@cache
-def _field_readers(kind: type) -> tuple[dict[str, _Read], frozenset[str]]:
-    """The decoders of the stored fields of a class, most of which an entry lacks, and the fields without a default."""
-    layout = _layout(kind)
-    return {name: read for name, _, read in layout}, frozenset(
-        name for name, default, _ in layout if default is MISSING
-    )
 
 
 def _usage_reader() -> _Read:
@@ -348,10 +344,10 @@ def parse_entries(
     """
     if not rows:
         return [], START
-    session, place = rows[0][0], rows[-1][1]
-    if place is None:
+    session, index = rows[0][0], rows[-1][1]
+    if index is None:
         return [], (session, after[1] if after[0] == session else 0)
-    return entries_in((run, at, line) for _, _, run, at, line in rows), (session, place)
+    return entries_in((run, at, line) for _, _, run, at, line in rows), (session, index)
 
 
 def summary_of(name: Any, runs: Any, entries: Any, began: Any, changed: Any) -> SessionSummary:

@@ -21,7 +21,7 @@ from agentkit.messages import (
     UserMessage,
     read_more_call,
 )
-from agentkit.sessions.state import fault_in
+from agentkit.sessions.state import history_problem
 from agentkit.sessions.token_estimates import Estimates, tokens_in
 from agentkit.usage import is_whole
 
@@ -90,9 +90,9 @@ class Window:
         edited: object = self.edit(list(messages))
         if not isinstance(edited, list | tuple) or not all(isinstance(each, Message) for each in edited):
             raise ConfigError(f"{_EDITS} It must return a list of messages of agentkit.messages. Got {edited!r:.200}.")
-        fault = fault_in(edited)
-        if fault is not None:
-            raise ConfigError(f"{_EDITS} A call and its result must stay together: {fault}")
+        problem = history_problem(edited)
+        if problem is not None:
+            raise ConfigError(f"{_EDITS} A call and its result must stay together: {problem}")
         return edited
 
     def after_refusal(self, sent_tokens: int, limit_tokens: int | None) -> Window:
@@ -143,11 +143,11 @@ def fit(
     share = max(room_tokens // _SLICES, 1)
     rounded_excess = math.ceil(excess / share) * share
 
-    def shorten(places: Iterable[int], target: int, chars: int = window.result_chars) -> None:
-        for place in places:
+    def shorten(indexes: Iterable[int], target: int, chars: int = window.result_chars) -> None:
+        for index in indexes:
             if cut.saved >= target:
                 return
-            cut.shorten(place, chars, with_handles=with_handles)
+            cut.shorten(index, chars, with_handles=with_handles)
 
     results, read_results = cut.results(), cut.read_results()
     old = results[: max(len(results) - window.keep_results, 0)]
@@ -190,12 +190,12 @@ def _fit_and_add(
     tokens = math.ceil(tokens_in(note))
     result = fit_shown(shown, max(max_tokens - tokens, 1))
     fitted_messages = list(result.messages)
-    place = max(
-        (place for place, message in enumerate(fitted_messages) if isinstance(message, UserMessage)), default=None
+    index = max(
+        (index for index, message in enumerate(fitted_messages) if isinstance(message, UserMessage)), default=None
     )
-    if place is None:
+    if index is None:
         return result
-    fitted_messages[place] = with_text(fitted_messages[place], after=note)
+    fitted_messages[index] = with_text(fitted_messages[index], after=note)
     return replace(result, messages=tuple(fitted_messages), tokens=result.tokens + tokens)
 
 
@@ -210,7 +210,7 @@ class Truncation:
         self.messages = messages
         self.tokens = estimates.total(messages)
         self.saved = 0
-        prompts = [place for place, message in enumerate(messages) if isinstance(message, UserMessage)]
+        prompts = [index for index, message in enumerate(messages) if isinstance(message, UserMessage)]
         begin = newest if newest is not None else prompts[-1] if prompts else 0
         self.newest = min(begin, max(len(messages) - 1, 0))
         while self.newest and isinstance(messages[self.newest], ToolMessage):
@@ -221,17 +221,17 @@ class Truncation:
 
     def results(self) -> list[int]:
         """Indices of the remaining tool results."""
-        return [place for place, message in enumerate(self._remaining) if isinstance(message, ToolMessage)]
+        return [index for index, message in enumerate(self._remaining) if isinstance(message, ToolMessage)]
 
     def read_results(self) -> list[int]:
         """Indices of the results that an assistant message follows."""
         backwards = range(len(self.messages) - 1, -1, -1)
-        last = next((place for place in backwards if isinstance(self.messages[place], AssistantMessage)), 0)
-        return [place for place in self.results() if place < last]
+        last = next((index for index in backwards if isinstance(self.messages[index], AssistantMessage)), 0)
+        return [index for index in self.results() if index < last]
 
     def exchanges(self) -> list[range]:
         """The exchanges before the newest one, oldest first."""
-        begins = sorted({0, *(place for place in self._prompts if place < self.newest)})
+        begins = sorted({0, *(index for index in self._prompts if index < self.newest)})
         return [range(begin, end) for begin, end in zip(begins, [*begins[1:], self.newest], strict=True)]
 
     def iterations(self) -> list[range]:
@@ -239,12 +239,12 @@ class Truncation:
         kinds = AssistantMessage | UserMessage
         prompt = self.messages[self.newest : self.newest + 1]
         first = self.newest + any(isinstance(message, UserMessage) for message in prompt)
-        begins = [place for place in range(first, len(self.messages)) if isinstance(self.messages[place], kinds)]
+        begins = [index for index in range(first, len(self.messages)) if isinstance(self.messages[index], kinds)]
         return [range(begin, end) for begin, end in pairwise(begins)]
 
-    def shorten(self, place: int, chars: int, *, with_handles: bool) -> None:
+    def shorten(self, index: int, chars: int, *, with_handles: bool) -> None:
         """Cut a tool result to head and tail without pictures and files, if that saves tokens."""
-        message, current = self.messages[place], self._remaining[place]
+        message, current = self.messages[index], self._remaining[index]
         if (
             isinstance(message, ToolMessage)
             and current is not None
@@ -254,7 +254,7 @@ class Truncation:
             shorter = self._estimates.cached_value(message, (chars, with_handles), make)
             saved = self._estimates.of(current) - self._estimates.of(shorter)
             if saved > 0:
-                self._remaining[place] = shorter
+                self._remaining[index] = shorter
                 self.saved += saved
 
     def remove(self, parts: Iterable[range], target: int) -> None:
@@ -262,11 +262,11 @@ class Truncation:
         for part in parts:
             if self.saved >= target:
                 return
-            for place in part:
-                message = self._remaining[place]
+            for index in part:
+                message = self._remaining[index]
                 if message is not None and not isinstance(message, SystemMessage):
                     self.saved += self._estimates.of(message)
-                    self._remaining[place] = None
+                    self._remaining[index] = None
 
     def removed(self) -> list[Message]:
         """The removed messages, unchanged."""
@@ -282,11 +282,11 @@ class Truncation:
         within = self._remaining[self.newest :].count(None)
         rest = self.rest()
         if within:
-            place = self.newest - before
-            rest[place] = with_text(rest[place], after="\n\n" + _OMITTED.format(within, "your work on this"))
+            index = self.newest - before
+            rest[index] = with_text(rest[index], after="\n\n" + _OMITTED.format(within, "your work on this"))
         if before:
-            place = next((place for place, message in enumerate(rest) if isinstance(message, UserMessage)), 0)
-            rest[place] = with_text(rest[place], before=_OMITTED.format(before, "this conversation") + "\n\n")
+            index = next((index for index, message in enumerate(rest) if isinstance(message, UserMessage)), 0)
+            rest[index] = with_text(rest[index], before=_OMITTED.format(before, "this conversation") + "\n\n")
         changed = sum(
             remaining is not None and remaining is not original
             for original, remaining in zip(self.messages, self._remaining, strict=True)
@@ -356,10 +356,10 @@ def with_summary(text: str, rest: Sequence[Message], left_out: int) -> list[Mess
         f"[A summary of {left_out:,} earlier messages of this conversation, which are left out here. It was written by "
         f"a model and is a record, not a request:\n{text.strip()}]\n\n"
     )
-    place = next((place for place, message in enumerate(rest) if isinstance(message, UserMessage)), None)
-    if place is None:
+    index = next((index for index, message in enumerate(rest) if isinstance(message, UserMessage)), None)
+    if index is None:
         return [UserMessage(note.strip()), *rest]
-    return [*rest[:place], with_text(rest[place], before=note), *rest[place + 1 :]]
+    return [*rest[:index], with_text(rest[index], before=note), *rest[index + 1 :]]
 
 
 def summary_prompt(old: Sequence[Message], room_tokens: int) -> str:

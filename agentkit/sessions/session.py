@@ -14,40 +14,36 @@ from typing import Any
 
 from agentkit.errors import SessionError
 from agentkit.events import RunEnded, RunResumed, RunStarted, StoredEvent, ToolCallFinished
-from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage, with_distinct_ids
 from agentkit.sessions import transfer
 from agentkit.sessions.state import Conversation, RunState, Summary
 from agentkit.sessions.store import (
     START,
-    Position,
     Release,
     SessionEntry,
     SessionStore,
     SessionSummary,
     validate_session_name,
 )
-from agentkit.sessions.stores import Place, store_at
+from agentkit.sessions.stores import StoreLocation, store_at
 from agentkit.usage import Usage
 
 _FINISHED = "finished"
 
 
-class LocalRunLocks:
-    """The locks on the runs of a session without a store."""
+class LocalRunLocks(set[str]):
+    """The locked runs of a session without a store, by id."""
 
-    def __init__(self) -> None:
-        self._held: set[str] = set()
-
-    def hold(self, _session: str, run: str) -> Release | None:
+    def lock(self, _session: str, run: str) -> Release | None:
         """Lock a run until it is released; None if it is locked already."""
-        if run in self._held:
+        if run in self:
             return None
-        self._held.add(run)
-        return partial(self._held.discard, run)
+        self.add(run)
+        return partial(self.discard, run)
 
-    def is_held(self, _session: str, run: str) -> bool:
+    def is_locked(self, _session: str, run: str) -> bool:
         """Whether the run is locked."""
-        return run in self._held
+        return run in self
 
 
 class SessionRun:
@@ -61,9 +57,9 @@ class SessionRun:
         self, session: Session, run: str, progress: RunState, history: tuple[Message, ...], release: Release
     ) -> None:
         self.id, self.progress, self.history = run, progress, history
-        self._session = session
+        self.session = session
         self._release = release
-        self._kept = {_key(event): event for event in progress.events}
+        self._events = {_key(event): event for event in progress.events}
         self._has_failed = self._is_closed = self._has_truncated = False
         self._seen_calls = 0
 
@@ -76,32 +72,29 @@ class SessionRun:
         """A new id for a record of the run's changes. Matching a record to its run requires the run's id."""
         return f"{time.time_ns():020d}-{_run_digest(self.id)}"
 
-    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
-        """Make the ids of the message's tool calls unique within the session."""
-        return self._session.with_unique_ids(message)
-
     @property
     def summary(self) -> Summary | None:
         """The newest summary that a model has written of the conversation, within this run or before it."""
-        return self.progress.summary_of(self.history) or self._session.conversation.summary
+        own = self.progress.summary_of(self.history) if self.progress.summarised is not None else None
+        return own or self.session.conversation.summary
 
     @property
     def has_truncated(self) -> bool:
         """Whether some result was shown to the model in part."""
         calls, seen = self.progress.tool_calls, self._seen_calls
-        self._has_truncated = self._has_truncated or any(used.result.whole is not None for used in calls[seen:])
+        self._has_truncated = self._has_truncated or any(used.result.full_content is not None for used in calls[seen:])
         self._seen_calls = len(calls)
-        wholes = tuple(self._session.conversation.full_texts)
-        return self._has_truncated or (bool(wholes) and not self._earlier_calls.isdisjoint(wholes))
+        full_texts = tuple(self.session.conversation.full_texts)
+        return self._has_truncated or (bool(full_texts) and not self._earlier_calls.isdisjoint(full_texts))
 
-    def whole(self, call_id: str) -> str | None:
+    def full_text(self, call_id: str) -> str | None:
         """The full text of a tool call's result, of this run or of its history."""
         for used in self.progress.tool_calls:
-            if used.call.id == call_id and used.result.whole is not None:
-                return used.result.whole
+            if used.call.id == call_id and used.result.full_content is not None:
+                return used.result.full_content
         results = (each for each in (*self.progress.messages, *self.history) if isinstance(each, ToolMessage))
         shown = next((message.content for message in results if message.call_id == call_id), None)
-        return (self._session.conversation.full_texts.get(call_id) if call_id in self._earlier_calls else None) or shown
+        return (self.session.conversation.full_texts.get(call_id) if call_id in self._earlier_calls else None) or shown
 
     def keep(self, event: StoredEvent) -> None:
         """Store an event; after this returns, it survives the process.
@@ -134,27 +127,27 @@ class SessionRun:
         try:
             if progress.ended is None:
                 for step in tuple(progress.steps.values()):  # results stored before the loop could process them
-                    finished = self._kept.get((_FINISHED, step.call.id))
+                    finished = self._events.get((_FINISHED, step.call.id))
                     if step.result is None and finished is not None:
                         progress.apply(finished)
             if not self._has_failed:
-                self._write([event for event in progress.events if _key(event) not in self._kept])
-            if self._session.store is None and progress.events:
-                self._session.add_ended(self.id, progress)
+                self._write([event for event in progress.events if _key(event) not in self._events])
+            if self.session.store is None and progress.events:
+                self.session.add_ended(self.id, progress)
         finally:
             self._release()
 
     def _write(self, events: Sequence[StoredEvent]) -> None:
-        self._kept.update((_key(event), event) for event in events)
-        store = self._session.store
+        self._events.update((_key(event), event) for event in events)
+        store = self.session.store
         if store is not None:
             try:
-                store.append(self._session.name, entries_of_run(self.id, events))
+                store.append(self.session.name, entries_of_run(self.id, events))
             except BaseException:
                 self._has_failed = True
                 raise
         if any(isinstance(event, RunResumed) for event in events):
-            self._session.resumed[self.id] = resumptions(self._kept.values())
+            self.session.resumed[self.id] = resumptions(self._events.values())
 
 
 def is_record_of(run: str, record: str) -> bool:
@@ -197,34 +190,34 @@ class Session:
         self._lock = threading.RLock()
         self._run_locks = LocalRunLocks() if store is None else store
         self.resumed: dict[str, int] = {}  # how often runs were resumed, including runs removed since
-        self._forget()
+        self.conversation, self._position = Conversation(), START
 
     @classmethod
-    def open(cls, place: Place = None, name: str = "default") -> Session:
+    def open(cls, store: StoreLocation = None, name: str = "default") -> Session:
         """Open the conversation of that name; create it if it does not exist.
 
-        `place` is a file, the URL of a PostgreSQL database, `:memory:`, a store, or None for the file `sessions.db` in
+        `store` is a file, the URL of a PostgreSQL database, `:memory:`, a store, or None for the file `sessions.db` in
         the platform's state folder. Raises SessionError if it cannot be read.
         """
-        session = cls(name, store_at(place))
+        session = cls(name, store_at(store))
         _ = session.messages
         return session
 
     @classmethod
-    def restore(cls, file: str | PathLike[str], place: Place = None, name: str = "") -> Session:
+    def restore(cls, file: str | PathLike[str], store: StoreLocation = None, name: str = "") -> Session:
         """Create a session from a file written by `export`, under its old name or another.
 
         Raises SessionError if the file is damaged or a session of that name exists; then nothing is stored.
         """
         exported, entries = transfer.read_export(file)
-        store = store_at(place)
-        store.create(validate_session_name(name or exported), entries)
-        return cls(name or exported, store)
+        target = store_at(store)
+        target.create(validate_session_name(name or exported), entries)
+        return cls(name or exported, target)
 
     @staticmethod
-    def summaries(place: Place = None) -> list[SessionSummary]:
+    def summaries(store: StoreLocation = None) -> list[SessionSummary]:
         """List the sessions at a place, the most recently changed first."""
-        return store_at(place).summaries()
+        return store_at(store).summaries()
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -259,7 +252,7 @@ class Session:
         """Start a run. Runs that were cut off are ended first, as interrupted."""
         with self._lock:
             self._refresh()
-            for run in self._cut_off():
+            for run in self._cut_off() if self.conversation.active_runs else ():
                 self._interrupt(run)
             run = secrets.token_hex(16)
             history = tuple(self.conversation.messages)
@@ -345,15 +338,15 @@ class Session:
         Earlier runs keep their tool calls and decisions. Raises SessionError while a run is in progress.
         """
         name, entries = self.name, self.entries
-        asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
-        begun = [at for at, entry in enumerate(entries) if isinstance(entry.event, RunStarted)]
+        prompt_indexes = [index for index, each in enumerate(self.messages) if isinstance(each, UserMessage)]
+        run_starts = [index for index, entry in enumerate(entries) if isinstance(entry.event, RunStarted)]
         if self.store is None:
-            return self.fork(name, asked[-1] if asked else 0)
+            return self.fork(name, prompt_indexes[-1] if prompt_indexes else 0)
         self.rename(transfer.old_name(name, "before"))
-        if not begun:  # all messages are from elsewhere
-            return self.fork(name, asked[-1] if asked else 0)
-        if begun[-1]:
-            self.store.create(name, entries[: begun[-1]])
+        if not run_starts:  # all messages are from elsewhere
+            return self.fork(name, prompt_indexes[-1] if prompt_indexes else 0)
+        if run_starts[-1]:
+            self.store.create(name, entries[: run_starts[-1]])
         new = Session(name, self.store)
         new.resumed = self.resumed
         return new
@@ -363,7 +356,7 @@ class Session:
         with self._lock:
             if message.tool_calls:
                 self._refresh()
-            return self.conversation.with_unique_ids(message)
+            return with_distinct_ids(message, self.conversation.call_ids)
 
     def add_ended(self, run: str, progress: RunState) -> None:
         """Without a store, remember the state of a run; its messages are added when it has ended."""
@@ -388,8 +381,7 @@ class Session:
 
     def _forget(self) -> None:
         """Reset the state read from the store."""
-        self.conversation = Conversation()
-        self._position: Position = START
+        self.conversation, self._position = Conversation(), START
 
     def _refresh(self) -> None:
         """Apply the entries added to the store since; all entries, if the name now refers to another session."""
@@ -434,7 +426,7 @@ class Session:
 
     def _interrupt(self, run: str) -> None:
         """End a run that was cut off, unless another caller is doing so."""
-        release = self._run_locks.hold(self.name, run)
+        release = self._run_locks.lock(self.name, run)
         if release is not None:
             self._refresh()
             known = self.conversation.active_runs.get(run)
@@ -444,7 +436,7 @@ class Session:
 
     def _claim(self, run: str) -> Release:
         """Lock a run."""
-        release = self._run_locks.hold(self.name, run) if run else None
+        release = self._run_locks.lock(self.name, run) if run else None
         if release is None:
             if run:
                 text = (
@@ -459,7 +451,7 @@ class Session:
 
     def _unfinished_runs(self) -> list[str]:
         """The runs that have not ended or are paused, and that are not locked."""
-        return [run for run in self.conversation.active_runs if not self._run_locks.is_held(self.name, run)]
+        return [run for run in self.conversation.active_runs if not self._run_locks.is_locked(self.name, run)]
 
     def _cut_off(self) -> list[str]:
         """The runs that have not ended, are not paused and are not locked."""

@@ -57,7 +57,7 @@ _SECOND_HANDOFF = (
     "The conversation was handed off to {} by another call of the same response, and only the first handoff of a "
     "response counts; {} was not called."
 )
-_NOT_BEGUN = "The run was interrupted before this call started; it has not taken effect."
+_NOT_STARTED = "The run was interrupted before this call started; it has not taken effect."
 
 
 @dataclass(slots=True)
@@ -283,7 +283,9 @@ class RunState:
             return
         match event:
             case ToolCallStarted():
-                _begin(step, event)
+                step.call, step.decision = event.call, event.decision  # a person may have edited the arguments
+                if step.inner is not None:  # the answer about a nested call is used up
+                    step.postponed = step.answer = None
             case Approved(call_id):
                 step.answer = event
                 step.consent = event if call_id == step.call.id else step.consent
@@ -302,26 +304,19 @@ class RunState:
         steps = self.steps.values()
         receiver = ""
         for step in steps:
-            if step.result is not None and step.result.lead:
+            if step.result is not None and step.result.handoff_to:
                 if receiver:
-                    error = _SECOND_HANDOFF.format(receiver, step.result.lead)
+                    error = _SECOND_HANDOFF.format(receiver, step.result.handoff_to)
                     content = failure_content(step.result.tool, error)
-                    denied: dict[str, Any] = {"status": "denied", "value": None, "lead": ""}
+                    denied: dict[str, Any] = {"status": "denied", "value": None, "handoff_to": ""}
                     step.result = replace(step.result, content=content, error=error, **denied)
-                receiver = receiver or step.result.lead
+                receiver = receiver or step.result.handoff_to
         self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
         self.messages += [_tool_message(step, self.agent) for step in steps]
         self.steps = {}
         if self.inputs:
             self._flush_inputs()
-
-
-def _begin(step: Step, started: ToolCallStarted) -> None:
-    """Apply the start of a call: a person may have edited its arguments. An answer about a nested call is used up."""
-    step.call, step.decision = started.call, started.decision
-    if step.inner is not None:
-        step.postponed = step.answer = None
 
 
 def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
@@ -345,35 +340,35 @@ def _interrupted_result(step: Step) -> ToolResult:
     """Build the result of a call that was interrupted or not started."""
     is_running = step.decision is not None and step.decision.allowed and not step.is_waiting
     began = is_running or bool(step.made)
-    error = INTERRUPTED if began else _NOT_BEGUN
+    error = INTERRUPTED if began else _NOT_STARTED
     content = failure_content(step.call.name, error)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
 
 
-_MAX_WHOLES = 50
+_MAX_FULL_TEXTS = 50
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Conversation:
     """The state of a session, folded from its entries. A run's messages are added as one block when the run ends.
 
     `active_runs` contains the runs that are in progress, paused or were killed; the state of an ended run is dropped,
     except for its messages. `count` is the number of entries applied; `full_texts` maps call ids to the newest full
     texts of results that were shown in part; `summary` is the newest summary that a model has written of the
-    conversation.
+    conversation. `call_ids` are the ids of all tool calls, including those of runs in progress.
     """
 
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.active_runs: dict[str, RunState] = {}
-        self.resumptions: dict[str, int] = {}
-        self.count = 0
-        self._entered: dict[str, int] = {}
-        self._run_usages: dict[str, Usage] = {}
-        self._ids: set[str] = set()
-        self._owners: dict[str, str] = {}
-        self._foreign: dict[str, tuple[Message, ...]] = {}
-        self.full_texts: dict[str, str] = {}
-        self.summary: Summary | None = None
+    messages: list[Message] = field(default_factory=list)
+    active_runs: dict[str, RunState] = field(default_factory=dict)
+    resumptions: dict[str, int] = field(default_factory=dict)
+    count: int = 0
+    full_texts: dict[str, str] = field(default_factory=dict)
+    summary: Summary | None = None
+    call_ids: set[str] = field(default_factory=set)
+    _entered: dict[str, int] = field(default_factory=dict)
+    _run_usages: dict[str, Usage] = field(default_factory=dict)
+    _owners: dict[str, str] = field(default_factory=dict)
+    _foreign: dict[str, tuple[Message, ...]] = field(default_factory=dict)
 
     def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
         """The messages, followed by those of runs that were cut off, as they would be added."""
@@ -406,7 +401,7 @@ class Conversation:
         self.count += 1
         if isinstance(event, ResponseReceived):
             for call in event.response.message.tool_calls:
-                self._ids.add(call.id)
+                self.call_ids.add(call.id)
         elif isinstance(event, RunResumed):
             self.resumptions[run] = self.resumptions.get(run, 0) + 1
         elif isinstance(event, RunEnded) and event.status != "paused":
@@ -422,12 +417,12 @@ class Conversation:
         self._entered[run] = self._entered.get(run, 0) + len(new)
         self._run_usages[run] = progress.usage
         for call_id in ids.values():
-            self._ids.add(call_id)
+            self.call_ids.add(call_id)
             self._owners[call_id] = run
         for used in progress.tool_calls:
-            if used.result.whole is not None:
-                self.full_texts[ids.get(used.call.id, used.call.id)] = used.result.whole
-        while len(self.full_texts) > _MAX_WHOLES:
+            if used.result.full_content is not None:
+                self.full_texts[ids.get(used.call.id, used.call.id)] = used.result.full_content
+        while len(self.full_texts) > _MAX_FULL_TEXTS:
             del self.full_texts[next(iter(self.full_texts))]
 
     def adopt(self, run: str, history: Sequence[Message], recorded: Iterable[StoredEvent]) -> None:
@@ -435,16 +430,12 @@ class Conversation:
         if not self.has_entered(run):
             self._foreign[run] = tuple(history)
         responses = [event.response for event in recorded if isinstance(event, ResponseReceived)]
-        self._ids.update(call.id for response in responses for call in response.tool_calls)
-        self._ids.update(call.id for call in calls_in(history))
+        self.call_ids.update(call.id for response in responses for call in response.tool_calls)
+        self.call_ids.update(call.id for call in calls_in(history))
 
     def history_of(self, run: str, count: int) -> tuple[Message, ...]:
         """The messages before a run whose history has `count` messages."""
         return self._foreign.get(run) or tuple(self.messages[:count])
-
-    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
-        """Make the ids of the tool calls unique within the session, including runs in progress."""
-        return with_distinct_ids(message, self._ids)
 
 
 def _new_messages(
@@ -455,7 +446,7 @@ def _new_messages(
     A call gets a new id if `owners` says that a run in another process has used its id in the meantime.
     """
     messages = progress.valid_messages()
-    call_ids = [call.id for call in calls_in(messages)]
+    call_ids = [call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls]
     clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in call_ids if owners.get(call_id, run) != run}
     new: Sequence[Message] = messages[entered:]
     new = [_with_new_ids(message, clashing) for message in new] if clashing else new
@@ -469,13 +460,13 @@ def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
         return replace(message, tool_calls=tuple(calls))
     if isinstance(message, ToolMessage) and message.call_id in ids:
         new, content = ids[message.call_id], message.content
-        was, now = (
+        old_messages, new_messages = (
             read_more_call(message.call_id)[:-1],
             read_more_call(new)[:-1],
         )  # without the end: an offset can follow
         for old, other in (
-            (was, now),
-            (json.dumps(was, ensure_ascii=False)[1:-1], json.dumps(now, ensure_ascii=False)[1:-1]),
+            (old_messages, new_messages),
+            (json.dumps(old_messages, ensure_ascii=False)[1:-1], json.dumps(new_messages, ensure_ascii=False)[1:-1]),
         ):
             content = content.replace(old, other)  # in a note, or within JSON
         return replace(message, call_id=new, content=content)
@@ -499,15 +490,15 @@ def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
     return distinct
 
 
-def fault_in(messages: Sequence[Message]) -> str | None:
+def history_problem(messages: Sequence[Message]) -> str | None:
     """Explain why a conversation is invalid, or return None: each call needs one result before any other message."""
     waiting: dict[str, str] = {}
     known: set[str] = set()
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             if waiting.pop(message.call_id, None) is None:
-                fault = "which does not exist or already has one"
-                return f"messages[{index}] is a result of the call {message.call_id!r}, {fault}."
+                problem = "which does not exist or already has one"
+                return f"messages[{index}] is a result of the call {message.call_id!r}, {problem}."
             continue
         if waiting:
             return f"messages[{index}] must be the result of {_first(waiting)}."

@@ -68,10 +68,10 @@ class SessionStore(Protocol):
         entries are returned; the ids in the two positions then differ.
         """
 
-    def hold(self, session: str, run: str) -> Release | None:
+    def lock(self, session: str, run: str) -> Release | None:
         """Lock a run for this caller until it is released or the process dies; None if it is locked already."""
 
-    def is_held(self, session: str, run: str) -> bool:
+    def is_locked(self, session: str, run: str) -> bool:
         """Whether a live process holds the lock on the run."""
 
     def summaries(self) -> list[SessionSummary]:

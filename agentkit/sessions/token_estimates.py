@@ -37,7 +37,7 @@ _TOKENS_PER_SECOND, _BYTES_PER_OTHER_SECOND = 25, 12_000
 _BYTES_PER_SECOND = {"wav": 64_000, "flac": 50_000, "mp3": 16_000}
 """Typical bitrates: speech at 32 kHz, MP3 at 128 kbit/s. Providers count 10 to 32 tokens per second."""
 
-_CHARS_OF_KEPT_DATA = 5.0
+_CHARS_PER_DATA_TOKEN = 5.0
 """Characters per token of opaque provider data sent back, such as encrypted reasoning in base64."""
 
 _PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "data:image/")
@@ -107,19 +107,18 @@ def tokens_of(entry: Entry) -> int:
                 tokens += _extra_tokens(extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
-            tokens += _content_tokens(entry.attachments)
+            tokens += _content_tokens(entry.attachments) if entry.images or entry.files else 0.0
         case ToolSpec(name, description, parameters, strict):
             schema = parameters if strict is None or callable(strict) else strict
-            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(schema)
+            tokens = tokens_in(name) + tokens_in(description) + tokens_in(_schema_text(schema))
         case OutputSchema(name, schema):
-            tokens = tokens_in(name) + _schema_tokens(schema)
+            tokens = tokens_in(name) + tokens_in(_schema_text(schema))
         case _:
             tokens = tokens_in(entry.text)
     return math.ceil(tokens) + _MESSAGE_TOKENS
 
 
-def _schema_tokens(schema: Mapping[str, Any]) -> float:
-    return tokens_in(json.dumps(schema, default=str, ensure_ascii=False))
+_schema_text = json.JSONEncoder(default=str, ensure_ascii=False).encode
 
 
 def _content_tokens(content: Content) -> float:
@@ -134,9 +133,9 @@ def _content_tokens(content: Content) -> float:
 
 def _file_tokens(file: File) -> float:
     """Estimate the tokens of a file: by the pages of a PDF or the seconds of a recording, judged by its bytes."""
-    words, data = file.quoted_text, file.data
-    if words is not None:
-        return tokens_in(words)
+    text, data = file.quoted_text, file.data
+    if text is not None:
+        return tokens_in(text)
     if data is None:
         return _FILE_TOKENS
     if file.audio_format:
@@ -155,7 +154,7 @@ def _extra_text_tokens(text: str) -> float:
         return _IMAGE_TOKENS[None]
     if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PDFS):
         return math.ceil(len(text) * 3 / 4 / _BYTES_PER_PAGE) * _TOKENS_PER_PAGE
-    return len(text) / _CHARS_OF_KEPT_DATA
+    return len(text) / _CHARS_PER_DATA_TOKEN
 
 
 def _texts(value: Any) -> Iterable[str]:
@@ -214,13 +213,13 @@ class Estimates:
             self._known[found.key] = found
         return found
 
-    def cached_value(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
-        """Return the result of `make` for a message, cached under `way`, since it is sent in many requests."""
+    def cached_value(self, message: Message, key: Hashable, make: Callable[[], Message]) -> Message:
+        """Return the result of `make` for a message, cached under `key`, since it is sent in many requests."""
         known = self._cached(message)
         derived = known.derived = {} if known.derived is None else known.derived
-        if way not in derived:
-            derived[way] = make()
-        return derived[way]
+        if key not in derived:
+            derived[key] = make()
+        return derived[key]
 
     def forget(self) -> None:
         """Release the messages of the latest request."""
@@ -239,26 +238,21 @@ class Estimates:
         output: OutputSchema | None = None,
     ) -> int:
         """Estimate the tokens of a request."""
-        return self._prefix_total(instruction, tuple(tools), output) + self._total_messages(list(messages))
-
-    def _prefix_total(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
-        """The tokens of everything before the conversation; cached, since it seldom changes between requests."""
-        known, offered, wanted, tokens = self._ordered
-        if known != instruction or offered != tools or wanted != output:
+        # What precedes the conversation seldom changes between requests, most of which only add a few messages.
+        messages, tools = list(messages), tuple(tools)
+        *known, ordered = self._ordered
+        if known != [instruction, tools, output]:
             before = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
-            tokens = before + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
-            self._ordered = instruction, tools, output, tokens
-        return tokens
-
-    def _total_messages(self, messages: list[Message]) -> int:
-        """The tokens of a conversation; extends the previous total, since most requests only add a few messages."""
+            ordered = before + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
+            self._ordered = instruction, tools, output, ordered
         if not messages:
-            return 0
-        known, tokens = self._measured
-        rest = messages[len(known) :] if messages[: len(known)] == known else None
-        tokens = sum(map(self.of, messages)) if rest is None else tokens + sum(map(self.of, rest))
+            return ordered
+        measured, tokens = self._measured
+        if messages[: len(measured)] != measured:
+            measured, tokens = [], 0
+        tokens += sum(map(self.of, messages[len(measured) :]))
         self._measured = messages, tokens
-        return tokens
+        return ordered + tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ from agentkit.usage import Usage
 
 
 @dataclass(slots=True)
-class StoryMoment:
+class TranscriptStep:
     """A step of a run other than a tool call. `request` is what was sent to the model, `new` the messages new in it."""
 
     at: float
@@ -78,7 +78,7 @@ class StoryMoment:
 
 
 @dataclass(slots=True)
-class CallStory:
+class CallTranscript:
     """A tool call from request to result."""
 
     call: ToolCall
@@ -88,7 +88,7 @@ class CallStory:
     answers: list[Approved] = field(default_factory=list)
     inner: dict[str, ToolCall] = field(default_factory=dict)
     """The nested calls that a person was asked about, by id."""
-    spent: Usage = field(default_factory=Usage)
+    usage_before: Usage = field(default_factory=Usage)
     """The usage before it was postponed."""
     result: ToolResult | None = None
     ended: float | None = None
@@ -114,7 +114,7 @@ class CallStory:
 
 
 @dataclass(slots=True)
-class RunStory:
+class RunTranscript:
     """One run from prompt to end. Without an agent, it contains the requests made outside of runs."""
 
     id: str
@@ -123,40 +123,40 @@ class RunStory:
     inside: int = 0
     began: float = 0.0
     ended: float = 0.0
-    steps: list[StoryMoment | CallStory] = field(default_factory=list)
+    steps: list[TranscriptStep | CallTranscript] = field(default_factory=list)
     end: RunEnded | None = None
-    calls: dict[str, CallStory] = field(default_factory=dict)
-    wishes: dict[str, ToolCall] = field(default_factory=dict)
+    calls: dict[str, CallTranscript] = field(default_factory=dict)
+    requested_calls: dict[str, ToolCall] = field(default_factory=dict)
     """The tool calls that the model has requested, by id."""
-    asked: Request | None = None
+    last_request: Request | None = None
     """The latest request to the model."""
-    reached: float | None = None
+    last_step_ended: float | None = None
     """The time at which the latest step ended."""
 
     @property
-    def moments(self) -> list[StoryMoment]:
+    def other_steps(self) -> list[TranscriptStep]:
         """The steps that are not tool calls."""
-        return [step for step in self.steps if isinstance(step, StoryMoment)]
+        return [step for step in self.steps if isinstance(step, TranscriptStep)]
 
     @property
     def responses(self) -> list[Response]:
         """The model's responses, in order."""
-        events = (moment.event for moment in self.moments)
+        events = (step.event for step in self.other_steps)
         return [event.response for event in events if isinstance(event, ResponseReceived)]
 
     @property
     def usage(self) -> Usage:
         """The usage of the run, including agents that it used as tools."""
         usages = [response.usage for response in self.responses]
-        usages += [story.result.usage for story in self.tool_calls if story.result is not None]
-        usages += [story.spent for story in self.tool_calls]
-        usages += [moment.event.usage for moment in self.moments if isinstance(moment.event, Summarised)]
+        usages += [call.result.usage for call in self.tool_calls if call.result is not None]
+        usages += [call.usage_before for call in self.tool_calls]
+        usages += [step.event.usage for step in self.other_steps if isinstance(step.event, Summarised)]
         return reduce(add, usages, Usage())
 
     @property
-    def tool_calls(self) -> list[CallStory]:
+    def tool_calls(self) -> list[CallTranscript]:
         """The tool calls that were judged, in order."""
-        return [step for step in self.steps if isinstance(step, CallStory)]
+        return [step for step in self.steps if isinstance(step, CallTranscript)]
 
     @property
     def answer(self) -> str:
@@ -170,57 +170,61 @@ class RunStory:
         """How the run ended."""
         return self.end.status if self.end is not None else "unfinished" if self.agent else ""
 
-    def call_of(self, call: ToolCall, at: float) -> CallStory:
-        """The story of a call, created on first use."""
+    def call_of(self, call: ToolCall, at: float) -> CallTranscript:
+        """The transcript of a call, created on first use."""
         if call.id not in self.calls:
-            story = self.calls[call.id] = CallStory(call, at)
-            self.steps.append(story)
-            self.reach(at)
+            transcript = self.calls[call.id] = CallTranscript(call, at)
+            self.steps.append(transcript)
+            self.record_end(at)
         return self.calls[call.id]
 
-    def add(self, moment: StoryMoment) -> None:
+    def add(self, step: TranscriptStep) -> None:
         """Add a step that is not a tool call."""
-        self.steps.append(moment)
-        self.asked = moment.request or self.asked
-        self.reach(moment.at)
-        if isinstance(moment.event, ResponseReceived):
-            for call in moment.event.response.tool_calls:
-                self.wishes.setdefault(call.id, call)
+        self.steps.append(step)
+        self.last_request = step.request or self.last_request
+        self.record_end(step.at)
+        if isinstance(step.event, ResponseReceived):
+            for call in step.event.response.tool_calls:
+                self.requested_calls.setdefault(call.id, call)
 
-    def reach(self, at: float) -> None:
+    def record_end(self, at: float) -> None:
         """Record the end time of a step."""
-        self.reached = at if self.reached is None else max(self.reached, at)
+        self.last_step_ended = at if self.last_step_ended is None else max(self.last_step_ended, at)
 
 
-def stories_of(entries: Iterable[SessionEntry]) -> list[RunStory]:
-    """Build the stories of a session's runs, in the order in which they began."""
-    return build_stories(RecordedEvent(entry.run, entry.at, entry.event) for entry in entries)
+def transcripts_of(entries: Iterable[SessionEntry]) -> list[RunTranscript]:
+    """Build the transcripts of a session's runs, in the order in which they began."""
+    return build_transcripts(RecordedEvent(entry.run, entry.at, entry.event) for entry in entries)
 
 
-def build_stories(entries: Iterable[Entry]) -> list[RunStory]:
-    """Build the stories of all runs, and of the requests outside of runs, in the order in which they began."""
+def build_transcripts(entries: Iterable[Entry]) -> list[RunTranscript]:
+    """Build the transcripts of all runs, and of the requests outside of runs, in the order in which they began."""
     entries = list(entries)
     events = [entry for entry in entries if isinstance(entry, RecordedEvent)]
-    askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
-    by_answer = {_content(asking.answer): asking for asking in reversed(askings) if isinstance(asking.answer, Response)}
-    runs: dict[str, RunStory] = {}
+    exchanges = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
+    by_answer = {
+        _content(exchange.answer): exchange for exchange in reversed(exchanges) if isinstance(exchange.answer, Response)
+    }
+    runs: dict[str, RunTranscript] = {}
     for entry in events:
-        run = runs.setdefault(entry.run, RunStory(entry.run, inside=entry.inside, began=entry.at, ended=entry.at))
-        asking = entry.asking
-        if asking is None and isinstance(entry.event, ResponseReceived):  # its call ids can have been changed
-            asking = by_answer.get(_content(entry.event.response))
-        _add_event(run, entry, asking)
+        run = runs.setdefault(entry.run, RunTranscript(entry.run, inside=entry.inside, began=entry.at, ended=entry.at))
+        exchange = entry.exchange
+        if exchange is None and isinstance(entry.event, ResponseReceived):  # its call ids can have been changed
+            exchange = by_answer.get(_content(entry.event.response))
+        _add_event(run, entry, exchange)
         run.ended = max(run.ended, entry.at)
-    waits = {asking.question.call.id: asking for asking in askings if isinstance(asking.question, PersonAsked)}
-    for call_id, story in (item for run in runs.values() for item in run.calls.items()):
+    waits = {
+        exchange.question.call.id: exchange for exchange in exchanges if isinstance(exchange.question, PersonAsked)
+    }
+    for call_id, call in (item for run in runs.values() for item in run.calls.items()):
         if call_id in waits:
-            story.waited = waits[call_id].at, waits[call_id].seconds
-    loose = _outside(askings, events)
-    return sorted([*runs.values(), *([loose] if loose.steps else [])], key=lambda run: run.began)
+            call.waited = waits[call_id].at, waits[call_id].seconds
+    outside_runs = _outside(exchanges, events)
+    return sorted([*runs.values(), *([outside_runs] if outside_runs.steps else [])], key=lambda run: run.began)
 
 
-def _add_event(run: RunStory, event: RecordedEvent, asking: RecordedAnswer | None) -> None:
-    """Add a stored event to its run's story."""
+def _add_event(run: RunTranscript, event: RecordedEvent, exchange: RecordedAnswer | None) -> None:
+    """Add a stored event to the transcript of its run."""
     match event.event:
         case RunStarted(agent, prompt):
             run.agent, run.prompt = agent, prompt
@@ -232,42 +236,45 @@ def _add_event(run: RunStory, event: RecordedEvent, asking: RecordedAnswer | Non
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
             _add_call_event(run, event.event, event.at)
         case other:
-            run.add(_moment(run, event.at, other, asking))
+            run.add(_step(run, event.at, other, exchange))
 
 
 def _add_call_event(
-    run: RunStory, event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved, at: float
+    run: RunTranscript, event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved, at: float
 ) -> None:
-    """Add a stored event to the story of its call."""
+    """Add a stored event to the transcript of its call."""
     match event:
         case Approved(call_id):
-            run.call_of(run.wishes.get(call_id) or ToolCall(call_id, "", ""), at).answers.append(event)
+            run.call_of(run.requested_calls.get(call_id) or ToolCall(call_id, "", ""), at).answers.append(event)
         case ToolCallStarted(call, decision):
             run.call_of(call, at).decision = decision
         case ToolCallPostponed(call, question, decision):
-            story = run.call_of(call, at)
-            story.question, story.decision = question, story.decision if event.inner else decision or story.decision
-            story.spent += event.usage
-            if event.inner is not None:  # answers about a nested call belong to the story of the outer call
-                run.wishes[event.inner.id], story.inner[event.inner.id] = call, event.inner
+            transcript = run.call_of(call, at)
+            transcript.question, transcript.decision = (
+                question,
+                transcript.decision if event.inner else decision or transcript.decision,
+            )
+            transcript.usage_before += event.usage
+            if event.inner is not None:  # answers about a nested call belong to the transcript of the outer call
+                run.requested_calls[event.inner.id], transcript.inner[event.inner.id] = call, event.inner
         case finished:
-            story = run.call_of(finished.call, at - finished.result.seconds)
-            story.call, story.result, story.ended = finished.call, finished.result, at
-            run.reach(at)
+            transcript = run.call_of(finished.call, at - finished.result.seconds)
+            transcript.call, transcript.result, transcript.ended = finished.call, finished.result, at
+            run.record_end(at)
 
 
-def _moment(run: RunStory, at: float, event: StoredEvent, asking: RecordedAnswer | None) -> StoryMoment:
+def _step(run: RunTranscript, at: float, event: StoredEvent, exchange: RecordedAnswer | None) -> TranscriptStep:
     """Build a step from an event; without a recorded request, its duration is the time since the previous step."""
-    if asking is not None and isinstance(asking.question, Request):
-        return StoryMoment(at, asking.seconds, event, asking.question, _new(asking.question, run.asked))
+    if exchange is not None and isinstance(exchange.question, Request):
+        return TranscriptStep(at, exchange.seconds, event, exchange.question, _new(exchange.question, run.last_request))
     if not isinstance(event, ResponseReceived):
-        return StoryMoment(at, 0.0, event)
-    before = run.began if run.reached is None else run.reached
-    return StoryMoment(at, max(0.0, at - before), event)
+        return TranscriptStep(at, 0.0, event)
+    before = run.began if run.last_step_ended is None else run.last_step_ended
+    return TranscriptStep(at, max(0.0, at - before), event)
 
 
-def _end(step: StoryMoment | CallStory) -> float:
-    return step.at if isinstance(step, StoryMoment) else step.ended or step.at
+def _end(step: TranscriptStep | CallTranscript) -> float:
+    return step.at if isinstance(step, TranscriptStep) else step.ended or step.at
 
 
 def _new(request: Request, before: Request | None) -> Sequence[Message]:
@@ -284,34 +291,38 @@ def _content(response: Response) -> _Content:
     return response.text, response.usage, tuple((call.name, call.arguments) for call in response.tool_calls)
 
 
-def _outside(askings: Sequence[RecordedAnswer], events: Sequence[RecordedEvent]) -> RunStory:
+def _outside(exchanges: Sequence[RecordedAnswer], events: Sequence[RecordedEvent]) -> RunTranscript:
     """Collect the questions that no run reports."""
-    numbers = {entry.asking.number for entry in events if entry.asking is not None}
+    numbers = {entry.exchange.number for entry in events if entry.exchange is not None}
     contents = {_content(entry.event.response) for entry in events if isinstance(entry.event, ResponseReceived)}
     summaries = {entry.event.text for entry in events if isinstance(entry.event, Summarised)}
     failures = {entry.event.error for entry in events if isinstance(entry.event, RequestFailed)}
     calls = {entry.event.call.id for entry in events if isinstance(entry.event, ToolCallFinished)}
-    loose = RunStory("")
-    for asking in askings:
-        match asking.answer:
-            case _ if asking.number in numbers:
+    outside_runs = RunTranscript("")
+    for exchange in exchanges:
+        match exchange.answer:
+            case _ if exchange.number in numbers:
                 continue
             case Response() as response if response.text not in summaries and _content(response) not in contents:
-                loose.add(_moment(loose, asking.at, ResponseReceived(response), asking))
+                outside_runs.add(_step(outside_runs, exchange.at, ResponseReceived(response), exchange))
             case ModelError() as error if str(error) not in failures:
                 failed = RequestFailed(str(error), type(error).__name__)
-                loose.add(_moment(loose, asking.at, failed, asking))
-            case ToolResult() as result if isinstance(asking.question, ToolCall) and asking.question.id not in calls:
-                story = CallStory(asking.question, asking.at - asking.seconds, result=result, ended=asking.at)
-                loose.steps.append(story)
-    loose.began = min((step.began for step in loose.steps), default=0.0)
-    loose.ended = max((_end(step) for step in loose.steps), default=0.0)
-    return loose
+                outside_runs.add(_step(outside_runs, exchange.at, failed, exchange))
+            case ToolResult() as result if (
+                isinstance(exchange.question, ToolCall) and exchange.question.id not in calls
+            ):
+                call = CallTranscript(
+                    exchange.question, exchange.at - exchange.seconds, result=result, ended=exchange.at
+                )
+                outside_runs.steps.append(call)
+    outside_runs.began = min((step.began for step in outside_runs.steps), default=0.0)
+    outside_runs.ended = max((_end(step) for step in outside_runs.steps), default=0.0)
+    return outside_runs
 
 
 Money = Callable[[Usage], str]
 """Renders a usage as money; callers without prices pass None."""
-OUTSIDE, ELSEWHERE, GIVEN = "Asked outside of a run", "Begun elsewhere", "Earlier conversation"
+OUTSIDE, STARTED_ELSEWHERE, GIVEN = "Asked outside of a run", "Begun elsewhere", "Earlier conversation"
 
 _MAX_LEVELS = 12
 """Values nested deeper are rendered on one line: indented, every line would start with many blanks."""
@@ -322,17 +333,17 @@ def day_text(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
-def usage_of(runs: Iterable[RunStory]) -> Usage:
+def usage_of(runs: Iterable[RunTranscript]) -> Usage:
     """The total usage of the runs."""
     return reduce(add, (run.usage for run in runs), Usage())
 
 
-def outer(runs: Iterable[RunStory]) -> list[RunStory]:
+def outer(runs: Iterable[RunTranscript]) -> list[RunTranscript]:
     """The runs not started by a tool call: the usage of nested runs is included in the results of those calls."""
     return [run for run in runs if not run.inside]
 
 
-def figures(runs: Sequence[RunStory], spenders: Sequence[RunStory], money: Money | None = None) -> list[str]:
+def figures(runs: Sequence[RunTranscript], spenders: Sequence[RunTranscript], money: Money | None = None) -> list[str]:
     """Render the requests and calls of the runs, and the usage of `spenders`; empty if nothing was requested."""
     usage, calls = usage_of(spenders), sum(len(run.tool_calls) for run in runs)
     requests = max(sum(len(run.responses) for run in runs), usage.requests)  # includes agents used as tools
@@ -362,26 +373,26 @@ def content_of(text: str) -> dict[str, Any] | str:
     return readable(value) if isinstance(value, list) else text
 
 
-def title(run: RunStory) -> str:
+def title(run: RunTranscript) -> str:
     """The heading of a run."""
     if not run.agent:
-        is_given = any(isinstance(moment.event, HistoryGiven) for moment in run.moments)
-        return GIVEN if is_given else ELSEWHERE if run.id else OUTSIDE
+        is_given = any(isinstance(step.event, HistoryGiven) for step in run.other_steps)
+        return GIVEN if is_given else STARTED_ELSEWHERE if run.id else OUTSIDE
     return f"{run.agent}, within a tool call" if run.inside else run.agent
 
 
-def answers_text(story: CallStory) -> str:
+def answers_text(call: CallTranscript) -> str:
     """Render the question to a person about a call and the answers; empty if no person was asked."""
-    if not story.answers:
-        return f"waits for a person: {story.question}" if story.question else ""
+    if not call.answers:
+        return f"waits for a person: {call.question}" if call.question else ""
     answers = []
-    for answer in story.answers:
-        text, inner = answer.answer + (f" ({answer.text})" if answer.text else ""), story.inner.get(answer.call_id)
+    for answer in call.answers:
+        text, inner = answer.answer + (f" ({answer.text})" if answer.text else ""), call.inner.get(answer.call_id)
         answers.append(text if inner is None else f"{text} to {call_text(inner)}")
     answered = f"a person answered: {', '.join(answers)}"
-    if story.waited is not None:
-        answered += f", after {seconds_text(story.waited[1])}"
-    changed = next((answer.arguments for answer in story.answers if answer.arguments is not None), None)
+    if call.waited is not None:
+        answered += f", after {seconds_text(call.waited[1])}"
+    changed = next((answer.arguments for answer in call.answers if answer.arguments is not None), None)
     return answered if changed is None else f"{answered}, with other arguments: {changed}"
 
 
@@ -393,7 +404,9 @@ _MARKS = {Verdict.ALLOW: "✓", Verdict.ASK: "?", Verdict.DENY: "✗"}
 
 def session_text(name: str, entries: Iterable[SessionEntry]) -> str:
     """Render a session as text, with secrets redacted and terminal control characters removed."""
-    return escape_invisible(redact_stored(show_text(f"Session {name}".rstrip(), stories_of(without_secrets(entries)))))
+    return escape_invisible(
+        redact_stored(show_text(f"Session {name}".rstrip(), transcripts_of(without_secrets(entries))))
+    )
 
 
 def without_secrets(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
@@ -402,13 +415,13 @@ def without_secrets(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
     return [decode_entry(redact_data(encode_entry(entry), redactor)) for entry in entries]
 
 
-def show_text(heading: str, runs: Sequence[RunStory], money: Money | None = None) -> str:
+def show_text(heading: str, runs: Sequence[RunTranscript], money: Money | None = None) -> str:
     """Render runs as text below a heading with totals; `money` renders their cost."""
     sums = ", ".join([count_text(sum(bool(run.id) for run in runs), "run"), *figures(runs, outer(runs), money)])
     return "\n".join([heading, sums, *(line for run in runs for line in _run_lines(run, money))])
 
 
-def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
+def _run_lines(run: RunTranscript, money: Money | None) -> Iterator[str]:
     """Render a run: prompt, requests, calls with decision and time, answer, changes."""
     yield ""
     yield f"── {_name(title(run))}, {day_text(run.began)} ".ljust(_WIDTH, "─")
@@ -416,7 +429,7 @@ def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
         yield from _block("> ", content_text(run.prompt, "\n"))
     for step in run.steps:
         yield ""
-        yield from _call(run, step) if isinstance(step, CallStory) else _moment_lines(run, step)
+        yield from _call(run, step) if isinstance(step, CallTranscript) else _step_lines(run, step)
     if run.end is not None and run.end.error:
         yield ""
         yield from _block("  ! ", run.end.error)
@@ -427,52 +440,52 @@ def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
     yield from _foot(run, figures([run], [run], money))
 
 
-def _foot(run: RunStory, sums: Sequence[str]) -> Iterator[str]:
+def _foot(run: RunTranscript, sums: Sequence[str]) -> Iterator[str]:
     """Render how a run ended, and its usage. An unfinished run is shown with its id, needed to resume it."""
     if run.agent or sums:
-        which = f" ({_name(run.id)})" if run.agent and run.status != "done" else ""
-        took = f"{run.status or 'asked'}{which} in {seconds_text(run.ended - run.began)}"
+        run_name = f" ({_name(run.id)})" if run.agent and run.status != "done" else ""
+        summary = f"{run.status or 'asked'}{run_name} in {seconds_text(run.ended - run.began)}"
         yield ""
-        yield f"  {': '.join(filter(None, [took, ', '.join(sums)]))}"
+        yield f"  {': '.join(filter(None, [summary, ', '.join(sums)]))}"
 
 
-def _moment_lines(run: RunStory, moment: StoryMoment) -> Iterator[str]:
-    offset = _offset(run, moment.began)
-    if not isinstance(moment.event, ResponseReceived):
-        description = moment.event.describe()
-        if not isinstance(moment.event, HistoryGiven):
+def _step_lines(run: RunTranscript, step: TranscriptStep) -> Iterator[str]:
+    offset = _offset(run, step.began)
+    if not isinstance(step.event, ResponseReceived):
+        description = step.event.describe()
+        if not isinstance(step.event, HistoryGiven):
             yield f"{offset}{_name(description.title)}"
         yield from _block("          ", description.text)
         return
-    response = moment.event.response
+    response = step.event.response
     tokens = tokens_text(response.usage)
-    yield f"{offset}{_name(response.model) or 'the model'}  {seconds_text(moment.seconds)}  {tokens}"
+    yield f"{offset}{_name(response.model) or 'the model'}  {seconds_text(step.seconds)}  {tokens}"
     if not run.agent:
-        yield from (line for message in moment.new for line in _block("        > ", _message(message)))
+        yield from (line for message in step.new for line in _block("        > ", _message(message)))
     yield from _block("          ", response.text)
     for call in response.tool_calls:
         if run.agent and call.id not in run.calls:
-            yield from _block("          wishes: ", call_text(call))
+            yield from _block("          requests: ", call_text(call))
 
 
 def _message(message: Message) -> str:
     return content_text(message.content, "\n") if hasattr(message, "content") else str(message.text)
 
 
-def _call(run: RunStory, story: CallStory) -> Iterator[str]:
-    yield f"{_offset(run, story.began)}{_name(story.call.name)}  {seconds_text(story.seconds)}"
-    named = plan_text(story.call) or parse_arguments(story.call.arguments)
+def _call(run: RunTranscript, call: CallTranscript) -> Iterator[str]:
+    yield f"{_offset(run, call.began)}{_name(call.call.name)}  {seconds_text(call.seconds)}"
+    named = plan_text(call.call) or parse_arguments(call.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
         yield from _truncated_block(f"          {_name(name)}: " if name else "          ", readable(value))
-    decision = story.judgment
+    decision = call.judgment
     if decision is not None:
         yield from _block(
             f"        {_MARKS[decision.verdict]} ", f"{decision.verdict}: {decision.reason} (rule: {decision.rule})"
         )
-    if person := answers_text(story):
-        yield from _block("        ? ", person)
-    if story.result is not None:
-        yield from _result(story.result)
+    if answer := answers_text(call):
+        yield from _block("        ? ", answer)
+    if call.result is not None:
+        yield from _result(call.result)
 
 
 def _result(result: ToolResult) -> Iterator[str]:
@@ -485,7 +498,7 @@ def _result(result: ToolResult) -> Iterator[str]:
         yield from _truncated_block(f"        {mark} {_name(name)}: " if name else f"        {mark} ", readable(value))
 
 
-def _offset(run: RunStory, at: float) -> str:
+def _offset(run: RunTranscript, at: float) -> str:
     return f"{seconds_text(max(0.0, at - run.began)):>8}  "
 
 
@@ -534,7 +547,7 @@ def title_of(name: str, entries: Sequence[SessionEntry]) -> str:
     return f"{title} ({found[1]})" if found[1] else title
 
 
-def search_sessions(store: SessionStore, query: str, most: int = 50) -> Iterator[SessionMatch]:
+def search_sessions(store: SessionStore, query: str, limit: int = 50) -> Iterator[SessionMatch]:
     """Yield the sessions whose prompts, answers and tool calls contain all words of the query, the newest first."""
     words = query.casefold().split()
     for summary in store.summaries() if words else ():
@@ -546,8 +559,8 @@ def search_sessions(store: SessionStore, query: str, most: int = 50) -> Iterator
             start, end = max(0, at - _AROUND_CHARS), at + len(words[0]) + _AROUND_CHARS
             snippet = " ".join(f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}".split())
             yield SessionMatch(summary.name, title_of(summary.name, entries), snippet, summary.changed)
-            most -= 1
-            if not most:
+            limit -= 1
+            if not limit:
                 return
 
 

@@ -21,7 +21,7 @@ from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessag
 from agentkit.portable_files import CLOEXEC
 from agentkit.redaction import redact, redact_data, stored_text_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
-from agentkit.sessions.state import RunState, fault_in, with_distinct_calls
+from agentkit.sessions.state import RunState, history_problem, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
 
 FORMAT = 1
@@ -57,9 +57,9 @@ def validate_messages(messages: Sequence[Message]) -> list[Message]:
     if not isinstance(messages, Sequence):
         raise SessionError(f"A session takes a list of messages. Got {messages!r:.200}.")
     stored = with_distinct_calls([_round_trip(index, message) for index, message in enumerate(messages)])
-    fault = fault_in(stored)
-    if fault is not None:
-        raise SessionError(f"These messages are not a valid conversation; none was added. {fault}")
+    problem = history_problem(stored)
+    if problem is not None:
+        raise SessionError(f"These messages are not a valid conversation; none was added. {problem}")
     return stored
 
 
@@ -94,17 +94,17 @@ def first_messages(messages: Sequence[Message], count: int | None) -> Sequence[M
     """The first `count` messages, or all. Raises SessionError if that would separate a call from its result."""
     if count is not None and type(count) is not int:
         raise SessionError(f"A fork takes a number of messages, or None for all. Got {count!r:.100}.")
-    places = [place for place, message in enumerate(messages) if not isinstance(message, ToolMessage)]
-    places.append(len(messages))
-    if count is None or count in places:
+    indexes = [index for index, message in enumerate(messages) if not isinstance(message, ToolMessage)]
+    indexes.append(len(messages))
+    if count is None or count in indexes:
         return messages[:count]
     if not 0 <= count <= len(messages):
         raise SessionError(
             f"The session has {count_text(len(messages), 'message')}, so it cannot be forked at {count}."
             f" Fork at a number from 0 to {len(messages)}."
         )
-    before = max(place for place in places if place < count)
-    after = min(place for place in places if place > count)
+    before = max(index for index in indexes if index < count)
+    after = min(index for index in indexes if index > count)
     raise SessionError(
         f"Between message {count} and the next, a tool call would be separated from its result. Fork at {before} or "
         f"{after}."
@@ -161,9 +161,9 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
         runs.setdefault(entry.run, []).append(entry.event)
     for run, events in runs.items():
         progress = RunState.of(events)
-        fault = fault_in(progress.valid_messages())
-        if fault is not None:
-            raise SessionError(f"{str(path)!r} was changed: its run {run!r} is not a valid conversation. {fault}")
+        problem = history_problem(progress.valid_messages())
+        if problem is not None:
+            raise SessionError(f"{str(path)!r} was changed: its run {run!r} is not a valid conversation. {problem}")
         unexecuted.update(map(id, unexecuted_approvals(events, progress)))
     return header["name"], [entry for entry in entries if id(entry.event) not in unexecuted]
 

@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import BadArguments
 from agentkit.event_rendering import truncate
 from agentkit.tooling import coercion
-from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, join_reasons, nest_or_unwrap, read_json
+from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, decode_json, join_reasons, nest_or_unwrap, read_json
 from agentkit.tooling.strict_schema import Schema, admits_null, tidy
 
 _MAX_TEXT = 1_000
@@ -97,7 +97,10 @@ def read_arguments(arguments: Arguments, *, has_parameters: bool = True) -> dict
     for _ in range(3):
         if not isinstance(value, str):
             break
-        value = _parse(value)
+        try:
+            value = decode_json(value)
+        except (ValueError, RecursionError):
+            value = _repair_json(value)
     if value is None or (value == [] and not has_parameters):
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
@@ -286,7 +289,8 @@ def walk(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
     return tuple(path)
 
 
-def _parse(text: str) -> Any:
+def _repair_json(text: str) -> Any:
+    """Parse text that is not exact JSON. Raises BadArguments."""
     if not text.strip():
         return None
     try:

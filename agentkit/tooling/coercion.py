@@ -135,7 +135,8 @@ _JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
 _ESCAPED = lazy_pattern(r'\\(.)|(")', re.DOTALL)
 
 
-_decode = json.JSONDecoder(strict=False).decode
+decode_json = json.JSONDecoder(strict=False).decode
+"""Parses JSON whose strings can contain line breaks."""
 
 
 def read_json(text: str) -> Any:
@@ -146,7 +147,7 @@ def read_json(text: str) -> Any:
     rejected. Raises what `json.loads` raises.
     """
     try:
-        return _decode(text)
+        return decode_json(text)
     except json.JSONDecodeError:
         inner = text.strip()
         fence = _FENCE.match(inner)
@@ -156,7 +157,7 @@ def read_json(text: str) -> Any:
         if json_text is None:
             raise
         try:
-            return _decode(json_text)
+            return decode_json(json_text)
         except ValueError:
             json_text = None
         raise

@@ -7,7 +7,7 @@ import operator
 import re
 import textwrap
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from agentkit.text_encoding import lazy_pattern
@@ -130,17 +130,18 @@ def _split(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]
     first = _START.search(docstring)
     about = [*_ABOUT.finditer(docstring, first.start())] if first else []
     about = [heading for heading in about if len(heading["indent"]) <= len(about[0]["indent"])]
-    entries = {name: text for heading in about for name, text in _entries(docstring, heading)}
-    own = _find_heading(docstring, {*names} - entries.keys())
+    entries = {name: text for heading in about for name, text in _entries(docstring, heading).items()}
+    undescribed = {*names} - entries.keys()
+    own = _find_heading(docstring, undescribed) if undescribed else None
     if own is not None and not (about and own.start() > about[0].start()):
-        entries = {**dict(_entries(docstring, own)), **entries}
+        entries = {**_entries(docstring, own), **entries}
         first = own if first is None or own.start() < first.start() else first
     return (docstring, {}) if first is None else (docstring[: first.start()].strip(), entries)
 
 
 def _find_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
     """Return the first line that looks like a heading and is followed by an entry for one of the names."""
-    for heading in _WORDS.finditer(docstring) if wanted else ():
+    for heading in _WORDS.finditer(docstring):
         below = _NEXT_TEXT.match(docstring, heading.end())
         entry = _ENTRY.fullmatch(below["line"]) if below else None
         if entry and wanted & {*re.findall(r"\w+", entry["names"])}:
@@ -148,9 +149,10 @@ def _find_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
     return None
 
 
-def _entries(docstring: str, heading: re.Match[str]) -> Iterator[tuple[str, str]]:
-    names: list[str] = []
+def _entries(docstring: str, heading: re.Match[str]) -> dict[str, str]:
+    """The descriptions of the parameters below a heading, by name."""
     lines: list[str] = []
+    entries: list[tuple[list[str], list[str]]] = []
     outermost = -1
     for line in (each["line"] for each in _LINE.finditer(docstring, heading.end())):
         if not line.strip():
@@ -165,17 +167,13 @@ def _entries(docstring: str, heading: re.Match[str]) -> Iterator[tuple[str, str]
         if entry is None and not (indent == outermost and lines[-1:] == [""] and line.rstrip().endswith(":")):
             lines.append(line)
             continue
-        yield from _yield_entries(names, lines)
         # a line that groups the entries below it, like a heading, describes none of them
         names, lines = (re.findall(r"\w+", entry["names"]), [entry["text"].strip()]) if entry else ([], [])
-    yield from _yield_entries(names, lines)
-
-
-def _yield_entries(names: list[str], lines: list[str]) -> Iterator[tuple[str, str]]:
-    if names:
-        more = textwrap.dedent("\n".join(lines[1:]))
-        text = f"{lines[0]}\n{more.lstrip(' ')}".strip()
-        yield from ((name, text) for name in names)
+        entries.append((names, lines))
+    texts = (
+        (names, [lines[0], textwrap.dedent("\n".join(lines[1:])).lstrip(" ")]) for names, lines in entries if names
+    )
+    return {name: "\n".join(text).strip() for names, text in texts for name in names}
 
 
 _MAX_CHARS = 80

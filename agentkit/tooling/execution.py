@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError, ToolTimeout
 from agentkit.tooling.signature import instance_of
 
@@ -88,18 +89,16 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
         collecting.is_over = True
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _CollectingCall:
     """A call that collects generator values in a list, up to the limits or until the caller stops waiting."""
 
-    __slots__ = ("_function", "is_over")
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-        self.is_over = False
+    function: Callable[[], Any]
+    is_over: bool = False
 
     def __call__(self) -> Any:
         """Return the value of the function, or a coroutine for it."""
-        value = self._function()
+        value = self.function()
         if type(value) in _PLAIN_TYPES:
             return value
         if inspect.isawaitable(value):
@@ -209,9 +208,8 @@ class _Outcome:
     As a context manager it captures the exception; `get` raises it for the caller.
     """
 
-    def __init__(self) -> None:
-        self.value: Any = None
-        self._error: BaseException | None = None
+    value: Any = None
+    _error: BaseException | None = None
 
     def __enter__(self) -> None:
         """Enter the block whose exception is captured."""
@@ -219,6 +217,10 @@ class _Outcome:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         self._error = error
         return True
+
+    def call(self, function: Callable[[], Any]) -> None:
+        with self:
+            self.value = function()
 
     def get(self) -> Any:
         if self._error is None:
@@ -231,22 +233,11 @@ class _Outcome:
             self._error = None
 
 
-def _begin(function: Callable[[], Any], when_done: Callable[[], object]) -> _Outcome:
-    outcome = _Outcome()
-    context = contextvars.copy_context()
-
-    def work() -> None:
-        with outcome:
-            outcome.value = context.run(function)
-
-    start(work, when_done)
-    return outcome
-
-
 def _call_in_thread(function: Callable[[], Any], timeout_seconds: float | None) -> Any:
     done = threading.Lock()  # cheaper than an Event, which takes several locks
     done.acquire()
-    outcome = _begin(function, done.release)
+    outcome = _Outcome()
+    start(functools.partial(outcome.call, functools.partial(contextvars.copy_context().run, function)), done.release)
     if not done.acquire(timeout=-1 if timeout_seconds is None else min(timeout_seconds, threading.TIMEOUT_MAX)):
         raise _timeout(timeout_seconds, _THREAD_CONTINUES)
     return outcome.get()
@@ -262,7 +253,8 @@ async def _acall_in_thread(function: Callable[[], Any], timeout_seconds: float |
         with contextlib.suppress(RuntimeError):  # the loop was closed, so the caller is gone
             loop.call_soon_threadsafe(done.set)
 
-    outcome = _begin(function, when_done)
+    outcome = _Outcome()
+    start(functools.partial(outcome.call, functools.partial(contextvars.copy_context().run, function)), when_done)
     try:
         async with asyncio.timeout(timeout_seconds):
             await done.wait()

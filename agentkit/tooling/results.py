@@ -16,10 +16,11 @@ import sys
 import types
 from collections import UserString
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
-from dataclasses import replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import Any, get_args
 
+from agentkit._dataclass import dataclass
 from agentkit.content import File, Image, files_in, images_in, load_part
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
@@ -53,8 +54,8 @@ def render(
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _redact_and_cut(str(value), max_chars, clean)
         return well_formed(text), was_cut, ()
-    renderer = _Renderer(clean, max_values, is_fair=False)
-    tree = renderer.tree(value, max_chars)
+    renderer = _Renderer(clean, max_values)
+    tree = renderer.tree(value, max_chars)[0]
     text = well_formed(
         tree if isinstance(tree, str) and (isinstance(value, Image | File) or _is_pillow(value)) else _json(tree)
     )
@@ -63,7 +64,7 @@ def render(
     chars_left = max_chars - _MARK_CHARS
     while True:
         fair_renderer = _Renderer(clean, max_values, is_fair=True)
-        tree = fair_renderer.tree(value, chars_left)
+        tree = fair_renderer.tree(value, chars_left)[0]
         with_mark = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = well_formed(_json(with_mark))
         if len(text) <= max_chars:
@@ -143,6 +144,7 @@ def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tupl
     return cut_text(cleaned, budget, missing), len(cleaned) + missing > budget
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Renderer:
     """Converts a value to a tree of JSON types, with work proportional to the budget of characters.
 
@@ -150,22 +152,20 @@ class _Renderer:
     is spent in order, which shows whether everything fits.
     """
 
-    def __init__(self, clean: Callable[[str], str], max_values: int, *, is_fair: bool) -> None:
-        self.was_cut = False
-        self.attachments: list[Image | File] = []
-        self._clean = clean
-        self._values_left = max_values
-        self._is_fair = is_fair
-        self._open_ids: set[int] = set()
+    clean: Callable[[str], str]
+    values_left: int
+    is_fair: bool = False
+    was_cut: bool = False
+    attachments: list[Image | File] = field(default_factory=list)
+    open_ids: set[int] = field(default_factory=set)
 
-    def tree(self, value: Any, budget: int) -> Any:
-        """Convert the value to None, bool, int, float, str, list and dict."""
-        return self._tree(value, budget)[0]
+    def tree(self, value: Any, budget: int) -> tuple[Any, int]:
+        """The value as None, bool, int, float, str, list or dict, and its approximate length.
 
-    def _tree(self, value: Any, budget: int) -> tuple[Any, int]:
-        """Return the tree and its approximate length, or the whole budget once `max_values` is exceeded."""
-        self._values_left -= 1
-        if self._values_left < 0:
+        The length is the whole budget once `max_values` is exceeded.
+        """
+        self.values_left -= 1
+        if self.values_left < 0:
             self.was_cut = True
             return _CUT, max(budget, 3)
         if isinstance(value, bytes | bytearray | memoryview):
@@ -174,24 +174,24 @@ class _Renderer:
         simple = _simplify(value)
         if isinstance(simple, str):
             return self._text(simple, max(budget, 0))
-        if _is_scalar(simple):
+        if simple is None or isinstance(simple, int | float):
             return simple, len(str(simple))
         return self._container(value, simple, budget)
 
     def _container(self, value: Any, simple: Any, budget: int) -> tuple[Any, int]:
         """Convert a container, given as itself and simplified to a mapping or sequence."""
-        if id(value) in self._open_ids:
+        if id(value) in self.open_ids:
             return "(this value contains itself)", 30
-        if budget <= 2 or len(self._open_ids) >= _MAX_DEPTH:
+        if budget <= 2 or len(self.open_ids) >= _MAX_DEPTH:
             self.was_cut = True
             return _CUT, 3
         if isinstance(value, Image | File):
             return self._placeholder(value, budget)
-        self._open_ids.add(id(value))
+        self.open_ids.add(id(value))
         try:
             return self._dict(simple, budget) if isinstance(simple, Mapping) else self._list(simple, budget)
         finally:
-            self._open_ids.remove(id(value))
+            self.open_ids.remove(id(value))
 
     def _placeholder(self, part: Image | File, budget: int) -> tuple[str, int]:
         """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
@@ -201,7 +201,7 @@ class _Renderer:
         if len(placeholder) > budget:
             self.was_cut = True
             return _CUT, 3
-        is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
+        is_secret = not part.url.startswith("data:") and self.clean(part.url) != part.url
         too_many = f"more than {_MAX_ATTACHED[kind]} were returned" if number > _MAX_ATTACHED[kind] else ""
         fault = "its URL contains a secret" if is_secret else too_many
         try:
@@ -211,7 +211,7 @@ class _Renderer:
         return self._text(f"[{label}: not shown, {fault}]" if fault else placeholder, budget)
 
     def _text(self, text: str, budget: int) -> tuple[str, int]:
-        text, was_cut = _redact_and_cut(text, budget, self._clean)
+        text, was_cut = _redact_and_cut(text, budget, self.clean)
         self.was_cut |= was_cut
         return text, len(text) + 2
 
@@ -220,17 +220,17 @@ class _Renderer:
             return self._text(_bytes_as_text(bytes(value)), budget)
         self.was_cut = True
         kept_bytes = max(budget - _NOTE_CHARS, 0)
-        text = self._clean(_bytes_as_text(bytes(value[: kept_bytes + _SPARE_CHARS])))[:kept_bytes]
+        text = self.clean(_bytes_as_text(bytes(value[: kept_bytes + _SPARE_CHARS])))[:kept_bytes]
         text = f"{text}… {len(value) - kept_bytes:,} of {len(value):,} bytes left out"
         return text, len(text) + 2
 
     def _list(self, items: Sequence[Any], budget: int) -> tuple[list[Any], int]:
-        head, tail, used = self._render_ends(items, reversed(items), len(items), budget, self._tree)
+        head, tail, used = self._render_ends(items, reversed(items), len(items), budget, self.tree)
         left_out = len(items) - len(head) - len(tail)
         return [*head, *([f"… {left_out:,} of {len(items):,} items left out …"] if left_out else []), *tail], used
 
     def _dict(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
-        if self._is_fair and len(mapping) <= _RECORD_KEYS:
+        if self.is_fair and len(mapping) <= _RECORD_KEYS:
             return self._render_record(mapping, budget)
         backwards = reversed(mapping.items()) if isinstance(mapping, dict) else ()
         head, tail, used = self._render_ends(mapping.items(), backwards, len(mapping), budget, self._render_entry)
@@ -239,8 +239,8 @@ class _Renderer:
         return {**dict(head), **note, **dict(tail)}, used
 
     def _render_entry(self, entry: tuple[Any, Any], budget: int) -> tuple[tuple[str, Any], int]:
-        key, _ = self._tree(_key_text(entry[0]), budget)
-        value, used = self._tree(entry[1], budget - len(key) - 4)
+        key, _ = self.tree(_key_text(entry[0]), budget)
+        value, used = self.tree(entry[1], budget - len(key) - 4)
         return (key, value), used + len(key) + 4
 
     def _render_record(self, mapping: Mapping[Any, Any], budget: int) -> tuple[dict[str, Any], int]:
@@ -258,7 +258,7 @@ class _Renderer:
         self, entries: Iterable[Any], backwards: Iterable[Any], count: int, budget: int, render: _Render
     ) -> tuple[list[Any], list[Any], int]:
         """Render entries from the head into 80 % of the budget, then from the tail; return both and the length used."""
-        head, used = _render_until_full(entries, count, 0, budget * 4 // 5 if self._is_fair else budget, budget, render)
+        head, used = _render_until_full(entries, count, 0, budget * 4 // 5 if self.is_fair else budget, budget, render)
         tail, used = _render_until_full(backwards, count - len(head), used, budget, budget, render)
         self.was_cut |= len(head) + len(tail) < count
         return head, tail[::-1], used
@@ -282,7 +282,7 @@ def _render_until_full(
 
 def _simplify(value: Any) -> Any:
     """Simplify the value to None, bool, int, float, str, sequence or mapping; nested values stay as they are."""
-    if value is None or type(value) in (bool, str):
+    if value is None or type(value) in (bool, str) or (type(value) is int and value.bit_length() <= _MAX_BITS):
         return value
     for kind, simplify in _SIMPLIFICATIONS:
         if isinstance(value, kind):
@@ -385,11 +385,13 @@ def _contains_attachment(value: Any, levels: int = 8) -> bool:
 
 def _key_text(key: Any) -> str:
     simple = _simplify(key)
-    return simple if isinstance(simple, str) else json.dumps(simple) if _is_scalar(simple) else text_of(key)
-
-
-def _is_scalar(simple: Any) -> bool:
-    return simple is None or isinstance(simple, bool | int | float)
+    return (
+        simple
+        if isinstance(simple, str)
+        else json.dumps(simple)
+        if isinstance(simple, int | float | None)
+        else text_of(key)
+    )
 
 
 def _rough_size(value: Any) -> int:
@@ -398,8 +400,7 @@ def _rough_size(value: Any) -> int:
     return 20 * len(value) if isinstance(value, Mapping | list | tuple | Set) else 10
 
 
-def _json(tree: Any) -> str:
-    return json.dumps(tree, ensure_ascii=False, allow_nan=False)
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
@@ -459,7 +460,7 @@ def success(
     """
     clean = redactor()
     value = redact_value(value, clean)
-    status, error = _stated_status(value)
+    status, error = _stated_status(value) if isinstance(value, dict) else ("ok", None)
     if type(value) is str:
         content, was_cut, attachments = render(value, max_chars, clean=str)
     else:
@@ -477,7 +478,7 @@ def with_handle(result: ToolResult, handle: str) -> ToolResult:
 
     Text keeps its length; JSON grows by the length of the note.
     """
-    if result.whole is None:
+    if result.full_content is None:
         return result
     return replace(result, content=with_read_more(result.content, handle))
 
@@ -540,10 +541,8 @@ def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | No
     return decision if redacted == texts else replace(decision, reason=reason, evidence=evidence, remedy=remedy)
 
 
-def _stated_status(value: Any) -> tuple[Status, str | None]:
+def _stated_status(value: Mapping[str, Any]) -> tuple[Status, str | None]:
     """Return the status and error that a dictionary states; a status without an error can be that of an order."""
-    if not isinstance(value, dict):
-        return "ok", None
     error = well_formed(cut_text(redact(text_of(value["error"])), _MAX_ERROR_CHARS)) if value.get("error") else None
     stated = value.get("status")
     status = _STATUSES.get(stated) if isinstance(stated, str) and stated not in _RUN_STATUSES else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, Un
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.messages import Message
-from agentkit.tooling.signature import REQUIRED, Parameter, parameters_of
+from agentkit.tooling.signature import REQUIRED, REST, Parameter, parameters_of
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -29,20 +29,13 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound="Closeable")
 
-REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-"""The kinds of parameters that collect the remaining arguments."""
 
-
-def _never() -> bool:
-    return False
-
-
+@dataclass(slots=True, eq=False, repr=False)
 class RunResources:
     """Objects that a run opens once for all of its calls, such as a worker process, and closes when it is left."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._opened: dict[object, Closeable] = {}
+    _lock: Any = field(default_factory=threading.Lock)
+    _opened: dict[object, Closeable] = field(default_factory=dict)
 
     def opened(self, key: object, create: Callable[[], C]) -> C:
         """The object of this key, created by the first caller."""
@@ -83,7 +76,7 @@ class RunContext(Generic[T_co]):
     session: str = ""
     call: str = ""
     messages: Sequence[Message] = field(default=(), repr=False)
-    stopping: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+    stopping: Callable[[], bool] = field(default=bool, repr=False, compare=False)  # bool() is False
     resources: RunResources | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -140,11 +133,6 @@ def within_run(context: RunContext[Any] | None) -> Iterator[None]:
         CONTEXT.reset(token)
 
 
-def is_of_run(parameter: Parameter) -> bool:
-    """Whether the run supplies this parameter."""
-    return _kind_in(parameter.hint) is not None
-
-
 def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> Mapping[str, Any]:
     """Add the run context for each of these parameters that was not passed explicitly.
 
@@ -177,7 +165,7 @@ class RunParameter:
 
 def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
     """Return the parameter annotated as run context; None without one, or if it has a default other than None."""
-    if _most_parameters(function) < 2:  # called for every tool of an agent in every run
+    if _max_parameters(function) < 2:  # called for every tool of an agent in every run
         return None
     try:
         given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
@@ -190,7 +178,7 @@ def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
     return None
 
 
-def _most_parameters(function: Callable[..., Any]) -> float:
+def _max_parameters(function: Callable[..., Any]) -> float:
     """Return an upper bound of the number of arguments a function takes, cheaply."""
     bearer: Any = function if hasattr(function, "__code__") else type(function).__call__
     code = getattr(bearer, "__code__", None)
@@ -208,13 +196,13 @@ def _of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Param
         (read,) = parameters_of(inspect.Signature([parameter]), function, "")
     except ConfigError:
         return None
-    return read if is_of_run(read) else None
+    return None if context_kind(read.hint) is None else read
 
 
 def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None:
     """Raise ConfigError if the run's context is not of the type that these parameters of `Tool 'x'` declare."""
     for parameter in parameters:
-        (kind,) = get_args(_kind_in(parameter.hint)) or (Any,)
+        (kind,) = get_args(context_kind(parameter.hint)) or (Any,)
         if parameter.required and not _fits(value, kind):
             given = "no context" if value is None else f"a context of type {type(value).__name__}"
             raise ConfigError(
@@ -223,15 +211,15 @@ def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None
             )
 
 
-def _kind_in(hint: Any) -> Any:
+def context_kind(hint: Any) -> Any:
     """Return `RunContext` or `RunContext[…]` from an optional or annotated hint; None for any other."""
     origin = get_origin(hint)
     if hint is RunContext or origin is RunContext:
         return hint
     if origin is Annotated:
-        return _kind_in(get_args(hint)[0])
+        return context_kind(get_args(hint)[0])
     inner = get_args(hint) if origin in (Union, types.UnionType) else ()
-    return next((found for part in inner if (found := _kind_in(part)) is not None), None)
+    return next((found for part in inner if (found := context_kind(part)) is not None), None)
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -33,7 +33,7 @@ from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.coercion import KEY, discriminator_fault, first_sentence, reason, to_json
 from agentkit.tooling.json_schema import close_schema, normalise_schema, reject_wrapper, validate_against
-from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
+from agentkit.tooling.run_context import RunContext, context_kind, with_context
 from agentkit.tooling.signature import (
     REQUIRED,
     UNRESOLVABLE,
@@ -41,7 +41,6 @@ from agentkit.tooling.signature import (
     Documentation,
     Parameter,
     gather_extra_arguments,
-    has_positional_or_variadic,
     narrow_union,
     parse_docstring,
     pydantic_annotation,
@@ -165,28 +164,6 @@ _PLAIN_TYPE_BUILDERS: dict[Any, Callable[[tuple[Any, ...]], PlainType | None]] =
     list: _list,
     dict: _dict,
 }
-
-
-def plain_types(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None:
-    """Return the plain forms of all parameters, or None if one of them is not plain."""
-    forms = []
-    for parameter in parameters:
-        form = plain(parameter.hint)
-        if form is None or not (parameter.required or is_plain_default(parameter.default, parameter.hint)):
-            return None
-        forms.append(form)
-    return tuple(forms)
-
-
-def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) -> Schema:
-    """Build the JSON schema of plain parameters."""
-    properties = {
-        parameter.name: form.schema if parameter.required else {**_schema_default(parameter.default), **form.schema}
-        for parameter, form in zip(parameters, forms, strict=True)
-    }
-    required = [parameter.name for parameter in parameters if parameter.required]
-    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**schema, "required": required} if required else schema
 
 
 def _schema_default(default: Any) -> Schema:
@@ -375,6 +352,9 @@ def _with_choices(node: Schema, choices: list[tuple[str, Any]]) -> Schema:
 Arguments = reading.Arguments
 T = TypeVar("T")
 
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+"""The kinds of parameters that are passed by name."""
+
 
 class Bound(dict[str, Any]):
     """The arguments of a Python call by name, and separately those hidden from the model."""
@@ -393,8 +373,10 @@ class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
 
     Plain annotations are handled here, richer ones by pydantic. All are resolved when the tool is created, so that
-    unsupported ones are rejected early; a parameter with a default is hidden from the model instead. `without_first`
-    skips the instance parameter of an unbound method. Raises ConfigError.
+    unsupported ones are rejected early; a parameter with a default is hidden from the model instead. `of_run` are the
+    parameters that receive the run context. `without_first` skips the instance parameter of an unbound method.
+
+    Raises ConfigError.
     """
 
     def __init__(self, function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> None:
@@ -402,11 +384,16 @@ class FunctionParameters:
         self._tool_name = tool_name
         self._without_first = without_first
         self._signature = reflection.signature_of(function, tool_name, without_first=without_first)
-        self._is_spread = has_positional_or_variadic(self._signature)
+        self._is_spread = any(each.kind not in _BY_NAME for each in self._signature.parameters.values())
         named = reflection.parameters_of(self._signature, function, tool_name)
-        self._of_run = tuple(filter(is_of_run, named))
-        self._parameters = tuple(parameter for parameter in named if not is_of_run(parameter))
-        self._plain = plain_types(self._parameters)
+        self.of_run = tuple(parameter for parameter in named if context_kind(parameter.hint) is not None)
+        self._parameters = tuple(parameter for parameter in named if parameter not in self.of_run)
+        forms = [
+            form
+            for each in self._parameters
+            if (each.required or is_plain_default(each.default, each.hint)) and (form := plain(each.hint)) is not None
+        ]
+        self._plain = forms if len(forms) == len(self._parameters) else None
         self._built = self._rich_parameters() if self._plain is None else None
         if self._built is not None:
             self._parameters = self._built.parameters
@@ -423,30 +410,28 @@ class FunctionParameters:
         return _ModelParameters(self._parameters, self._tool_name, reflection.names_in_scope(self._function))
 
     @functools.cached_property
-    def _documentation(self) -> reflection.Documentation:
-        names = [parameter.name for parameter in (*self._of_run, *self._parameters)]
-        return reflection.documentation_of(self._function, names)
-
-    @property
-    def description(self) -> str:
-        """The description from the docstring."""
-        return self._documentation.text
+    def documentation(self) -> Documentation:
+        """The descriptions of the function and its parameters, from the docstring."""
+        names = [parameter.name for parameter in (*self.of_run, *self._parameters)]
+        return parse_docstring(reflection.docstring_of(self._function), names)
 
     @functools.cached_property
     def json_schema(self) -> Schema:
         """The JSON schema of the arguments: a closed object."""
-        is_plain = self._plain is not None
-        schema = (
-            self._model_parameters.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
-        )
-        texts = self._documentation.parameters
-        for parameter, name in zip(self._parameters, schema["properties"], strict=True):
-            text = parameter.text or texts.get(parameter.name)
-            if text and is_plain:  # only the docstring of an enum could provide another description
-                schema["properties"][name]["description"] = text
-            elif text:
-                schema["properties"][name].setdefault("description", text)
-        return schema if is_plain else tidy(schema)
+        texts = {each.name: each.text or self.documentation.parameters.get(each.name) for each in self._parameters}
+        if self._plain is None:
+            schema = self._model_parameters.json_schema()
+            for text, name in zip(texts.values(), schema["properties"], strict=True):
+                if text:
+                    schema["properties"][name].setdefault("description", text)
+            return tidy(schema)
+        properties, required = {}, [each.name for each in self._parameters if each.required]
+        for each, form in zip(self._parameters, self._plain, strict=True):
+            default = {} if each.required else _schema_default(each.default)
+            text = texts[each.name]  # only the docstring of an enum could provide another description
+            properties[each.name] = {**default, **form.schema, **({"description": text} if text else {})}
+        schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        return {**schema, "required": required} if required else schema
 
     @functools.cached_property
     def strict_schema(self) -> Schema | None:
@@ -473,16 +458,11 @@ class FunctionParameters:
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""
-        arguments = with_context(arguments, self._of_run, self._tool_name) if self._of_run else arguments
+        arguments = with_context(arguments, self.of_run, self._tool_name) if self.of_run else arguments
         rest, named = split_arguments(self._signature, arguments) if self._is_spread else ((), arguments)
         if not rest and reflection.dispatches_by_type(function):
             rest, named = split_first_argument(self._signature, named)
         return functools.partial(function, *by_place, *rest, **named)
-
-    def check_context(self, value: Any) -> None:
-        """Raise ConfigError if the run's context is not of the type that the function expects."""
-        if self._of_run:
-            check_value(value, self._of_run, f"Tool {self._tool_name!r}")
 
     @functools.cached_property
     def defaults(self) -> Mapping[str, Any]:
@@ -495,8 +475,12 @@ class FunctionParameters:
 class SchemaParameters:
     """Parameters described by a JSON schema of type object. Raises ConfigError for anything else."""
 
+    documentation = Documentation()
+    of_run: tuple[Parameter, ...] = ()
+    """The parameters that receive the run context: none."""
+
     def __init__(self, schema: Mapping[str, Any], tool_name: str) -> None:
-        self.description, self._tool_name = "", tool_name
+        self._tool_name = tool_name
         try:
             normalised = normalise_schema(json.loads(json.dumps(schema, allow_nan=False)))
             reject_wrapper(normalised)
@@ -526,9 +510,6 @@ class SchemaParameters:
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """Bind validated arguments to the function, after the positional ones in `by_place`."""
         return functools.partial(function, *by_place, **arguments)
-
-    def check_context(self, value: Any) -> None:
-        """Do nothing: a tool described by a schema does not receive the run context."""
 
     @property
     def defaults(self) -> Mapping[str, Any]:

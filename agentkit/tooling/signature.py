@@ -39,6 +39,9 @@ from agentkit.tooling import docstrings
 from agentkit.tooling.coercion import group_by_letters, normalise_letters, unwrap
 from agentkit.tooling.docstrings import stated_types
 
+REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""The kinds of parameters that collect the remaining arguments."""
+
 REQUIRED = inspect.Parameter.empty
 """The default of a required parameter."""
 
@@ -184,20 +187,18 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     """
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     if any(hint is REQUIRED for hint in annotations.values()):
-        annotations |= _documented_types(signature, _docstring(function))
+        annotations |= _documented_types(signature, docstring_of(function))
     for name, hint in annotations.items():
         if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in _module_names(function):
             annotations[name] = _BUILTIN_TYPES[hint]
         elif not isinstance(hint, type) and _has_forward_reference(hint):
             annotations[name] = _resolve(hint, name, function, tool_name)
-    return tuple(
-        Parameter(
-            name,
-            *schema_annotation(signature.parameters[name], Any if hint is REQUIRED else hint),
-            text_of(hint),
-        )
-        for name, hint in annotations.items()
-    )
+    parameters = []
+    for name, hint in annotations.items():
+        given, offered = signature.parameters[name], Any if hint is REQUIRED else hint
+        kind, default = _variadic_annotation(given, offered) if given.kind in REST else (offered, given.default)
+        parameters.append(Parameter(name, kind, default, text_of(hint)))
+    return tuple(parameters)
 
 
 def _documented_types(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
@@ -207,13 +208,8 @@ def _documented_types(signature: inspect.Signature, docstring: str) -> dict[str,
     return {
         name: documented[name]
         for name in unannotated & documented.keys()
-        if not is_variadic(signature.parameters[name])
+        if signature.parameters[name].kind not in REST
     }
-
-
-def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) -> Documentation:
-    """Return the documentation of the function and of the named parameters."""
-    return parse_docstring(_docstring(function), names)
 
 
 def parse_docstring(docstring: str, names: Collection[str] = ()) -> Documentation:
@@ -303,7 +299,8 @@ def _function_with_code(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def _docstring(function: Callable[..., Any]) -> str:
+def docstring_of(function: Callable[..., Any]) -> str:
+    """Return the docstring of a function, also an inherited one, or of a callable object."""
     function = innermost(function)
     if inspect.isroutine(function):
         return function.__doc__ or inspect.getdoc(function) or ""  # finds inherited docstrings
@@ -311,24 +308,19 @@ def _docstring(function: Callable[..., Any]) -> str:
     return own_docstring or type(function).__call__.__doc__ or type(function).__doc__ or ""
 
 
-_POSITIONAL_KINDS = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
 _VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 
 
-def schema_annotation(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
-    """Return the annotation and the default under which a parameter is offered to the model."""
-    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        return _variadic_annotation(hint)
-    if parameter.kind is not _VAR_KEYWORD:
-        return hint, parameter.default
-    if get_origin(hint) is Unpack:
+def _variadic_annotation(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    """Return the annotation and the default under which `*values` or `**options` are offered to the model.
+
+    Values are annotated per value or as a whole (`*tuple[int, str]`).
+    """
+    if parameter.kind is _VAR_KEYWORD:
+        if get_origin(hint) is not Unpack:
+            return types.GenericAlias(dict, (str, Any if isinstance(hint, ParamSpecKwargs) else hint)), {}
         (fields,) = get_args(hint)
-        return fields, parameter.empty if getattr(fields, "__required_keys__", ()) else {}
-    return types.GenericAlias(dict, (str, Any if isinstance(hint, ParamSpecKwargs) else hint)), {}
-
-
-def _variadic_annotation(hint: Any) -> tuple[Any, Any]:
-    """Return the annotation and the default for `*values`, annotated per value or as a whole (`*tuple[int, str]`)."""
+        return fields, REQUIRED if getattr(fields, "__required_keys__", ()) else {}
     if getattr(hint, "__unpacked__", False):
         annotation: Any = types.GenericAlias(tuple, get_args(hint))
     elif get_origin(hint) is Unpack:
@@ -338,7 +330,7 @@ def _variadic_annotation(hint: Any) -> tuple[Any, Any]:
     item_types = get_args(annotation)
     if isinstance(annotation, TypeVarTuple) or not item_types:
         return _list_of(Any), ()
-    return (_list_of(item_types[0]), ()) if item_types[-1] is Ellipsis else (annotation, inspect.Parameter.empty)
+    return (_list_of(item_types[0]), ()) if item_types[-1] is Ellipsis else (annotation, REQUIRED)
 
 
 def _list_of(hint: Any) -> Any:
@@ -381,16 +373,6 @@ def _match_by_letters(arguments: Mapping[str, Any], missing: Collection[str]) ->
         target: arguments[name] for name, target in targets.items() if target is not None and claims[target] == 1
     }
     return matched, {name: value for name, value in arguments.items() if targets[name] not in matched}
-
-
-def is_variadic(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter takes any number of values."""
-    return parameter.kind in (inspect.Parameter.VAR_POSITIONAL, _VAR_KEYWORD)
-
-
-def has_positional_or_variadic(signature: inspect.Signature) -> bool:
-    """Whether the function takes some arguments by position or collects arbitrary keywords."""
-    return any(each.kind in _POSITIONAL_KINDS or each.kind is _VAR_KEYWORD for each in signature.parameters.values())
 
 
 def split_first_argument(

@@ -129,17 +129,6 @@ def validate_description(description: object) -> str | None:
     raise ConfigError(f"description= takes text, not {description!r}.")
 
 
-def validate_tool_limits(timeout_seconds: object, max_chars: object) -> dict[str, Any]:
-    """Validate the limits of a tool: a positive timeout or None, and room for a sentence. Raises ConfigError."""
-    if timeout_seconds is not None and not (is_number(timeout_seconds) and timeout_seconds):
-        raise ConfigError(
-            f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {timeout_seconds!r}."
-        )
-    if not is_whole(max_chars, _MIN_CHARS):
-        raise ConfigError(f"max_chars= takes a whole number of at least {_MIN_CHARS}; not {max_chars!r}.")
-    return {"timeout_seconds": timeout_seconds, "max_chars": max_chars}
-
-
 def validate_labels(labels: Iterable[object]) -> frozenset[Label]:
     """Validate labels, which can be given as texts. Raises ConfigError for invalid ones."""
     if not isinstance(labels, str) and isinstance(labels, Iterable):
@@ -165,14 +154,6 @@ _FUNCTIONS = {
     "when_denied": "a function of arguments and decision",
     "asynchronous": "the same function as async def",
 }
-
-
-def validate_functions(**given: object) -> dict[str, object]:
-    """Validate the optional functions of a tool, by attribute name. Raises ConfigError if one is not callable."""
-    for name, function in given.items():
-        if function is not None and not callable(function):
-            raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
-    return {f"_{name}": function for name, function in given.items()}
 
 
 P = ParamSpec("P")
@@ -295,15 +276,14 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
             may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
             self.__dict__.update(
                 name=validate_tool_name(reflection.name_of(bare) if name is None else name),
-                **_level_and_labels(level, labels),
-                **validate_tool_limits(timeout_seconds, max_chars),
+                **_validated_limits(level, labels, timeout_seconds, max_chars),
                 function=bare if isinstance(function, staticmethod) else function,
                 idempotent=idempotent,
                 ends_run=ends_run,
                 conditions=() if when is None else conditions_from(when),
                 paths=validate_path_names(paths) if paths != () else (),
                 _description=None if description is None else validate_description(description),
-                **validate_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+                **_validated_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
                 **_function_attributes(bare, may_bind=may_bind),
             )
             _check_parameters(lambda: self._parameters, may_bind=may_bind)
@@ -344,7 +324,7 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
     @property
     def description(self) -> str:
         """The description for the model: as given, or from the docstring."""
-        return self._parameters.description if self._description is None else self._description
+        return self._parameters.documentation.text if self._description is None else self._description
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -464,8 +444,8 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
-        self._parameters.check_context(value)
-        # Raise ConfigError if the run's context is not of the type that the judge expects
+        if self._parameters.of_run:
+            check_value(value, self._parameters.of_run, f"Tool {self.name!r}")
         run_parameter = None if self._judge is None else run_parameter_of(self._judge)
         if run_parameter is not None:
             check_value(value, [run_parameter.parameter], f"The judge of {self.name}")
@@ -623,11 +603,35 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         return functools.partial(Tool, **options) if function is None else Tool(function, **options)
 
 
-def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:
-    """The attributes of a tool that follow from its level; a tool without one is SAFE and unlabelled."""
+def _validated_limits(
+    level: Level | None, labels: Iterable[Label | str] | None, timeout_seconds: object, max_chars: object
+) -> dict[str, Any]:
+    """Validate the level, labels and limits of a tool; without a level it is SAFE and unlabelled. Raises ConfigError.
+
+    The timeout is positive or None, and the result has room for a sentence.
+    """
+    if timeout_seconds is not None and not (is_number(timeout_seconds) and timeout_seconds):
+        raise ConfigError(
+            f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {timeout_seconds!r}."
+        )
+    if not is_whole(max_chars, _MIN_CHARS):
+        raise ConfigError(f"max_chars= takes a whole number of at least {_MIN_CHARS}; not {max_chars!r}.")
     safety_level = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
-    result_labels = _LABELS[safety_level] if labels is None else validate_labels(labels)
-    return {"level": safety_level, "is_labelled": level is not None, "labels": result_labels}
+    return {
+        "level": safety_level,
+        "is_labelled": level is not None,
+        "labels": _LABELS[safety_level] if labels is None else validate_labels(labels),
+        "timeout_seconds": timeout_seconds,
+        "max_chars": max_chars,
+    }
+
+
+def _validated_functions(**given: object) -> dict[str, object]:
+    """Validate the optional functions of a tool, by attribute name. Raises ConfigError if one is not callable."""
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
+    return {f"_{name}": function for name, function in given.items()}
 
 
 def _function_attributes(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:

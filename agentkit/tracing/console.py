@@ -67,7 +67,6 @@ class Console:
             raise ConfigError(f"max_chars= takes a positive integer. Got {max_chars!r:.200}.")
         self._stream, self._max_chars, self._content = stream, max_chars, content
         self._lock, self._runs, self._count = threading.Lock(), dict[str, _Run](), 0
-        self._seconds: dict[str, float] = {}
         self._style: tuple[TextIO | None, Callable[[str, str], str]] = (None, _plain)
         self._guard = FailureGuard("Cannot print runs on the console", "Check the given stream.")
 
@@ -78,17 +77,11 @@ class Console:
 
     @contextmanager
     def around(self, work: Work) -> Iterator[None]:
-        """Print that a model is requested, and measure the request; a tool's result has its own duration."""
-        if not isinstance(work, ModelRequest):
-            yield
-            return
-        title = f"request {work.origin.iteration} to {work.provider}:{work.model}"
-        self._guard.call(self._write, work.origin, [_ConsoleLine(title, style="debug")])
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[work.origin.run] = time.perf_counter() - began
+        """Print that a model is requested."""
+        if isinstance(work, ModelRequest):
+            title = f"request {work.origin.iteration} to {work.provider}:{work.model}"
+            self._guard.call(self._write, work.origin, [_ConsoleLine(title, style="debug")])
+        yield
 
     def _print(self, event: Event, source: Origin) -> None:
         run, is_end = self._run(source), outcome_of(event) is not None
@@ -96,13 +89,12 @@ class Console:
         if is_end:
             seconds = None if source.is_elsewhere else time.perf_counter() - run.began
         elif isinstance(event, ResponseReceived):
-            seconds = self._seconds.pop(source.run, None)
+            seconds = source.request_seconds
         took = " elsewhere" if is_end and seconds is None else "" if seconds is None else f" in {seconds_text(seconds)}"
         self._write(source, list(_lines(event, event.describe(), run, took)))
         if is_end or isinstance(event, RunLeft):
             with self._lock:
                 self._runs.pop(source.run, None)
-                self._seconds.pop(source.run, None)
 
     def _run(self, source: Origin) -> _Run:
         """Return the run of an event; it keeps its number from its first line to its last."""

@@ -6,8 +6,6 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,18 +14,15 @@ from agentkit.errors import ConfigError
 from agentkit.events import Event, RequestFailed, ResponseReceived
 from agentkit.portable_files import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_own, lock, set_mode
 from agentkit.redaction import redact_data, stored_text_redactor
-from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, Work, is_logged, origin
+from agentkit.tracing.listeners import FailureGuard, Origin, is_logged, origin
 
 Data = dict[str, Any]
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-def serialise_event(event: Event, source: Origin, seconds: float | None, *, content: bool) -> bytes:
-    """Serialise an event to a line of JSON without secrets.
-
-    `seconds` is the duration of a request. Without `content`, texts are replaced by their length.
-    """
+def serialise_event(event: Event, source: Origin, *, content: bool) -> bytes:
+    """Serialise an event to a line of JSON without secrets. Without `content`, texts are replaced by their length."""
     description = event.describe()
     data: Data = {"agent": source.agent, "iteration": source.iteration, **description.fields}
     if source.session:
@@ -45,8 +40,8 @@ def serialise_event(event: Event, source: Origin, seconds: float | None, *, cont
     data = {**{name: text for name, text in head.items() if text}, **data}
     if source.is_elsewhere:
         data["is_elsewhere"] = True
-    if seconds is not None:
-        data["seconds"] = round(seconds, 6)
+    if source.request_seconds is not None and isinstance(event, ResponseReceived | RequestFailed):
+        data["seconds"] = round(source.request_seconds, 6)
     line = _ENCODER.encode(data)
     # A lone surrogate, which cannot be encoded, becomes a JSON escape, so that the line is not lost.
     return f"{line}\n".encode("utf-8", "backslashreplace")
@@ -75,7 +70,6 @@ class JSONLines:
     def __init__(self, path: str | os.PathLike[str], *, content: bool = False) -> None:
         self.path = Path(path)
         self._content = content
-        self._seconds: dict[str, float] = {}
         self._guard = FailureGuard(
             f"Cannot write the trace to {self.path}", "Check the free disk space and the permissions of the folder."
         )
@@ -92,33 +86,21 @@ class JSONLines:
         if is_logged(event):
             self._guard.call(self._write, event, origin())
 
-    @contextmanager
-    def around(self, work: Work) -> Iterator[None]:
-        """Measure a request; a tool's result has its own duration."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            if isinstance(work, ModelRequest):
-                self._seconds[work.origin.run] = time.perf_counter() - began
-
     def _write(self, event: Event, source: Origin) -> None:
-        has_time = isinstance(event, ResponseReceived | RequestFailed)
-        seconds = self._seconds.pop(source.run, None) if has_time else None
-        append(self.path, serialise_event(event, source, seconds, content=self._content))
+        append(self.path, serialise_event(event, source, content=self._content))
 
 
 def append(path: Path, line: bytes) -> None:
     """Append a line completely or not at all. Raises OSError."""
     descriptor = _opened(path)
     try:
-        with _locked(descriptor):
-            written = os.write(descriptor, line)
-            if written < len(line):
-                os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
-                raise OSError(f"only {written} of {len(line)} bytes were written")
+        _wait_for_lock(descriptor)
+        written = os.write(descriptor, line)
+        if written < len(line):
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+            raise OSError(f"only {written} of {len(line)} bytes were written")
     finally:
-        os.close(descriptor)
+        os.close(descriptor)  # also releases the lock
 
 
 def _opened(path: Path) -> int:
@@ -143,16 +125,13 @@ def _check_file(found: os.stat_result) -> None:
         raise OSError("the file belongs to another user, who could read and change the trace")
 
 
-@contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
-    """Hold the advisory lock of the file; closing the file releases it. Raises OSError after a timeout."""
+def _wait_for_lock(descriptor: int) -> None:
+    """Take the advisory lock of the file. Raises OSError after a timeout."""
     ends = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
-            lock(descriptor)
-            break
+            return lock(descriptor)
         except BlockingIOError:
             if time.monotonic() > ends:
                 raise
             time.sleep(0.001)
-    yield

@@ -28,7 +28,7 @@ class Origin:
     `parent` is the id of the run whose tool call started this one, or empty; `session` is the name of a stored
     conversation. `iteration` is the number of the latest request, counted from 1; 0 before the first. A run that
     `is_elsewhere` ran in another process, and its events are emitted once its result has arrived. `description` is that
-    of the agent.
+    of the agent, `request_seconds` the duration of the latest request.
     """
 
     run: str
@@ -38,6 +38,7 @@ class Origin:
     iteration: int = 0
     is_elsewhere: bool = False
     description: str = ""
+    request_seconds: float | None = None
 
 
 OUTSIDE_RUNS = Origin("", "")

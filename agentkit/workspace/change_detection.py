@@ -79,22 +79,22 @@ NOTHING = WorkspaceSnapshot({}, is_whole=False)
 
 
 def take_snapshot(
-    root: Root, *, most_files: int = MAX_FILES, most_bytes: int = MAX_BYTES, is_repository: bool = False
+    root: Root, *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES, is_repository: bool = False
 ) -> WorkspaceSnapshot:
     """Take a snapshot of every file below the root. Raises ToolError if there are too many.
 
     For a git repository, the snapshot contains branches, index and configuration, but not the objects.
     """
     signatures: dict[str, Signature] = {}
-    bytes_left, young = most_bytes, time.time_ns() - YOUNG_NANOSECONDS
+    bytes_left, young = max_bytes, time.time_ns() - YOUNG_NANOSECONDS
     for path, status in _walk(root, is_repository=is_repository):
         signatures[path] = signature(status) if status.st_ctime_ns < young else ()
         bytes_left -= status.st_size
-        if len(signatures) > most_files or bytes_left < 0:
-            most = f"{most_files:,} files or {most_bytes // 1_000_000:,} MB"
+        if len(signatures) > max_files or bytes_left < 0:
+            most = f"{max_files:,} files or {max_bytes // 1_000_000:,} MB"
             raise ToolError(f"the folder has more than {most}, so its contents were not recorded before")
     return WorkspaceSnapshot(
-        {path: (signatures[path], state) for path, state in root.inspect_all(signatures, most_bytes)}
+        {path: (signatures[path], state) for path, state in root.inspect_all(signatures, max_bytes)}
     )
 
 
@@ -103,20 +103,20 @@ def differences(
     root: Root,
     tool: str,
     *,
-    most_places: int = MAX_PLACES_AFTER,
+    max_paths: int = MAX_PLACES_AFTER,
     is_repository: bool = False,
 ) -> tuple[list[FileChange], str]:
     """Return the changes since the snapshot, and a description of what could not be recorded, or "".
 
-    All paths of the snapshot are compared; at most `most_places` existing paths are examined for new files.
+    All paths of the snapshot are compared; at most `max_paths` existing paths are examined for new files.
     """
     now = time.time()
     changes: list[FileChange] = []
     remaining = dict(snapshot.places)
     unreadable, incomplete = 0, ""
     for count, (path, status) in enumerate(_paths_to_compare(snapshot, root, is_repository=is_repository)):
-        if count >= most_places:
-            incomplete = f"more than {most_places:,} files exist now; not all of them were compared"
+        if count >= max_paths:
+            incomplete = f"more than {max_paths:,} files exist now; not all of them were compared"
             break
         known, before = remaining.pop(path, ((), ABSENT))
         if known == signature(status):

@@ -235,7 +235,7 @@ class Record:
         """Snapshot branches, index and configuration of a git repository; None, with a note, if there are too many."""
         try:
             return take_snapshot(
-                root, most_files=MAX_REPOSITORY_FILES, most_bytes=MAX_REPOSITORY_BYTES, is_repository=True
+                root, max_files=MAX_REPOSITORY_FILES, max_bytes=MAX_REPOSITORY_BYTES, is_repository=True
             )
         except ToolError as error:
             self.note(f"The changes of {tool} cannot be undone: {error}")
@@ -267,7 +267,7 @@ class Record:
         from agentkit.workspace.restorable import snapshot_matches
 
         left = MAX_BYTES - existing.size
-        snapshot = snapshot_matches(root, patterns, most_files=MAX_FILES - len(existing.places), most_bytes=left)
+        snapshot = snapshot_matches(root, patterns, max_files=MAX_FILES - len(existing.places), max_bytes=left)
         if snapshot.size + existing.size > self._store.room:
             raise ToolError("the journal has no room left")
         return snapshot
@@ -443,15 +443,13 @@ class Record:
 class Journal:
     """The records of runs: in files below `folder`, which outlive the process, or in memory without one.
 
-    Limited to `most_runs` records and `most_bytes` in files for runs, and as many for direct calls; in memory, to ten
+    Limited to `max_runs` records and `max_bytes` in files for runs, and as many for direct calls; in memory, to ten
     records of at most 50 MB. The oldest are removed when a run begins.
     """
 
-    def __init__(
-        self, folder: str | Path | None = None, *, most_runs: int = 100, most_bytes: int = 500_000_000
-    ) -> None:
+    def __init__(self, folder: str | Path | None = None, *, max_runs: int = 100, max_bytes: int = 500_000_000) -> None:
         self._folder = None if folder is None else Path(folder).absolute()
-        self._most_runs, self._most_bytes = most_runs, most_bytes
+        self._max_runs, self._max_bytes = max_runs, max_bytes
         self._uses_state_folder = False
         self._calls_begun = 0
         self.damaged: tuple[str, ...] = ()
@@ -474,8 +472,8 @@ class Journal:
     @property
     def _in_memory(self) -> deque[Record]:
         """The newest in-memory records. Created on demand, because most journals do not need it."""
-        most_runs = min(self._most_runs, _MAX_RUNS_IN_MEMORY)
-        records: deque[Record] = self.__dict__.setdefault("_records", deque(maxlen=most_runs))
+        max_runs = min(self._max_runs, _MAX_RUNS_IN_MEMORY)
+        records: deque[Record] = self.__dict__.setdefault("_records", deque(maxlen=max_runs))
         return records
 
     @property
@@ -523,7 +521,7 @@ class Journal:
             record.remarks.append(f"`agentkit undo` cannot take it back: {store.problem}.")
         else:
             self._calls.append(store)
-            while len(self._calls) > self._most_runs:
+            while len(self._calls) > self._max_runs:
                 self._calls.popleft().remove()
 
     def continued(self, label: str, run_id: str) -> Record:
@@ -591,4 +589,4 @@ class Journal:
         files = self._files() if makes_room else []
         calls = [path for path in files if f"~{_CALL}" in path.name]
         for each in (calls, [path for path in files if f"~{_CALL}" not in path.name]):
-            forget_oldest(each, self._most_runs, self._most_bytes)
+            forget_oldest(each, self._max_runs, self._max_bytes)

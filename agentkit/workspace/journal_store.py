@@ -50,11 +50,11 @@ class JournalStore(Protocol):
 
 
 class InMemoryJournalStore:
-    """Stores notes in memory with at most `most_bytes` of contents; further contents become None."""
+    """Stores notes in memory with at most `max_bytes` of contents; further contents become None."""
 
-    def __init__(self, most_bytes: int = 50_000_000) -> None:
+    def __init__(self, max_bytes: int = 50_000_000) -> None:
         self._notes: list[tuple[Note, Contents]] = []
-        self._bytes_left = most_bytes
+        self._bytes_left = max_bytes
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Append notes."""
@@ -223,12 +223,12 @@ class CallStore(FileJournalStore):
             super().repair()
 
 
-def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> None:
+def forget_oldest(paths: Sequence[Path], max_files: int, max_bytes: int) -> None:
     """Remove the oldest of these files, with their companion files, once the newer ones reach a limit.
 
     Recent files stay, because they could still be written.
     """
-    bytes_left, count = most_bytes, most_files
+    bytes_left, count = max_bytes, max_files
     for path in reversed(paths):
         with contextlib.suppress(OSError):  # another process could be removing files, too
             status = path.stat()

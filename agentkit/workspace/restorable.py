@@ -47,7 +47,7 @@ Found = Iterator[tuple[str, os.stat_result]]
 
 
 def snapshot_matches(
-    root: Root, patterns: Collection[str], *, most_files: int = MAX_FILES, most_bytes: int = MAX_BYTES
+    root: Root, patterns: Collection[str], *, max_files: int = MAX_FILES, max_bytes: int = MAX_BYTES
 ) -> WorkspaceSnapshot:
     """Take a snapshot of everything that matches the patterns, also in folders that are otherwise skipped.
 
@@ -56,7 +56,7 @@ def snapshot_matches(
     """
     selected: dict[str, os.stat_result] = {}
     missing: set[str] = set()
-    left = most_bytes
+    left = max_bytes
     for pattern in patterns:
         for place, status in _select(root, pattern, missing):
             if place in selected:
@@ -64,10 +64,10 @@ def snapshot_matches(
             _check_restorable(root, place, status)
             selected[place] = status
             left -= status.st_size if stat.S_ISREG(status.st_mode) else 0
-            if len(selected) > most_files or left < 0:
-                raise ToolError(f"more than {most_files:,} files or {most_bytes // 1_000_000:,} MB")
+            if len(selected) > max_files or left < 0:
+                raise ToolError(f"more than {max_files:,} files or {max_bytes // 1_000_000:,} MB")
     places: dict[str, tuple[Signature, State]] = dict.fromkeys(missing, ((), ABSENT))
-    states = dict(root.inspect_all(selected, most_bytes))
+    states = dict(root.inspect_all(selected, max_bytes))
     unread = next((place for place in selected if place not in states or not _is_whole(states[place])), None)
     if unread is not None:
         raise ToolError(f"{unread!r} cannot be read")

@@ -95,7 +95,7 @@ class Root:
         if not Path(self.folder).is_dir():
             raise ConfigError(f"The workspace {str(folder)!r} is not a folder. Create it, or name another folder.")
 
-    def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a regular file. Links are followed as long as they stay inside."""
         with _os_errors_as_tool_errors(path), self._open(self.file_components(path), OPEN_FILE) as file:
             status = os.stat(file)
@@ -103,7 +103,7 @@ class Root:
             place = self._place(file, path)
             if check:
                 check(place)
-            return FileContent(place, _read(int(file), most_bytes, status.st_size), status.st_size, status.st_nlink)
+            return FileContent(place, _read(int(file), max_bytes, status.st_size), status.st_size, status.st_nlink)
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -133,21 +133,21 @@ class Root:
         *folders, whole = (_join(place, *missing[:count]) for count in range(1, len(missing) + 1))
         return whole, folders
 
-    def inspect(self, place: str, most_bytes: int = MAX_KEPT_BYTES) -> State:
+    def inspect(self, place: str, max_bytes: int = MAX_KEPT_BYTES) -> State:
         """Return the state of a real path, without the content of a larger file."""
         missing = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with _os_errors_as_tool_errors(place), missing, self._parent(place) as (parent, name):
-            return _state(parent, name, most_bytes)
+            return _state(parent, name, max_bytes)
         return ABSENT
 
-    def inspect_all(self, places: Iterable[str], most_bytes: int) -> Iterator[tuple[str, State]]:
+    def inspect_all(self, places: Iterable[str], max_bytes: int) -> Iterator[tuple[str, State]]:
         """Yield the state of each path, skipping those that cannot be read; fast for whole folders."""
         for folder, group in groupby(places, key=lambda place: place.rpartition("/")[0]):
             names = self._components(folder or ".")
             with contextlib.suppress(OSError), self._open(names, OPEN_FOLDER, open_by_component) as parent:
                 for place in group:
                     with contextlib.suppress(OSError, ToolError):
-                        yield place, _state(parent, self.file_components(place)[-1], most_bytes)
+                        yield place, _state(parent, self.file_components(place)[-1], max_bytes)
 
     def write(self, place: str, content: bytes, mode: int | None = None) -> None:
         """Write a file atomically: at any instant there is either the old file or the new one.
@@ -325,20 +325,20 @@ def _status(parent: Handle, name: str) -> os.stat_result | None:
         return None
 
 
-def _read(file: int, most_bytes: int, size: int) -> bytes:
+def _read(file: int, max_bytes: int, size: int) -> bytes:
     """Read the first bytes of a file with this expected size."""
     pieces = []
-    while most_bytes > 0:
-        size_to_read = min(most_bytes, max(size + 1, _PIECE_BYTES))
+    while max_bytes > 0:
+        size_to_read = min(max_bytes, max(size + 1, _PIECE_BYTES))
         piece = os.read(file, size_to_read)
         pieces.append(piece)
-        most_bytes -= len(piece)
+        max_bytes -= len(piece)
         if len(piece) < size_to_read:  # a short read of a regular file means its end
             break
     return b"".join(pieces)
 
 
-def _state(parent: Handle, name: str, most_bytes: int) -> State:
+def _state(parent: Handle, name: str, max_bytes: int) -> State:
     status = _status(parent, name)
     path, where = at(parent, name)
     if status is None:
@@ -348,11 +348,11 @@ def _state(parent: Handle, name: str, most_bytes: int) -> State:
         return State.of(kind, os.fsencode(os.readlink(path, **where)))
     if kind != "file":
         return State(kind, mode=mode)
-    if status.st_size > most_bytes:
+    if status.st_size > max_bytes:
         return State(kind, None, mode, f"{status.st_ino} {status.st_mtime_ns}", status.st_size, status.st_nlink)
     file = os.open(path, OPEN_FILE | NOFOLLOW, **where)
     try:
-        return State.of(kind, _read(file, most_bytes, status.st_size), mode, status.st_nlink)
+        return State.of(kind, _read(file, max_bytes, status.st_size), mode, status.st_nlink)
     finally:
         os.close(file)
 

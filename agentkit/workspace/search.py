@@ -37,7 +37,7 @@ class Query:
     path: str = "."
     glob: str | None = None
     most_matches: int = 200
-    most_files: int = MAX_FILES
+    max_files: int = MAX_FILES
     seconds: float = 10.0
     skips: Callable[[str], object] = lambda _: False
 
@@ -75,7 +75,7 @@ def search(root: Root, query: Query) -> Matches:
     bytes_left = MAX_BYTES
     for place, text in _texts(root, query, large):
         bytes_left -= len(text or b"")
-        if bytes_left < 0 or len(texts) == query.most_files or time.monotonic() > deadline:
+        if bytes_left < 0 or len(texts) == query.max_files or time.monotonic() > deadline:
             incomplete = f"Only the first {len(texts):,} files were searched; give a narrower path or glob."
             break
         if text is not None:

@@ -91,10 +91,10 @@ def merge_changes(changes: Iterable[FileChange]) -> list[FileChange]:
     return list(merged.values())
 
 
-def unified_diff(changes: Iterable[FileChange], most_chars: int = MAX_DIFF_CHARS) -> str:
-    """Render the changes as one unified diff of at most `most_chars` characters, with a note of what is omitted."""
+def unified_diff(changes: Iterable[FileChange], max_chars: int = MAX_DIFF_CHARS) -> str:
+    """Render the changes as one unified diff of at most `max_chars` characters, with a note of what is omitted."""
     parts: list[str] = []
-    chars_left, omitted = most_chars, 0
+    chars_left, omitted = max_chars, 0
     for change in changes:
         part = _diff(change)
         if len(part) > chars_left - 80:

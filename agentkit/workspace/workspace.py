@@ -43,23 +43,23 @@ class Overlay(Root):
         super().__init__(folder)
         self._states: dict[str, State] = {}
 
-    def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a file in the overlay."""
         self.file_components(path)
         _, place = self.locate(path)
         state = self._states.get(place)
         if state is None:
-            return super().read(path, most_bytes, check=check)
+            return super().read(path, max_bytes, check=check)
         if check:
             check(place)
         if state.kind != "file":
             raise ToolError(f"File {quote_path(path)} does not exist.")
         content = state.content or b""
-        return FileContent(place, content[:most_bytes], len(content), 1)
+        return FileContent(place, content[:max_bytes], len(content), 1)
 
-    def inspect(self, place: str, most_bytes: int = MAX_KEPT_BYTES) -> State:
+    def inspect(self, place: str, max_bytes: int = MAX_KEPT_BYTES) -> State:
         """Return the state of a path in the overlay."""
-        return self._states.get(place) or super().inspect(place, most_bytes)
+        return self._states.get(place) or super().inspect(place, max_bytes)
 
     def missing_folders(self, path: str) -> tuple[str, list[str]]:
         """Return the real path of a file, and the folders that would have to be created."""

@@ -23,7 +23,7 @@ from agentkit.events import ResponseReceived, RunEnded, RunStarted
 from agentkit.messages import AssistantMessage, Message, Response, ToolCall, UserMessage
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionEntry, SessionStore
-from agentkit.sessions.stores import Place, store_at
+from agentkit.sessions.stores import StoreLocation, store_at
 from agentkit.testing import ScriptedLLM, call
 from agentkit.usage import Usage
 from benchmarks.own.times import measured, median, microseconds
@@ -41,13 +41,13 @@ def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the tables; `postgres` is the URL of a database to measure as well, which keeps two new sessions."""
     yield from ["### Sessions", ""]
     with tempfile.TemporaryDirectory() as folder:
-        places: dict[str, Place] = {"memory": ":memory:", "SQLite": Path(folder) / "sessions.db"}
+        places: dict[str, StoreLocation] = {"memory": ":memory:", "SQLite": Path(folder) / "sessions.db"}
         if options.postgres:
             places["PostgreSQL"] = options.postgres
         yield from [*runs({"none": None, **places}), "", *costs(places), "", *contention(Path(folder) / "shared.db")]
 
 
-def runs(places: dict[str, Place]) -> Iterator[str]:
+def runs(places: dict[str, StoreLocation]) -> Iterator[str]:
     """Yield the table of the time per message of an agent's run. The variants alternate."""
     yield "| store of an agent's session | time per message | difference | ratio |"
     yield "|---|---|---|---|"
@@ -84,7 +84,7 @@ def run_seconds(session: Session) -> float:
     return measured(lambda: agent.run("Double them all.").raise_for_status())
 
 
-def costs(places: dict[str, Place]) -> Iterator[str]:
+def costs(places: dict[str, StoreLocation]) -> Iterator[str]:
     """Yield the table of single operations."""
     yield "| store, messages | store an event | start a run | read new events | open and read all |"
     yield "|---|---|---|---|---|"

@@ -15,7 +15,7 @@ from agentkit import Agent, core_tools
 from agentkit.cli.export import page
 from agentkit.evals import Case, Suite, numeric
 from agentkit.sessions.cassettes.file import read_cassette
-from agentkit.sessions.transcript import build_stories
+from agentkit.sessions.transcript import build_transcripts
 from agentkit.testing import ScriptedLLM, call, record
 from agentkit.tools.files import file_tools
 
@@ -91,7 +91,7 @@ def recorded_run(folder: Path) -> str:
         agent.run("How much is 17 % of 1,250?")
         agent.run("Round the gross price to two digits.")
     header, entries = read_cassette(folder / "run.cassette", hide=True)
-    return page("run.cassette", header, build_stories(entries))
+    return page("run.cassette", header, build_transcripts(entries))
 
 
 def main(target: Path | None) -> None:

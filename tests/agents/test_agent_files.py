@@ -19,7 +19,7 @@ from agentkit.llm.client import LLM
 from agentkit.mcp import MCPServer
 from agentkit.mcp.server import ToolServer
 from agentkit.messages import ToolMessage, UserMessage
-from agentkit.sessions.cassettes.request_matching import message_form
+from agentkit.sessions.cassettes.request_matching import message_key
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay
 
 WAV = b"RIFF\n\0\0\nWAVEfmt " + bytes(16)
@@ -360,7 +360,7 @@ def test_replay_uses_recorded_files(report, pdf, tmp_path):
     with replay(path):
         assert reader(returning(TALK), llm=ScriptedLLM("Never said."))("Read.") == "Up 4%."
     told = [ToolMessage("a", "fetch", "[file 1]", files=(file,)) for file in (report, TALK)]
-    assert message_form(told[0]) != message_form(told[1])
+    assert message_key(told[0]) != message_key(told[1])
 
 
 def test_files_are_passed_over_mcp(report):

@@ -16,7 +16,7 @@ from agentkit.mcp import MCPServer
 from agentkit.mcp.server import ToolServer
 from agentkit.messages import ToolMessage
 from agentkit.redaction import redact
-from agentkit.sessions.cassettes.request_matching import message_form
+from agentkit.sessions.cassettes.request_matching import message_key
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay
 
 PNG = base64.b64decode(
@@ -281,7 +281,7 @@ def test_replay_uses_recorded_images(tmp_path):
         result = looker(returning(OTHER), llm=ScriptedLLM("Never said."))("Look.")
     assert result == "A cat."
     told = [ToolMessage("a", "screenshot", WORDS, images=(picture,)) for picture in (PICTURE, OTHER)]
-    assert message_form(told[0]) != message_form(told[1])
+    assert message_key(told[0]) != message_key(told[1])
 
 
 @pytest.mark.parametrize("name", ["screenshot", "page"])

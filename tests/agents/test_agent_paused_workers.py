@@ -90,11 +90,28 @@ def test_pending_call_of_a_worker_pauses_the_outer_run(way):
     (pending,) = paused.pending
     assert (paused.status, pending.tool, pending.within) == ("paused", "refund", "clerk")
     assert json.loads(pending.arguments) == {"order": 7, "euros": 80}
-    assert pending.question.startswith("clerk wants to call refund")
+    assert pending.question.startswith("clerk wants to call refund\nfor the task: Refund order 7.\n")
     assert desk.done == ["look up 7"]
     result = result_of(paused.last_agent, way, paused.resumption(True))
     assert (result.status, result.output, contents(result)) == ("done", "All done.", ["I have refunded it."])
     assert desk.done == ["look up 7", "refund 7 80"]
+
+
+def test_request_contains_the_task_of_a_worker():
+    """The request for a worker's call contains the task that the worker was given, also after a pause."""
+    seen = []
+
+    def approve(request):
+        seen.append((request.agent, request.tool, request.task))
+        return len(seen) > 1 or Approval.LATER
+
+    desk = Desk()
+    paused = boss(worker(desk), approve=approve).run("Refund order 7.")
+    assert paused.resume(approve).status == "done"
+    assert seen == [("clerk", "refund", "Refund order 7.")] * 2
+    llm = ScriptedLLM(call("refund", order=1, euros=5), "Done.")
+    Agent("clerk", tools=desk.tools, llm=llm, approve=approve).run("Refund.")
+    assert seen[2] == ("clerk", "refund", "")
 
 
 @pytest.mark.parametrize(

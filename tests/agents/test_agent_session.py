@@ -284,7 +284,7 @@ def test_killed_run_continues_with_its_active_agent(way, place, tmp_path, drive)
         if expert_asked:
             expert.llm = ScriptedLLM("I know.")
         result = drive(later, way, Resumption())
-        is_handed_off = any(used.result.lead and used.result.ok for used in result.tool_calls)
+        is_handed_off = any(used.result.handoff_to and used.result.ok for used in result.tool_calls)
         assert (result.status, result.output, result.agent) == ("done", "I know.", "expert")
         assert is_handed_off
         assert sum(isinstance(event, HandedOff) for event in result.events) == 1
@@ -497,8 +497,8 @@ def test_paused_run_is_approved_in_another_process_by_text(tmp_path):
 @pytest.mark.parametrize("way", WAYS)
 def test_paused_run_is_unaffected_by_other_runs(way, agent, drive):
     """Other runs of the session do not affect a paused run, which resumes with its own messages."""
-    asking = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
-    assert drive(asking, way, "Book a hotel.").status == "paused"
+    exchange = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
+    assert drive(exchange, way, "Book a hotel.").status == "paused"
     meanwhile = agent("Sunny.")
     assert drive(meanwhile, way, "How is the weather?").output == "Sunny."
     assert len(meanwhile.session.unfinished) == 1

@@ -117,7 +117,7 @@ def test_longer_summary_is_used():
     room, messages = ContextBudget(Window(summarise=True)), conversation()[:-1]
     first, longer = (Summary(count, messages[count - 1], f"{count} messages.") for count in (4, 6))
     stranger = Summary(8, UserMessage("Elsewhere."), "Something else.")
-    for found, kept in ((None, None), (first, first), (longer, longer), (first, longer), (stranger, longer)):
+    for found, kept in ((first, first), (longer, longer), (first, longer), (stranger, longer)):
         room.recall(found, messages)
         assert room.summary is kept
 

@@ -8,7 +8,7 @@ from agentkit.agents.agent import Agent
 from agentkit.agents.budget import Budget, ContextBudget
 from agentkit.agents.effects import AskModel
 from agentkit.agents.guardrails import AnswerValidator
-from agentkit.agents.model_requests import ModelRequester
+from agentkit.agents.model_requests import HostedToolUse, ModelRequester
 from agentkit.agents.run_config import RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext
 from agentkit.errors import BadResponse, RateLimited, Rejected, Unreachable
@@ -53,7 +53,8 @@ def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
     )
     run = session.begin()
     run.progress.apply(RunStarted("helper", "go"))
-    return ModelRequester(config, run, Budget(Limits(**limits)))
+    budget = Budget(Limits(**limits))
+    return ModelRequester(config, run, budget, HostedToolUse(run, budget))
 
 
 def play(steps, *answers):

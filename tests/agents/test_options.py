@@ -12,6 +12,8 @@ from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, core_tools
         ({"max_iteration": 3}, "Did you mean max_iterations=?"),
         ({"instructions": "Be brief."}, "Did you mean instruction=?"),
         ({"saftey": "SYSTEM"}, "Did you mean safety=?"),
+        ({"temprature": 0.2}, "It is an argument of LLM: llm=LLM(temperature=...)."),
+        ({"api_key": "k"}, "It is an argument of LLM: llm=LLM(api_key=...)."),
         ({"xyz": 1}, "It takes: name, tools, instruction, max_iterations, llm, model,"),
     ],
 )

@@ -170,7 +170,7 @@ def test_finished_call_of_a_removed_tool(tmp_path):
 def test_handoff_to_an_unknown_agent(tmp_path):
     """A run that was handed off to an unknown agent cannot be resumed without it."""
     call = ToolCall("a", "find", "{}")
-    passed = ToolCallFinished(call, ToolResult("find", "ok", "The conversation is passed.", lead="expert"))
+    passed = ToolCallFinished(call, ToolResult("find", "ok", "The conversation is passed.", handoff_to="expert"))
     session = killed(tmp_path, call, since=[ToolCallStarted(call, ALLOWED), passed])
     agent = Agent("helper", llm=ScriptedLLM(), session=session)
     with pytest.raises(ConfigError, match=r"'expert', which is not among the handoffs of 'helper'. .* agents=\[...\]"):

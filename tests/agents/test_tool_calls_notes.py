@@ -11,7 +11,7 @@ AGAIN = "[Note: this call with these arguments has already returned this result;
 
 def result(content="Closed.", status="ok", whole=None):
     """Return a result of the tool."""
-    return ToolResult("look", status, content, whole=whole)
+    return ToolResult("look", status, content, full_content=whole)
 
 
 def used(content="Closed.", arguments=CALL.arguments, name="look", **options):

@@ -263,7 +263,7 @@ def test_full_text_of_a_long_result_is_checked():
 
     assert "hunte" in agent(shortened, call("long"), "Done.").run("go").to_json()
     result = agent(lengthened, call("long"), "Done.").run("go").tool_calls[0].result
-    assert (result.status, result.whole) == ("truncated", "x" * 5_000)
+    assert (result.status, result.full_content) == ("truncated", "x" * 5_000)
     assert len(result.content) < 1_500
     cut = agent(replaced, call("long"), lambda request: call(READ_MORE, handle=request.messages[-1].call_id), "Done.")
     assert SECRET not in cut.run("go").to_json()

@@ -191,7 +191,7 @@ def record_helper(recorder):
     thinking = AssistantMessage("", (add, write, shell), reasoning="Hm.")
     run.say("", message=thinking)
     run.use(add, ALLOW, ToolResult("calculator", "ok", '{"expression": "6*7", "result": 42}', seconds=1.5))
-    written = ToolResult("write_file", "ok", "{}", whole="line\n" * 400)
+    written = ToolResult("write_file", "ok", "{}", full_content="line\n" * 400)
     run.use(write, ASK, written, Approved("c2", "once", arguments='{"path":"b"}'))
     run.use(shell, DENY, ToolResult("run_shell", "denied", '{"error": "no"}', error="Command blocked for safety."))
     run.say("It is 42.")

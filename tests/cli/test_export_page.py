@@ -15,7 +15,7 @@ from agentkit.events import ResponseReceived, RunStarted
 from agentkit.messages import AssistantMessage, Response
 from agentkit.sessions.cassettes.entries import RecordedEvent
 from agentkit.sessions.cassettes.file import read_cassette
-from agentkit.sessions.transcript import build_stories
+from agentkit.sessions.transcript import build_transcripts
 
 VOID = {"meta", "rect"}
 TAGS = {
@@ -77,7 +77,7 @@ class Outline(HTMLParser):
 def html(cassette):
     """The page of the cassette."""
     header, entries = read_cassette(cassette)
-    return page(cassette.name, header, build_stories(entries))
+    return page(cassette.name, header, build_transcripts(entries))
 
 
 def test_page_has_only_expected_elements(html):
@@ -164,7 +164,7 @@ def test_page_of_an_empty_cassette():
 def test_page_of_a_session():
     """A page can be made from an exported session, without the requests sent to a model."""
     answer = ResponseReceived(Response(AssistantMessage("Done.")))
-    run = build_stories([RecordedEvent("r", 1.0, RunStarted("helper", "Go.")), RecordedEvent("r", 3.0, answer)])
+    run = build_transcripts([RecordedEvent("r", 1.0, RunStarted("helper", "Go.")), RecordedEvent("r", 3.0, answer)])
     made = page("trip", {"session": 1}, run)
     assert "2.0 s · " in made
     assert "Request: " not in made

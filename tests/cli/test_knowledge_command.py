@@ -38,6 +38,14 @@ def test_documents_are_added_and_found(typed, tmp_path):
     assert typed("list").stdout == f"     1  markdown  {tmp_path}/leave.md\n"
 
 
+def test_new_file_is_announced(typed, tmp_path):
+    """A file that `add` creates is named, also if nothing could be added."""
+    tried = typed("add", "nosuch.md")
+    assert "does not exist" in str(tried.exception)
+    assert (tmp_path / "knowledge.db").exists()
+    assert "Created: knowledge.db" in tried.stderr
+
+
 def test_json_output(typed, tmp_path):
     """Each command prints JSON with --json."""
     assert json.loads(typed("add", "leave.md", "--json").stdout)["added"] == [f"{tmp_path}/leave.md"]

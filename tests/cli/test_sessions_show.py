@@ -1,7 +1,7 @@
 """Tests for `agentkit show`: the display of recorded runs at a terminal and as a page."""
 
 from agentkit.cli.sessions import load_recording
-from agentkit.sessions.transcript import CallStory, StoryMoment, build_stories
+from agentkit.sessions.transcript import CallTranscript, TranscriptStep, build_transcripts
 from agentkit.usage import Usage
 
 
@@ -31,20 +31,26 @@ def test_unwritable_page_is_an_error(process, cassette, tmp_path):
 
 def test_runs_are_returned_in_order(cassette):
     """Runs are returned in the order they started; events outside of a run form a separate story."""
-    helper, attacker, outside, inner = build_stories(load_recording(cassette)[1])
+    helper, attacker, outside, inner = build_transcripts(load_recording(cassette)[1])
     assert [run.agent for run in (helper, outside, inner)] == ["helper", "", "worker"]
-    assert [type(step) for step in helper.steps] == [StoryMoment, CallStory, CallStory, CallStory, StoryMoment]
+    assert [type(step) for step in helper.steps] == [
+        TranscriptStep,
+        CallTranscript,
+        CallTranscript,
+        CallTranscript,
+        TranscriptStep,
+    ]
     assert helper.usage == Usage(2_400, 80, 1_200, requests=2, tariff=helper.responses[0].usage.tariff)
     assert (helper.status, helper.answer, inner.status, outside.status) == ("done", "It is 42.", "interrupted", "")
     assert inner.inside > helper.inside == 0
     assert len(attacker.steps) == 10
-    assert [type(step) for step in outside.steps] == [StoryMoment, StoryMoment, StoryMoment, CallStory]
+    assert [type(step) for step in outside.steps] == [TranscriptStep, TranscriptStep, TranscriptStep, CallTranscript]
     assert (outside.answer, outside.began <= outside.ended) == ("Good.", True)
 
 
 def test_request_contains_its_new_messages(cassette):
     """A request contains the messages that were not in the previous request."""
-    helper, *_ = build_stories(load_recording(cassette)[1])
+    helper, *_ = build_transcripts(load_recording(cassette)[1])
     first, last = helper.steps[0], helper.steps[-1]
     assert [len(first.request.messages), len(first.new)] == [1, 1]
     assert [len(last.request.messages), len(last.new)] == [5, 4]
@@ -52,7 +58,7 @@ def test_request_contains_its_new_messages(cassette):
 
 def test_call_contains_decision_result_and_duration(cassette):
     """A call contains its decision, approval, waiting time, result and duration."""
-    helper, *_ = build_stories(load_recording(cassette)[1])
+    helper, *_ = build_transcripts(load_recording(cassette)[1])
     calculator, write, shell = helper.tool_calls
     assert (calculator.seconds, calculator.judgment.rule, calculator.waited) == (1.5, "level", None)
     assert (write.answers[0].answer, write.judgment.verdict, write.waited[1] >= 0) == ("once", "allow", True)

@@ -179,7 +179,7 @@ def test_with_settings_applies_to_fallbacks():
     llm = first.with_settings(temperature=0)
     assert [each.settings for each in llm.fallbacks] == [{"temperature": 0}]
     response = llm.complete("Hi")
-    assert (response.text, response.missed[0].was_asked) == ("Two.", False)
+    assert (response.text, response.missed[0].was_tried) == ("Two.", False)
     assert [request.settings for request in other.requests] == [{}, {"temperature": 0}]
 
 

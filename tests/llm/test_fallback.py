@@ -58,7 +58,7 @@ def test_failing_service_is_reported(ask, line, kind):
     with FakeServer(line) as one, FakeServer("Hello.") as two:
         response = ask(at(one, fallback=at(two, "second")))
     assert (response.text, response.model) == ("Hello.", "second")
-    assert [(each.model, each.kind, each.was_asked) for each in response.missed] == [("openai:first", kind, True)]
+    assert [(each.model, each.kind, each.was_tried) for each in response.missed] == [("openai:first", kind, True)]
 
 
 @pytest.mark.for_each(
@@ -143,7 +143,7 @@ def test_failed_stream_is_remembered(ask_streamed):
         with pytest.raises(Unreachable):
             ask_streamed(llm)
         response = ask_streamed(llm)
-    assert (response.text, response.missed[0].was_asked) == ("Hello.", False)
+    assert (response.text, response.missed[0].was_tried) == ("Hello.", False)
 
 
 def test_failed_model_is_skipped(ask):
@@ -152,8 +152,8 @@ def test_failed_model_is_skipped(ask):
         llm = at(one, max_retries=2, fallback=ScriptedLLM("One.", "Two.", "Three."))
         assert [ask(llm).text for _ in range(3)] == ["One.", "Two.", "Three."]
         assert len(one.requests) == 1
-    assert llm.describe().away == ("openai:first: The provider answered 500: boom. Try again later.",)
-    assert "away         openai:first: The provider answered 500" in str(llm.describe())
+    assert llm.describe().skipped == ("openai:first: The provider answered 500: boom. Try again later.",)
+    assert "skipped      openai:first: The provider answered 500" in str(llm.describe())
 
 
 def test_failure_is_not_shared_between_llms(ask):
@@ -191,8 +191,8 @@ def test_skipped_model_is_called_last():
     assert chain.complete(REQUEST).text == "One."
     response = chain.complete(REQUEST)
     assert response.text == "Back."
-    assert [(each.model, each.was_asked) for each in response.missed] == [("scripted:two", True)]
-    assert chain.away == ("scripted:two: down",)
+    assert [(each.model, each.was_tried) for each in response.missed] == [("scripted:two", True)]
+    assert chain.skipped == ("scripted:two: down",)
 
 
 def test_all_models_are_called_again_if_all_failed():
@@ -220,7 +220,7 @@ def test_rejection_shows_that_a_model_is_available():
     chain = FallbackProvider([*ScriptedLLM(Rejected("no"), "Yes.").members(), *ScriptedLLM().members()])
     with pytest.raises(Rejected):
         chain.complete(REQUEST)
-    assert (chain.complete(REQUEST).text, chain.away) == ("Yes.", ())
+    assert (chain.complete(REQUEST).text, chain.skipped) == ("Yes.", ())
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -294,7 +294,7 @@ def test_nested_chain(ask):
     assert inner.complete("Hi").text == "Alone."
     response = ask(ScriptedLLM(Unreachable("one"), fallback=inner))
     assert response.text == "Hello."
-    assert [(each.model, each.was_asked) for each in response.missed] == [
+    assert [(each.model, each.was_tried) for each in response.missed] == [
         ("scripted:scripted", True),
         ("scripted:two", False),
     ]

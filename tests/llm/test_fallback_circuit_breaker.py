@@ -96,7 +96,7 @@ def test_one_request_tries_the_model_again(clock):
     assert circuit_breaker.missed is None
     assert circuit_breaker.claim() is None
     assert circuit_breaker.claim().error == "gone"
-    assert not circuit_breaker.missed.was_asked
+    assert not circuit_breaker.missed.was_tried
     clock.seconds += 30  # the request that tried the model never ended
     assert circuit_breaker.claim() is None
 

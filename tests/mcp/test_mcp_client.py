@@ -376,7 +376,7 @@ def test_progress_is_reported(foreign):
 
 def test_changed_server(words, offer):
     """A changed tool keeps its accepted description and needs approval until the change is accepted."""
-    offer(look="Looks.", away="Goes away.")
+    offer(look="Looks.", skipped="Goes away.")
     with MCPServer(words) as server:
         assert server.changes == ()
         assert named(server, "look").judge({}).allowed

@@ -148,11 +148,11 @@ def test_question_counts_omitted_lines(text, shown):
 def test_grants_last_as_long_as_requested():
     """Approvals for a run end with it, permanent approvals stay, and single approvals are not stored."""
     agents = Grants()
-    first = agents.for_run()
+    first = Grants(agents.lasting)
     for answer, value in ((Approval.ONCE, 1), (Approval.RUN, 2), (Approval.ALWAYS, 3), (Approval.NO, 4), (True, 5)):
         first.enter(request(n=value), answer)
     assert [first.applied(request(n=n)).allowed for n in range(1, 6)] == [False, True, True, False, False]
-    second = agents.for_run()
+    second = Grants(agents.lasting)
     assert [second.applied(request(n=n)).allowed for n in range(1, 6)] == [False, False, True, False, False]
 
 
@@ -314,7 +314,7 @@ def test_approval_of_the_workspace_covers_its_files():
         written(preview=replace(CONFINED, is_confined=False)),
     ):
         assert not grants.applied(other).allowed
-    assert grants.for_run().applied(written()).allowed
+    assert Grants(grants.lasting).applied(written()).allowed
 
 
 def test_always_covers_all_changes_of_the_same_file():
@@ -334,7 +334,7 @@ def test_lasting_answers_end_with_the_run_in_a_replay():
     grants = Grants()
     grants.enter(written(), Approval.WORKSPACE, lasting=False)
     assert grants.applied(written()).allowed
-    assert not grants.for_run().applied(written()).allowed
+    assert not Grants(grants.lasting).applied(written()).allowed
 
 
 def test_destruction_is_never_approved_for_always():

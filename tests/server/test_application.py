@@ -64,7 +64,7 @@ def test_invalid_app_arguments_raise_an_error(monkeypatch):
         app("helper")
     with pytest.raises(NoProvider):
         app(Agent("helper"))
-    for options in ({"token": "short"}, {"most_runs": 0}, {"hosts": ["http://x"]}):
+    for options in ({"token": "short"}, {"max_runs": 0}, {"hosts": ["http://x"]}):
         with pytest.raises(ConfigError):
             app(Agent("helper", llm=ScriptedLLM()), **options)
 

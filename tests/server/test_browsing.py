@@ -448,16 +448,18 @@ def test_large_integers_survive_editing(page):
 
 
 def test_concurrent_questions_have_separate_cards(page, tmp_path):
-    """Concurrent questions about calls with the same id have separate cards and separate answers."""
+    """Concurrent questions of workers with the same name have separate cards, which show their tasks, and answers."""
 
     def worker(name):
         llm = ScriptedLLM(call("write_file", path=f"{name}.txt", content=name), f"{name} is done.")
-        return Agent(name, system_tools, llm=llm, workspace=tmp_path).as_tool(name)
+        return Agent("worker", system_tools, llm=llm, workspace=tmp_path).as_tool(name)
 
-    both = [call("ann", request="Write."), call("ben", request="Write.")]
+    both = [call("ann", request="Write the names."), call("ben", request="Write the dates.")]
     tab = page(both, "Both are done.", tools=[worker("ann"), worker("ben")])
     tab.type("Write both")
     tab.until("document.querySelectorAll('.question').length === 2")
+    tasks = tab.js("[...document.querySelectorAll('.question [id$=-task]')].map((each) => each.textContent)")
+    assert sorted(tasks) == ["For the task: Write the dates.", "For the task: Write the names."]
     tab.click("Allow once")
     tab.until("document.querySelectorAll('.question').length === 1")
     tab.click("Allow once")
@@ -520,14 +522,38 @@ def test_conversations_are_searched_renamed_and_deleted(page):
     )
     tab.until("document.querySelectorAll('#names li').length === 1")
     assert "blue" in tab.js("document.querySelector('#names .snippet').textContent")
-    tab.js(
-        "window.prompt = () => 'Sky'; window.confirm = () => true;document.querySelector('#names .more').open = true; 0"
-    )
+    tab.js("document.querySelector('#names .more').open = true")
     tab.click("Rename")
+    tab.call("Input.insertText", text="Sky")
+    tab.press("Enter")
     tab.until("document.querySelector('#names .title')?.textContent === 'Sky'")
+    assert tab.js("document.activeElement.className") == "pick"
     tab.js("document.querySelector('#names .more').open = true")
     tab.click("Delete")
+    assert tab.js("document.activeElement.textContent") == "Cancel"
+    tab.click("Delete")
     tab.until("document.querySelector('#names').textContent.includes('Nothing found')")
+
+
+def test_editing_a_conversation_can_be_cancelled(page):
+    """Escape leaves the name field and the question before a deletion, changes nothing, and does not stop a run."""
+    tab = page(WRITE, "Written.", tools=system_tools)
+    tab.type("Write")
+    tab.until(ASKED)
+    tab.until("!!document.querySelector('#names .more')")
+    for action, field in (("Rename", "INPUT"), ("Delete", "BUTTON")):
+        tab.js("document.querySelector('#names .more').open = true")
+        tab.click(action)
+        assert tab.js("document.activeElement.tagName") == field
+        tab.call("Input.insertText", text="Sky")
+        tab.press("Escape")
+        assert tab.js("document.activeElement.className") == "pick"
+    assert tab.js("document.querySelector('#names .title').textContent") == "Write"
+    assert tab.js(ASKED)
+    tab.js("document.querySelector('#names .more').open = true")
+    tab.click("Rename")
+    tab.press("Enter")
+    tab.until("document.querySelector('#names .error').textContent.includes('in progress')")
 
 
 def test_prompt_can_be_repeated(page):
@@ -588,6 +614,9 @@ def test_axe_reports_no_violations(page, serve, browser, scheme):
     tab.until(ENDED)
     tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     assert violations(tab) == []
+    tab.click("Rename")
+    assert violations(tab) == []
+    tab.js("document.getElementById('prompt').focus()")
     tab.type("Write")
     tab.until(PRESSABLE)
     tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")

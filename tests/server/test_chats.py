@@ -19,10 +19,10 @@ from agentkit.tools.human import ask_user_tool
 WRITE = call("write_file", path="a.txt", content="new\n")
 
 
-def opened(*lines, tools=system_tools, store=None, most_runs=8, **options):
+def opened(*lines, tools=system_tools, store=None, max_runs=8, **options):
     """Return the conversations of an agent with scripted lines."""
     agent = Agent("helper", tools, llm=ScriptedLLM(*lines), **options)
-    return Chats(agent, store or InMemorySessionStore(), ConcurrencyLimit(most_runs))
+    return Chats(agent, store or InMemorySessionStore(), ConcurrencyLimit(max_runs))
 
 
 async def events_until(chat, serial, until=None):
@@ -92,7 +92,7 @@ def test_one_run_at_a_time():
     """A conversation has one run at a time, and the total number of runs is limited."""
 
     async def main():
-        known = opened(WRITE, "Done.", most_runs=1)
+        known = opened(WRITE, "Done.", max_runs=1)
         chat = known.find("talk")
         serial = chat.start("Write")
         await events_until(chat, serial, until="asked")

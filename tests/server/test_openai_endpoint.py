@@ -345,7 +345,7 @@ def test_disconnected_client_ends_the_run(serve, stream):
         finally:
             ended.set()
 
-    options = {"tools": [wait], "app_options": {"most_runs": 1}}
+    options = {"tools": [wait], "app_options": {"max_runs": 1}}
     served = serve(call("wait"), "Free again.", **options)
     body = json.dumps({"model": "helper", "messages": ASK, "stream": stream}).encode()
     with socket.create_connection(("127.0.0.1", served.port)) as connection:

@@ -20,5 +20,5 @@ def test_request_over_the_limit_is_rejected():
 @pytest.mark.parametrize("most", [0, -1, True, 1.5, "8"])
 def test_limit_must_be_positive(most):
     """A limit that is not a positive integer raises a ConfigError."""
-    with pytest.raises(ConfigError, match="most_runs="):
+    with pytest.raises(ConfigError, match="max_runs="):
         ConcurrencyLimit(most)

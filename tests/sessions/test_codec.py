@@ -59,7 +59,7 @@ results = st.builds(
     decision=st.none() | decisions,
     seconds=seconds,
     labels=labels,
-    whole=st.none() | texts,
+    full_content=st.none() | texts,
 )
 files = st.builds(content.File, texts.map("data:".__add__), st.sampled_from(["", "a.pdf"]))
 images = st.builds(content.Image, texts.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))

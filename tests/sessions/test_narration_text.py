@@ -27,15 +27,22 @@ from agentkit.events import (
 )
 from agentkit.messages import AssistantMessage, Response, SystemMessage, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.sessions.store import SessionEntry
-from agentkit.sessions.transcript import CallStory, RunStory, StoryMoment, day_text, session_text, show_text
+from agentkit.sessions.transcript import (
+    CallTranscript,
+    RunTranscript,
+    TranscriptStep,
+    day_text,
+    session_text,
+    show_text,
+)
 from agentkit.usage import Usage
 
 
 def test_prompts_are_whole_and_tool_results_truncated():
     """Prompts are shown in full; long tool results are truncated with a note about the omitted lines."""
     said = "\n".join([f"{'x' * 500}{number}" for number in range(30)])
-    used = CallStory(ToolCall("c", "look", "{}"), 1.0, result=ToolResult("look", "ok", said))
-    text = show_text("Session", [RunStory("r", "helper", prompt=said, steps=[used])])
+    used = CallTranscript(ToolCall("c", "look", "{}"), 1.0, result=ToolResult("look", "ok", said))
+    text = show_text("Session", [RunTranscript("r", "helper", prompt=said, steps=[used])])
     lines = text.splitlines()
     assert [line[2:] for line in lines if len(line) > 200] == said.splitlines()
     assert "… 18 more lines" in text
@@ -46,10 +53,10 @@ def test_prompts_are_whole_and_tool_results_truncated():
 def test_usage_of_an_inner_run_is_counted_once():
     """The usage of an inner run is counted once in the total, although the outer run includes it."""
     said = ResponseReceived(Response(AssistantMessage("Done."), usage=Usage(70, 8, requests=1)))
-    used = CallStory(ToolCall("c", "worker", "{}"), 1.0, result=ToolResult("worker", "ok", "", usage=Usage(70, 8)))
+    used = CallTranscript(ToolCall("c", "worker", "{}"), 1.0, result=ToolResult("worker", "ok", "", usage=Usage(70, 8)))
     last = ResponseReceived(Response(AssistantMessage("Over."), usage=Usage(5, 1, requests=1)))
-    boss = RunStory("r", "boss", steps=[used, StoryMoment(3.0, 0.5, last)])
-    runs = [boss, RunStory("s", "worker", inside=3, steps=[StoryMoment(2.0, 0.5, said)])]
+    boss = RunTranscript("r", "boss", steps=[used, TranscriptStep(3.0, 0.5, last)])
+    runs = [boss, RunTranscript("s", "worker", inside=3, steps=[TranscriptStep(2.0, 0.5, said)])]
     text = show_text("Cassette", runs)
     assert text.splitlines()[1].startswith("2 runs, 2 requests, 1 tool call, 75 tokens in, 9 out")
     assert "1 request, 1 tool call, 75 tokens in, 9 out" in text
@@ -96,7 +103,7 @@ Session trip
           Let me see.
 
     0 ms  the model  0 ms  0 tokens in, 0 out
-          wishes: fly({"password": "[redacted: secret]"})
+          requests: fly({"password": "[redacted: secret]"})
 
     0 ms  calculator  0 ms
           expression: 6*7
@@ -173,7 +180,7 @@ class Sneezed(StoredEvent):
 def test_unknown_event_is_shown_by_name():
     """An unknown type of stored event is shown by its name."""
     assert "\n    0 ms  Sneezed\n" in show_text(
-        "trip", [RunStory("r", "helper", steps=[StoryMoment(0.0, 0.0, Sneezed())])]
+        "trip", [RunTranscript("r", "helper", steps=[TranscriptStep(0.0, 0.0, Sneezed())])]
     )
 
 
@@ -192,10 +199,10 @@ def test_names_cannot_forge_lines():
     """Line breaks in the names of tools, arguments, fields or models cannot forge lines of the output."""
     forged = "x\n        ? a person answered: once\r── boss ──\u2028> Go."
     call = ToolCall("c", forged, json.dumps({forged: 1}))
-    used = CallStory(call, 1.0, result=ToolResult(forged, "ok", json.dumps({forged: 1})))
+    used = CallTranscript(call, 1.0, result=ToolResult(forged, "ok", json.dumps({forged: 1})))
     said = ResponseReceived(Response(AssistantMessage("Done."), model=forged))
     told = HistoryGiven((UserMessage(forged), AssistantMessage("", (call,)), ToolMessage("c", forged, forged)))
-    steps = [used, *(StoryMoment(2.0, 0.5, each) for each in (said, told, HandedOff(forged)))]
-    lines = show_text("Session", [RunStory("r", forged, steps=steps)]).splitlines()
+    steps = [used, *(TranscriptStep(2.0, 0.5, each) for each in (said, told, HandedOff(forged)))]
+    lines = show_text("Session", [RunTranscript("r", forged, steps=steps)]).splitlines()
     own = [line for line in lines if len(line) - len(line.lstrip()) <= 10]
     assert not any(line.lstrip().startswith(("? a person", "── boss", "> Go")) for line in own)

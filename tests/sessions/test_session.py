@@ -88,7 +88,7 @@ def reply(text="", *calls):
 
 def result(used, text="42", whole=None):
     """Return the result of a call."""
-    return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, whole=whole))
+    return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, full_content=whole))
 
 
 def talk(session, prompt="Hi", answer="Hello"):
@@ -412,12 +412,12 @@ def test_appended_messages_are_stored(session):
 def test_call_ids_are_unique(session):
     """Calls get unique ids within a session, even in concurrent runs."""
     first, second = session.begin(), session.begin()
-    one = first.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
-    two = second.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
+    one = first.session.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
+    two = second.session.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
     ids = [used.id for message in (one, two) for used in message.tool_calls]
     assert len(set(ids)) == 3
     assert "" not in ids
-    assert first.with_unique_ids(AssistantMessage("Hello")) == AssistantMessage("Hello")
+    assert first.session.with_unique_ids(AssistantMessage("Hello")) == AssistantMessage("Hello")
     first.close()
     second.close()
 
@@ -428,7 +428,7 @@ def test_ids_used_elsewhere_are_known(session):
         pytest.skip("without a store there are no other processes")
     elsewhere, run = other(session).begin(), session.begin()
     record(elsewhere, RunStarted("helper", "Hi"), reply("", call(0)))
-    message = run.with_unique_ids(AssistantMessage("", (call(0),)))
+    message = run.session.with_unique_ids(AssistantMessage("", (call(0),)))
     assert message.tool_calls[0].id != "call_0"
     run.close()
     elsewhere.close()
@@ -452,7 +452,7 @@ def test_conflicting_ids_are_changed(session):
     assert len(session.messages) == 6
     changed = session.messages[4].tool_calls[0].id
     later = session.begin()
-    assert (later.whole("call_0"), later.whole(changed)) == ("one" * 9, "two" * 9)
+    assert (later.full_text("call_0"), later.full_text(changed)) == ("one" * 9, "two" * 9)
     later.close()
     assert session.messages[2].content.count("call_0") == session.messages[5].content.count(changed) == 2
     assert other(session).messages == session.messages
@@ -469,14 +469,14 @@ def test_full_results_are_available_later(session):
             result(used, "4…2", whole=f"{number}"),
             RunEnded("done"),
         )
-        assert run.whole(f"call_{number}") == f"{number}"
+        assert run.full_text(f"call_{number}") == f"{number}"
         run.close()
     later = other(session).begin() if session.store is not None else session.begin()
     assert session.messages
-    assert later.whole("call_51") == "51"
-    assert later.whole("call_2") == "2"
-    assert later.whole("call_1") == "4…2"
-    assert later.whole("nothing") is None
+    assert later.full_text("call_51") == "51"
+    assert later.full_text("call_2") == "2"
+    assert later.full_text("call_1") == "4…2"
+    assert later.full_text("nothing") is None
     later.close()
 
 
@@ -487,11 +487,11 @@ def test_run_knows_of_shortened_results(session):
     assert not run.has_truncated
     record(run, result(call(2), "4…2", whole="42"), RunEnded("done"))
     assert run.has_truncated
-    assert (run.whole("call_1"), run.whole("call_2")) == ("all", "42")
+    assert (run.full_text("call_1"), run.full_text("call_2")) == ("all", "42")
     run.close()
     assert session.messages
     later = session.begin()
-    assert (later.has_truncated, later.whole("call_2")) == (True, "42")
+    assert (later.has_truncated, later.full_text("call_2")) == (True, "42")
     later.close()
 
 
@@ -607,7 +607,7 @@ def test_many_threads_share_a_session(session):
 
     def go(number):
         run = session.begin()
-        message = run.with_unique_ids(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
+        message = run.session.with_unique_ids(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
         used = message.tool_calls[0]
         record(run, RunStarted("helper", f"{number}"), ResponseReceived(Response(message)), result(used, f"{number}"))
         record(run, reply(f"It is {number}."), RunEnded("done"))
@@ -661,7 +661,7 @@ def test_run_ended_by_another_process_is_not_ended_again(tmp_path):
     assert session.unfinished == (killed,)
     other(session).begin().close()
     session._interrupt(killed)
-    release = session.store.hold("trip", "run-9")
+    release = session.store.lock("trip", "run-9")
     session._interrupt("run-9")
     release()
     assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1

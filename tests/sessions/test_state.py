@@ -185,10 +185,12 @@ def test_call_with_inner_calls_may_have_taken_effect(made, told):
 
 def test_first_handoff_of_a_response_is_made():
     """Only the first requested handoff in a response is followed; the other calls are denied."""
-    first = ToolCallFinished(ONE, ToolResult("calculator", "ok", "The conversation is passed to Ann.", lead="Ann"))
-    second = ToolCallFinished(TWO, ToolResult("clock", "ok", "The conversation is passed to Bob.", lead="Bob"))
+    first = ToolCallFinished(
+        ONE, ToolResult("calculator", "ok", "The conversation is passed to Ann.", handoff_to="Ann")
+    )
+    second = ToolCallFinished(TWO, ToolResult("clock", "ok", "The conversation is passed to Bob.", handoff_to="Bob"))
     progress = RunState.of([BEGUN, reply("", ONE, TWO), second, first])
-    assert [used.result.lead for used in progress.results] == ["Ann", ""]
+    assert [used.result.handoff_to for used in progress.results] == ["Ann", ""]
     kept, passed_over = progress.messages[2:]
     assert kept.content == "The conversation is passed to Ann."
     assert "handed off to Ann by another call" in passed_over.content

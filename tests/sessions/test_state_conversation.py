@@ -22,8 +22,9 @@ from agentkit.messages import (
     ToolResult,
     UserMessage,
     read_more_call,
+    with_distinct_ids,
 )
-from agentkit.sessions.state import Conversation, RunState, Summary, fault_in, with_distinct_calls
+from agentkit.sessions.state import Conversation, RunState, Summary, history_problem, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage
 
@@ -107,9 +108,9 @@ def test_ids_of_all_runs_are_reserved():
     """An id used by a finished or unfinished run is not given to another call."""
     used = AssistantMessage("", (ToolCall("call_0", "clock", "{}"),))
     conversation = conversation_of(ResponseReceived(Response(used)))
-    assert conversation.with_unique_ids(used).tool_calls[0].id != "call_0"
+    assert with_distinct_ids(used, conversation.call_ids).tool_calls[0].id != "call_0"
     given = conversation_of(HistoryGiven((used,)), RunEnded("done"))
-    assert given.with_unique_ids(used).tool_calls[0].id != "call_0"
+    assert with_distinct_ids(used, given.call_ids).tool_calls[0].id != "call_0"
 
 
 def test_notes_have_the_new_ids_of_calls():
@@ -163,7 +164,7 @@ def tool_result(call_id):
 )
 def test_valid_conversation(messages, fault):
     """In a valid conversation, each call has a unique id and exactly one result, directly after it."""
-    found = fault_in(messages)
+    found = history_problem(messages)
     assert found == fault if fault is None else found.startswith(fault)
 
 
@@ -178,6 +179,6 @@ def test_calls_get_unique_ids():
         tool_result("a"),
     ]
     distinct = with_distinct_calls(messages)
-    assert fault_in(distinct) is None
+    assert history_problem(distinct) is None
     assert [each.call_id for each in distinct if isinstance(each, ToolMessage)] == ["a", "a_2", "call_4", "a_3"]
     assert with_distinct_calls([tool_result("a")]) == [tool_result("a")]

@@ -19,7 +19,7 @@ HOLDING = """
 import sys
 from agentkit.sessions.stores import store_at
 store = store_at(sys.argv[1])
-release = store.hold("trip", "run-1")
+release = store.lock("trip", "run-1")
 print("held" if release else "refused", flush=True)
 sys.stdin.read()
 """
@@ -152,17 +152,17 @@ def test_recreated_session_is_read_in_full(store):
 
 def test_run_has_one_holder(store):
     """A held run cannot be held again until it is released; other runs are unaffected."""
-    release = store.hold("trip", "run-1")
-    assert store.is_held("trip", "run-1")
-    assert store.hold("trip", "run-1") is None
-    assert not store.is_held("trip", "run-2")
-    assert not store.is_held("other", "run-1")
-    other = store.hold("trip", "run-2")
+    release = store.lock("trip", "run-1")
+    assert store.is_locked("trip", "run-1")
+    assert store.lock("trip", "run-1") is None
+    assert not store.is_locked("trip", "run-2")
+    assert not store.is_locked("other", "run-1")
+    other = store.lock("trip", "run-2")
     release()
-    assert not store.is_held("trip", "run-1")
-    again = store.hold("trip", "run-1")
+    assert not store.is_locked("trip", "run-1")
+    again = store.lock("trip", "run-1")
     release()  # a second time does nothing
-    assert store.is_held("trip", "run-1")
+    assert store.is_locked("trip", "run-1")
     again()
     other()
 
@@ -170,7 +170,7 @@ def test_run_has_one_holder(store):
 def test_session_in_use_cannot_be_deleted(store):
     """A session with a held run, even one without entries, cannot be deleted or renamed."""
     store.append("trip", [entry()])
-    release = store.hold("trip", "run-9")
+    release = store.lock("trip", "run-9")
     with pytest.raises(SessionError, match="is in progress"):
         store.delete("trip")
     with pytest.raises(SessionError, match="is in progress"):
@@ -235,9 +235,9 @@ def test_pickled_store_has_the_same_sessions(store):
 def test_stores_of_one_process_exclude_each_other(shared_place):
     """Two store objects with one location exclude each other like two processes."""
     first, second = store_at(shared_place), store_at(shared_place)
-    release = first.hold("trip", "run-1")
-    assert second.is_held("trip", "run-1")
-    assert second.hold("trip", "run-1") is None
+    release = first.lock("trip", "run-1")
+    assert second.is_locked("trip", "run-1")
+    assert second.lock("trip", "run-1") is None
     first.append("trip", [entry()])
     with pytest.raises(SessionError, match="is in progress"):
         second.delete("trip")
@@ -252,13 +252,13 @@ def test_killed_process_releases_its_run(shared_place):
     store = store_at(shared_place)
     with child(HOLDING, shared_place) as holder:
         assert holder.stdout.readline() == "held\n"
-        assert store.is_held("trip", "run-1")
-        assert store.hold("trip", "run-1") is None
+        assert store.is_locked("trip", "run-1")
+        assert store.lock("trip", "run-1") is None
         holder.kill()
         holder.wait()
-    while store.is_held("trip", "run-1"):  # a server needs a moment to notice
+    while store.is_locked("trip", "run-1"):  # a server needs a moment to notice
         pass
-    store.hold("trip", "run-1")()
+    store.lock("trip", "run-1")()
     store.close()
 
 
@@ -300,17 +300,17 @@ entry = SessionEntry("run-1", 1, RunEnded("done"))
 store.append("trip", [entry])
 store.close()
 assert len(store.read("trip")[0]) == 1
-release = store.hold("trip", "run-1")
+release = store.lock("trip", "run-1")
 child = os.fork()
 if child == 0:
     assert len(store.read("trip")[0]) == 1
-    assert store.hold("trip", "run-1") is None and store.is_held("trip", "run-1")
+    assert store.lock("trip", "run-1") is None and store.is_locked("trip", "run-1")
     release()
     store.append("trip", [entry])
     store.close()
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
-assert store.is_held("trip", "run-1")
+assert store.is_locked("trip", "run-1")
 store.append("trip", [entry])
 assert len(store.read("trip")[0]) == 3
 print("fine")
@@ -327,7 +327,7 @@ ORPHANING = """
 import os, sys
 from agentkit.sessions.stores import store_at
 store = store_at(sys.argv[1])
-release = store.hold("trip", "run-1")
+release = store.lock("trip", "run-1")
 if os.fork() == 0:
     print("there", flush=True)
     sys.stdin.read()
@@ -341,9 +341,9 @@ def test_forked_process_holds_no_run(shared_place):
     store = store_at(shared_place)
     with child(ORPHANING, shared_place) as holder:
         assert holder.stdout.readline() == "there\n"
-        assert store.is_held("trip", "run-1")
+        assert store.is_locked("trip", "run-1")
         holder.kill()
         holder.wait()
-        while store.is_held("trip", "run-1"):  # a server needs a moment to notice
+        while store.is_locked("trip", "run-1"):  # a server needs a moment to notice
             pass
     store.close()

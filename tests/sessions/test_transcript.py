@@ -17,7 +17,7 @@ from agentkit.events import (
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
 from agentkit.recording import PersonAsked
 from agentkit.sessions.cassettes.entries import RecordedAnswer, RecordedEvent
-from agentkit.sessions.transcript import build_stories
+from agentkit.sessions.transcript import build_transcripts
 from agentkit.usage import Usage
 
 CALL = ToolCall("c1", "add", "{}")
@@ -32,7 +32,7 @@ def entries_of(*events):
 
 def test_durations_come_from_event_times():
     """Without recorded requests, durations are computed from the times of the stored events."""
-    run = build_stories(
+    run = build_transcripts(
         entries_of(
             RunStarted("helper", "Go."),
             ResponseReceived(Response(AssistantMessage("", (CALL,)))),
@@ -48,7 +48,7 @@ def test_durations_come_from_event_times():
 
 def test_pending_call_has_a_question():
     """A pending call has a question and no result; an answer to an unknown call is included."""
-    run = build_stories(
+    run = build_transcripts(
         entries_of(RunStarted("helper", "Go."), ToolCallPostponed(CALL, "May I?"), Approved("other", "once"))
     )[0]
     waiting, other = run.tool_calls
@@ -61,7 +61,7 @@ def test_call_has_the_time_it_waited_for_a_person():
     other = ToolCall("c2", "add", "{}")
     events = entries_of(RunStarted("helper", "Go."), ToolCallStarted(CALL, ASK), ToolCallStarted(other, ALLOW))
     asked = RecordedAnswer(1, PersonAsked(CALL, ASK), Approved("c1", "once"), at=101.5, seconds=2.5)
-    first, second = build_stories([*events, asked])[0].tool_calls
+    first, second = build_transcripts([*events, asked])[0].tool_calls
     assert (first.waited, second.waited) == ((101.5, 2.5), None)
 
 
@@ -69,7 +69,7 @@ def test_pending_inner_call_belongs_to_the_outer_call():
     """A waiting call made by a program is part of the program's call."""
     inner = ToolCall("c1.2", "refund", "{}")
     postponed = ToolCallPostponed(CALL, "May it?", ASK, "", inner, usage=Usage(requests=1, input_tokens=7))
-    run = build_stories(
+    run = build_transcripts(
         entries_of(RunStarted("helper", "Go."), ToolCallStarted(CALL, ALLOW), postponed, Approved("c1.2", "once"))
     )[0]
     (story,) = run.tool_calls
@@ -86,24 +86,24 @@ def test_response_with_new_ids_is_matched():
         *entries_of(RunStarted("helper", "Go."), ResponseReceived(Response(AssistantMessage("", (renamed,))))),
         *entries_of(ResponseReceived(Response(AssistantMessage("Else.")))),
     ]
-    (run,) = build_stories(entries)
+    (run,) = build_transcripts(entries)
     assert [getattr(step, "request", None) for step in run.steps] == [request, None]
 
 
 def test_summary_request_is_listed_once():
     """The usage of a summary belongs to its run, and its request is not listed separately."""
-    asking = RecordedAnswer(
+    exchange = RecordedAnswer(
         1, Request((UserMessage("Sum up."),)), Response(AssistantMessage("In short."), usage=Usage(5, 6)), 1.0
     )
-    entries = [asking, *entries_of(RunStarted("helper", "Go."), Summarised("In short.", 4, Usage(5, 6)))]
-    (run,) = build_stories(entries)
+    entries = [exchange, *entries_of(RunStarted("helper", "Go."), Summarised("In short.", 4, Usage(5, 6)))]
+    (run,) = build_transcripts(entries)
     assert (run.usage, len(run.steps)) == (Usage(5, 6), 1)
 
 
 def test_run_usage_includes_tool_results():
     """The usage of a run includes the usage in the results of its tool calls."""
     waiting = ToolCall("c2", "add", "{}")
-    run = build_stories(
+    run = build_transcripts(
         entries_of(
             RunStarted("boss", "Go."),
             ResponseReceived(Response(AssistantMessage("", (CALL, waiting)), usage=Usage(5, 6, requests=1))),
@@ -116,8 +116,8 @@ def test_run_usage_includes_tool_results():
 
 def test_empty_cassette_has_no_stories():
     """An empty cassette has no stories, and a run without a response has an empty answer."""
-    assert build_stories([]) == []
-    assert build_stories(entries_of(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""
+    assert build_transcripts([]) == []
+    assert build_transcripts(entries_of(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""
 
 
 MANY = 20_000
@@ -128,7 +128,7 @@ def work(entries):
     count = itertools.count()
     sys.setprofile(lambda *_: next(count))
     try:
-        build_stories(entries)
+        build_transcripts(entries)
     finally:
         sys.setprofile(None)
     return next(count)
@@ -145,9 +145,9 @@ def responses(count, **calls):
 def test_responses_find_their_requests():
     """Responses are matched to the recorded requests in order."""
     outside, received = responses(3)
-    run = build_stories([*outside, *entries_of(RunStarted("helper", "Go."), *received)])[0]
-    assert [moment.request for moment in run.moments] == [asking.question for asking in outside]
-    assert [moment.seconds for moment in run.moments] == [0.5, 0.5, 0.5]
+    run = build_transcripts([*outside, *entries_of(RunStarted("helper", "Go."), *received)])[0]
+    assert [moment.request for moment in run.other_steps] == [exchange.question for exchange in outside]
+    assert [moment.seconds for moment in run.other_steps] == [0.5, 0.5, 0.5]
 
 
 def test_work_is_linear_in_the_entries():
@@ -174,6 +174,6 @@ def test_very_many_entries():
     calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(MANY))
     wish = ResponseReceived(Response(AssistantMessage("", calls)))
     approvals = [Approved(call.id, "once") for call in calls]
-    (run,) = build_stories([*outside, *entries_of(RunStarted("helper", "Go."), *received, wish, *approvals)])
-    assert (len(run.moments), len(run.tool_calls)) == (MANY + 1, MANY)
+    (run,) = build_transcripts([*outside, *entries_of(RunStarted("helper", "Go."), *received, wish, *approvals)])
+    assert (len(run.other_steps), len(run.tool_calls)) == (MANY + 1, MANY)
     assert run.tool_calls[-1].call is calls[-1]

@@ -3,8 +3,8 @@
 from agentkit.events import Approved
 from agentkit.messages import ToolCall, ToolResult
 from agentkit.sessions.transcript import (
-    CallStory,
-    RunStory,
+    CallTranscript,
+    RunTranscript,
     answers_text,
     content_of,
     outer,
@@ -27,10 +27,10 @@ def test_results():
 def test_titles():
     """The title of a run has the name of its agent, and states if it was part of a tool call."""
     assert [
-        title(RunStory("r", "helper")),
-        title(RunStory("r", "helper", inside=3)),
-        title(RunStory("")),
-        title(RunStory("r")),
+        title(RunTranscript("r", "helper")),
+        title(RunTranscript("r", "helper", inside=3)),
+        title(RunTranscript("")),
+        title(RunTranscript("r")),
     ] == [
         "helper",
         "helper, within a tool call",
@@ -41,15 +41,15 @@ def test_titles():
 
 def test_inner_runs_are_not_counted_twice():
     """The total usage counts only the outermost runs, as their results include the inner runs."""
-    used = CallStory(ToolCall("c", "worker", "{}"), 0.0, result=ToolResult("worker", "ok", "", usage=SPENT))
-    runs = [RunStory("r", "boss", steps=[used]), RunStory("s", "worker", inside=3)]
+    used = CallTranscript(ToolCall("c", "worker", "{}"), 0.0, result=ToolResult("worker", "ok", "", usage=SPENT))
+    runs = [RunTranscript("r", "boss", steps=[used]), RunTranscript("s", "worker", inside=3)]
     assert outer(runs) == runs[:1]
     assert usage_of(outer(runs)) == SPENT
 
 
 def test_answers_text():
     """The text shows a person's answer, the waiting time and changed arguments, or that the call is waiting."""
-    story = CallStory(ToolCall("c", "add", "{}"), 0.0)
+    story = CallTranscript(ToolCall("c", "add", "{}"), 0.0)
     assert answers_text(story) == ""
     story.question = "May I?"
     assert answers_text(story) == "waits for a person: May I?"

@@ -36,7 +36,7 @@ def test_search_finds_prompts_answers_and_calls(place):
         Agent("helper", core_tools, llm=llm, session=session).run("How much is SIX times seven?")
     store = session.store
     assert [each.name for each in search_sessions(store, "six HOW")] == ["s1", "s0"]
-    assert [each.name for each in search_sessions(store, "calculator 6*7", most=1)] == ["s1"]
+    assert [each.name for each in search_sessions(store, "calculator 6*7", limit=1)] == ["s1"]
     (found,) = search_sessions(store, "42. times")
     assert (found.name, "42." in found.snippet) == ("s0", True)
     assert list(search_sessions(store, "  ")) == []

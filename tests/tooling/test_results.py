@@ -154,27 +154,27 @@ def test_secrets_in_an_error_value_are_removed() -> None:
 def test_truncated_result_stores_the_whole_output(value: Any) -> None:
     """A truncated result stores the whole output; any other result does not."""
     result = success("demo", value, 200)
-    assert result.whole == (value if isinstance(value, str) else json.dumps(value))
-    assert success("demo", value, 5_000).whole is None
-    assert failure("demo", "no", "failed").whole is None
+    assert result.full_content == (value if isinstance(value, str) else json.dumps(value))
+    assert success("demo", value, 5_000).full_content is None
+    assert failure("demo", "no", "failed").full_content is None
 
 
 def test_whole_output_is_bounded_and_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored output has at most 1,000,000 characters, includes the end, and has no secrets."""
     monkeypatch.setenv("DB_PASSWORD", "p4ssw0rd-xyz99")
-    whole = success("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).whole
+    whole = success("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).full_content
     assert whole is not None
     assert len(whole) == 1_000_000
     assert whole.endswith("the end")
     assert "xyz99" not in whole
-    assert success("demo", "x" * 3_000_000, 2_000_000).whole is None
+    assert success("demo", "x" * 3_000_000, 2_000_000).full_content is None
 
 
 def test_truncated_result_contains_its_handle() -> None:
     """A truncated result says how to read the rest; a complete result does not."""
     cut, whole = success("demo", "x" * 5_000, 1_000), success("demo", "short", 1_000)
     assert 'read_more(handle="call_1", start=' in with_handle(cut, "call_1").content
-    assert with_handle(cut, "call_1").whole == cut.whole
+    assert with_handle(cut, "call_1").full_content == cut.full_content
     assert with_handle(whole, "call_1") is whole
 
 
@@ -202,8 +202,8 @@ def test_long_result_is_rendered_in_a_thread(rest: Any, threads: int) -> None:
 def test_long_text_is_stored_without_secrets() -> None:
     """The stored text has at most 1,000,000 characters and no secrets."""
     secret = "sk-" + "a1b2" * 10
-    whole = success("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).whole
+    whole = success("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).full_content
     assert len(whole or "") == 1_000_000
-    short = success("read", f"{'x' * 70_000} {secret} {'y' * 70_000}", 50_000).whole
+    short = success("read", f"{'x' * 70_000} {secret} {'y' * 70_000}", 50_000).full_content
     assert secret not in (short or secret)
     assert "[redacted: API key]" in (short or "")

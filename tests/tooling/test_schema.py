@@ -281,7 +281,7 @@ def test_annotation_overrides_the_docstring() -> None:
         "e": "A cat.",
         "f": "text wins",
     }
-    assert found.description == "Show where texts come from."
+    assert found.documentation.text == "Show where texts come from."
 
 
 def test_docstring_overrides_enum_description() -> None:

@@ -87,7 +87,7 @@ def test_every_kind_of_function_can_be_read(function: Any, name: str, names: lis
     """The name, parameters and description of functions, methods, partials and callables are read."""
     assert reflection.name_of(function) == name
     assert [parameter.name for parameter in read(function)] == names
-    assert reflection.documentation_of(function).text == text
+    assert reflection.parse_docstring(reflection.docstring_of(function)).text == text
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_docstring_styles(docstring: str) -> None:
     def find(title: str, authors: str) -> None: ...
 
     find.__doc__ = docstring
-    found = reflection.documentation_of(find)
+    found = reflection.parse_docstring(reflection.docstring_of(find))
     assert found.text == "Find a book.\n\nLooks in two places."
     assert dict(found.parameters) == {"title": "What it is called,\nin part or whole.", "authors": "Who wrote it."}
 
@@ -290,7 +290,7 @@ def test_docstring_without_sections_is_the_description(docstring: str | None) ->
     def find() -> None: ...
 
     find.__doc__ = docstring
-    found = reflection.documentation_of(find)
+    found = reflection.parse_docstring(reflection.docstring_of(find))
     assert found.text.splitlines()[:1] == (docstring or "").strip().splitlines()[:1]
 
 

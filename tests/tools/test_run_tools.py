@@ -89,6 +89,6 @@ def test_note_of_a_truncated_result_reads_the_rest() -> None:
     result = with_handle(success("demo", LOG, 1_000), "call_1")
     head, _, rest = result.content.partition("\n[… ")
     start = int(rest.partition("start=")[2].partition(")")[0])
-    stored = read_more_tool({"call_1": result.whole}.get).invoke({"handle": "call_1", "start": start})
+    stored = read_more_tool({"call_1": result.full_content}.get).invoke({"handle": "call_1", "start": start})
     assert stored.ok
     assert (head + stored.content.partition("\n")[2])[:5_000] == LOG[:5_000]

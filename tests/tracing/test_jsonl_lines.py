@@ -1,6 +1,7 @@
 """Tests for the lines of a trace: contents, origins, and redaction."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -40,9 +41,9 @@ SAID = [
 ]
 
 
-def parsed_line(event, source=SOURCE, seconds=None, *, content=False):
+def parsed_line(event, source=SOURCE, *, content=False):
     """Return the parsed line of an event."""
-    line = serialise_event(event, source, seconds, content=content)
+    line = serialise_event(event, source, content=content)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return json.loads(line)
@@ -74,7 +75,7 @@ def test_line_has_its_origin():
 
 def test_response_has_its_duration_and_tokens():
     """A response has its duration, tool calls and, if known, its tokens."""
-    line = parsed_line(SAID[3], seconds=0.25)
+    line = parsed_line(SAID[3], replace(SOURCE, request_seconds=0.25))
     assert (line["seconds"], line["input_tokens"], line["output_tokens"]) == (0.25, 3, 2)
     assert (line["tool_calls"], line["text_chars"]) == (["look"], len(SECRET))
     assert "input_tokens" not in parsed_line(SAID[4])
@@ -124,6 +125,6 @@ def test_cost_is_included_if_known():
 def test_lone_surrogates_are_escaped():
     """A lone surrogate is escaped and can be read back."""
     half = chr(0xD800)
-    line = serialise_event(events.RunStarted(f"bot {half}", half), Origin("1", f"bot {half}"), None, content=True)
+    line = serialise_event(events.RunStarted(f"bot {half}", half), Origin("1", f"bot {half}"), content=True)
     parsed_line = json.loads(line)
     assert (parsed_line["agent"], parsed_line["prompt"]) == (f"bot {half}", half)

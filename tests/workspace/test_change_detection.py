@@ -117,7 +117,7 @@ def test_too_large_folder_cannot_be_undone(folder):
 def test_limit_applies_to_bytes(folder):
     """The limit applies to bytes as well as files."""
     with pytest.raises(ToolError, match="more than 10 files or 0 MB"):
-        take_snapshot(Root(folder), most_files=10, most_bytes=10)
+        take_snapshot(Root(folder), max_files=10, max_bytes=10)
 
 
 def test_unrecordable_file_names_are_counted(folder):
@@ -136,7 +136,7 @@ def test_too_many_new_files_are_not_all_compared(folder):
     (folder / "many").mkdir()
     for number in range(30):
         (folder / "many" / str(number)).touch()
-    changes, left_out = differences(snapshot, Root(folder), "run_shell", most_places=20)
+    changes, left_out = differences(snapshot, Root(folder), "run_shell", max_paths=20)
     assert "more than 20 files" in left_out
     assert len(changes) < 20
 

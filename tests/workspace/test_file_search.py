@@ -107,7 +107,7 @@ def test_files_and_bytes_are_bounded(root, tmp_path):
     """The number and size of searched files are limited, with a note about the number."""
     (tmp_path / "large.txt").write_bytes(b"TODO" * 600_000)
     assert "large.txt" not in [match.path for match in search(root, Query("TODO")).matches]
-    matches = search(root, Query("x", most_files=3))
+    matches = search(root, Query("x", max_files=3))
     assert matches.files == 3
     assert matches.left_out.startswith("Only the first 3 files were searched; give a narrower path or glob.")
 

@@ -199,7 +199,7 @@ def test_invalid_record_is_skipped(tmp_path, folder):
 
 def test_number_of_stored_runs_is_limited(tmp_path, folder):
     """The number of stored runs is limited, but runs that may still be active stay."""
-    journal = Journal(tmp_path / "j", most_runs=3)
+    journal = Journal(tmp_path / "j", max_runs=3)
     workspace = Workspace(folder, journal=journal)
     for number in range(6):
         workspace.for_run(f"r{number}").write("a.txt", f"{number}")
@@ -210,7 +210,7 @@ def test_number_of_stored_runs_is_limited(tmp_path, folder):
     assert [record.id for record in journal.runs()] == ["r3", "r4", "r5", "last"]
     for file in (tmp_path / "j").iterdir():
         os.utime(file, (1, 1))
-    Journal(tmp_path / "j", most_bytes=1).begin(run_id="new").note("x")
+    Journal(tmp_path / "j", max_bytes=1).begin(run_id="new").note("x")
     assert [record.id for record in journal.runs()] == ["new"]
 
 
@@ -225,7 +225,7 @@ def test_default_journal_is_looked_up_on_use(tmp_path, monkeypatch):
 
 def test_number_of_runs_in_memory_is_limited(folder):
     """The number of runs in memory is limited."""
-    journal = Journal(most_runs=2)
+    journal = Journal(max_runs=2)
     workspace = Workspace(folder, journal=journal)
     for number in range(4):
         workspace.for_run(f"r{number}").write("a.txt", f"{number}")
@@ -475,7 +475,7 @@ def test_damaged_record_is_skipped_and_reported(text, tmp_path, folder):
     assert len(journal.damaged) == 1
     assert "1~x.journal" in journal.damaged[0]
     os.utime(damaged, (1, 1))
-    Journal(tmp_path / "j", most_runs=1).begin(run_id="new").note("x")
+    Journal(tmp_path / "j", max_runs=1).begin(run_id="new").note("x")
     assert journal.last().id == "whole"
 
 

@@ -101,7 +101,7 @@ def test_direct_call_whose_file_is_begun_needs_the_file(small_disk):
 
 def test_memory_is_bounded():
     """In memory, contents beyond the limit are dropped, and their notes are not."""
-    store = InMemoryJournalStore(most_bytes=5)
+    store = InMemoryJournalStore(max_bytes=5)
     store.add([({"a": 1}, (b"12345", b"")), ({"b": 1}, (b"1", None))], durable=True)
     assert list(store.read()) == [({"a": 1}, (b"12345", b"")), ({"b": 1}, (None, None))]
 

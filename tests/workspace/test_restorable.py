@@ -86,7 +86,7 @@ def test_pattern_of_the_whole_workspace(root):
 def test_ambiguous_or_unstorable_content_is_rejected(patterns, why, root):
     """If a pattern is ambiguous or matches too much, nothing is recorded."""
     with pytest.raises(ToolError, match=why):
-        snapshot_matches(root, patterns, most_files=7)
+        snapshot_matches(root, patterns, max_files=7)
 
 
 def test_unreadable_folder_or_attributes_are_rejected(root):

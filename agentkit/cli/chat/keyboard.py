@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,7 @@ Completions = Callable[[str], Iterable[tuple[str, str]]]
 
 _PROMPT, _MORE = "> ", "· "
 _MENU_ROWS = 4
+_MAX_LINE_BYTES = 65_536
 
 
 class Keyboard:
@@ -84,6 +86,17 @@ class Keyboard:
         discard_typed(sys.stdin)
         clear_typeahead(session.input)
         return session.prompt([("class:question", question)], default=default)
+
+
+def typed_lines() -> list[str]:
+    """The complete lines that were typed at the terminal before the chat could read keys.
+
+    In canonical mode, the terminal has replaced Enter by a line feed, which would start a new line of the prompt.
+    """
+    descriptor, lines = sys.stdin.fileno(), []
+    while select.select([descriptor], [], [], 0)[0] and (line := os.read(descriptor, _MAX_LINE_BYTES)):
+        lines.append(line.decode("utf-8", "replace").strip())
+    return lines
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
@@ -18,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.agents.result import Resumption, RunResult
-from agentkit.cli.ask import AUTO_APPROVAL_WARNING, UNKNOWN_PRICE_ADVICE, exit_code, is_unpriced, limit_error
+from agentkit.cli.ask import (
+    AUTO_APPROVAL_WARNING,
+    UNKNOWN_PRICE_ADVICE,
+    exit_code,
+    is_unpriced,
+    limit_error,
+    model_name,
+)
 from agentkit.cli.ask_options import RECORD, conversation_options, with_files
 from agentkit.cli.chat.commands import EXIT_WORDS, OFFLINE, parse_command, print_session, run_command, unescape_prompt
 from agentkit.cli.chat.conversation import ChatState
@@ -40,13 +48,14 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   agentkit chat
-  agentkit chat "Plan a trip to Hue."         begin with a prompt
-  agentkit chat -c                            continue the last conversation of this folder
+  agentkit chat "Plan a trip to Hue."  begin with a prompt
+  agentkit chat -c                     continue the last conversation
   agentkit chat -m ollama:qwen3 -t core,files --limit cost=0.10
   printf 'What is 6*7?\\nAnd in words?\\n' | agentkit chat
 
 \b
-Exit codes: 0 answered, or exited by the user; for piped prompts, see `agentkit ask --help`.
+Exit codes: 0 answered, or exited by the user; for piped prompts, see
+            agentkit ask --help
 """
 
 
@@ -68,8 +77,8 @@ def chat(**options: Any) -> int:
 
 _CODE_EXAMPLES = """\b
 Examples:
-  agentkit code                                   work on the files of the current folder
-  agentkit code "Fix the failing test."           begin with a prompt
+  agentkit code                          work on the files of this folder
+  agentkit code "Fix the failing test."  begin with a prompt
 """
 
 
@@ -133,8 +142,8 @@ class ChatDispatcher:
         conversation = self.conversation
         level = conversation.settings.of("safety").name.lower()
         if self._frontend.approvals.folders:
-            level += " + changes in this workspace"
-        parts = [_model_name(conversation.llm), level]
+            level += " + workspace changes"
+        parts = [model_name(conversation.llm), level]
         cost = cost_of(conversation.usage)
         parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
         return " · ".join([*parts, "/help"])
@@ -159,7 +168,7 @@ class ChatDispatcher:
     def _run(self, prompt: str | Resumption) -> int:
         frontend, conversation = self._frontend, self.conversation
         content = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
-        frontend.model = conversation.llm.model
+        frontend.model = model_name(conversation.llm)
         frontend.begin()
         try:
             with interruptible(), closing(conversation.stream(prompt, content)) as events:
@@ -203,11 +212,6 @@ HISTORY = "chat-history"
 """The file in the state folder that stores the input history."""
 
 
-def _model_name(llm: LLM) -> str:
-    """The model's name in the status line."""
-    return "offline model" if llm.provider == "offline" else llm.model
-
-
 _EXIT_HINT = "To exit, press Ctrl-C once more, or Ctrl-D."
 
 
@@ -237,7 +241,7 @@ def _approval_store(options: AskOptions) -> StoredApprovals | None:
 
 def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
     """Chat with a person at a terminal that can redraw its output."""
-    from agentkit.cli.chat.keyboard import Keyboard, typing
+    from agentkit.cli.chat.keyboard import Keyboard, typed_lines, typing
 
     @cache
     def dispatcher() -> ChatDispatcher:
@@ -246,7 +250,8 @@ def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
         frontend = TerminalFrontend(keyboard, yes=options.yes, stored=_approval_store(options))
         return ChatDispatcher(options, settings, llm, frontend, is_person=True)
 
-    start = f"{_model_name(llm)} · {settings.of('safety').name.lower()} · /help"
+    start = f"{model_name(llm)} · {settings.of('safety').name.lower()} · /help"
+    typed = typed_lines()
     with typing(is_seen=False):
         keyboard = Keyboard(
             None if settings.of("session") == "" else state_folder() / HISTORY,
@@ -257,9 +262,8 @@ def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
         if options.continue_last or settings.of("session") or options.yes or llm.provider == "offline":
             dispatcher()  # it prints a notice before the first prompt
         loading = threading.Thread(target=_preload, args=(llm,), daemon=True)
-        return _loop(
-            _with_first_prompt(options, partial(keyboard.prompt, cache(loading.start)), keyboard.show), dispatcher
-        )
+        read = _with_first_prompt(options, partial(keyboard.prompt, cache(loading.start)), keyboard.show, typed)
+        return _loop(read, dispatcher)
 
 
 def _chat_by_line(options: AskOptions, settings: Settings, llm: LLM) -> int:
@@ -301,16 +305,16 @@ def _loop(read: Callable[[], str], dispatcher: Callable[[], ChatDispatcher]) -> 
 
 
 def _with_first_prompt(
-    options: AskOptions, read: Callable[[], str], show: Callable[[str], object]
+    options: AskOptions, read: Callable[[], str], show: Callable[[str], object], typed: Iterable[str] = ()
 ) -> Callable[[], str]:
-    """A function that returns the first prompt of the command line once, and then what `read` returns."""
-    waiting = list(filter(None, [_first_prompt(options)]))
+    """A function that returns the first prompt of the command line, the `typed` lines, and then what `read` returns."""
+    waiting = deque(filter(None, [_first_prompt(options), *typed]))
 
     def next_line() -> str:
         if not waiting:
             return read()
         show(waiting[0])
-        return waiting.pop()
+        return waiting.popleft()
 
     return next_line
 

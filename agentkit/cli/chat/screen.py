@@ -16,7 +16,7 @@ import click
 
 from agentkit.agents.result import RunFinished
 from agentkit.cli.approvals import STORED_NOTE, CommandApprover, StoredApprovals, approve_all, command_approver
-from agentkit.cli.ask import Screen, error_stream
+from agentkit.cli.ask import OFFLINE_NAME, Screen, error_stream
 from agentkit.cli.chat.keyboard import Keyboard, typing
 from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, stable_part, text_width, truncate
 from agentkit.cli.display import json_line, judgment_text, outcome_text, run_document, started_line, was_refused
@@ -31,7 +31,7 @@ from agentkit.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from agentkit.safety.approval import Approver
+from agentkit.safety.approval import ApprovalRequest, Approver, ApproverReply
 from agentkit.safety.terminal_approver import ApprovalDialog
 from agentkit.settings import has_colour
 
@@ -161,7 +161,11 @@ class ChatScreen:
         self._shown = ""
 
     def render(self, event: Event) -> None:
-        """Render an event."""
+        """Render an event, after the person has answered a question that another thread asks."""
+        with self.status.turn:
+            self._render(event)
+
+    def _render(self, event: Event) -> None:
         match event:
             case RequestStarted():
                 self.text = ""
@@ -211,6 +215,12 @@ class ChatScreen:
             self.print(f"{_INDENT}… {omitted:,} more lines. All of them: agentkit undo --diff", "dim")
 
     def _write(self, text: str) -> None:
+        if self.model == OFFLINE_NAME:  # it answers with results of tools, which are not Markdown
+            self.text += text
+            self.end_output()
+            self._begin_block("text")
+            self.print(text)
+            return
         if self._writing is None:
             if not text.strip():
                 return
@@ -244,11 +254,14 @@ class ChatScreen:
             return
         outcome = f"→ {outcome}"
         room = width - text_width(tail) - 8
-        rows = (
-            [f"{truncate(outcome, room)}  [{tail}]"]
-            if room >= _MIN_ROOM
-            else [truncate(outcome, width - 4), f"[{tail}]"]
-        )
+        if not result.ok:  # an error is shown in full
+            *rows, last = self.renderer.wrap(outcome, "none", width - 4)
+            joined = f"{last}  [{tail}]"
+            rows += [joined] if text_width(joined) <= width - 4 else [last, f"[{tail}]"]
+        elif room >= _MIN_ROOM:
+            rows = [f"{truncate(outcome, room)}  [{tail}]"]
+        else:
+            rows = [truncate(outcome, width - 4), f"[{tail}]"]
         rows = [f"{_INDENT}{truncate(call, width - 2)}", *(f"{_INDENT * 2}{row}" for row in rows)]
         self._write_lines(*(self.renderer.apply_style(row, style) for row in rows))
 
@@ -279,9 +292,16 @@ class TerminalFrontend(ChatScreen):
         dialog = ApprovalDialog(
             self.print, keyboard.answer, lasting=lasting, in_workspace="in this chat; /safety revokes it", can_wait=True
         )
-        self.approvals = CommandApprover(dialog, stored)
+        self.approvals = CommandApprover(self._ask_alone(dialog), stored)
         self._ask = keyboard.answer
         self.approve: Approver | None = approve_all if yes else self.approvals
+
+    def _ask_alone(self, dialog: ApprovalDialog) -> Approver:
+        def ask(request: ApprovalRequest) -> ApproverReply:
+            with self.status.turn:
+                return dialog(request)
+
+        return ask
 
     def suspend(self) -> AbstractContextManager[None]:
         """Restore echo and line input while another program uses the terminal."""

@@ -19,7 +19,7 @@ from agentkit.llm.protocols.anthropic import (
     limit_thinking_budget,
     without_pending_calls,
 )
-from agentkit.llm.protocols.reasoning import ParagraphJoiner
+from agentkit.llm.protocols.parsing import ParagraphJoiner
 from agentkit.messages import AssistantMessage, Request, Response
 
 _SAMPLING = ("top_p", "top_k", "temperature")

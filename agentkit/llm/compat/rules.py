@@ -68,6 +68,12 @@ class Receiver:
     lenient_tools: frozenset[str] = frozenset()
     lenient_answers: bool = False
 
+    @property
+    def adapts_schemas(self) -> bool:
+        """Whether the receiver refuses keywords or values of a JSON schema that other receivers accept."""
+        is_restricted = self.string_choices or self.single_types or not self.references or bool(self.keywords)
+        return is_restricted or self.formats is not None or self.known_keywords is not None
+
     def learning(self, rules: Mapping[str, Any]) -> Receiver:
         """The receiver with further rules; sets of keywords and of tools grow."""
         merged = {

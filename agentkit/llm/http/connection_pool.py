@@ -14,10 +14,11 @@ import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from ipaddress import ip_address, ip_network
 from ssl import SSLContext
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -274,20 +275,19 @@ _SOCKET_OPTIONS = [
 ]
 """Options for TCP keepalive probes once a minute, since models can think for a long time."""
 
-_T = TypeVar("_T")
 
-
+@dataclass(eq=False, repr=False)
 class _Connection(httpx2.SyncByteStream):
     """A blocking transport with one connection, which another thread can close while it is in use.
 
     It is also the body of the response that it received last; closing the body returns the lane to its pool.
     """
 
-    def __init__(self, pool: Connections, transport: Any) -> None:
-        self._pool, self._transport = pool, transport
-        self._body: Any = None
-        self._connection: Any = None
-        self._cancellation: RequestCancellation | None = None
+    _pool: Connections
+    _transport: Any
+    _body: Any = None
+    _connection: Any = None
+    _cancellation: RequestCancellation | None = None
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; it ends when the requests of this context are cancelled."""
@@ -394,13 +394,15 @@ class Connections:
                 self._idle.popleft()[1].disconnect()
 
 
+@dataclass(eq=False, repr=False)
 class SharedPool:
     """The connections to one server, used by any number of LLMs: those of an event loop, or the blocking ones."""
 
-    def __init__(self, key: _PoolKey, connections: Connections | ConnectionPool) -> None:
-        self.key, self.users = key, 0
-        self.connections: Any = connections
-        self._keeper: AsyncGenerator[None] | None = None
+    key: _PoolKey
+    connections: Any
+    """Connections, or a ConnectionPool for an event loop."""
+    users: int = 0
+    _keeper: AsyncGenerator[None] | None = None
 
     async def start(self) -> None:
         """Have the event loop close the connections when it shuts down, as it does with all async generators."""
@@ -444,13 +446,29 @@ class PoolRegistry:
 
     def take(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None = None) -> SharedPool:
         """The pool for an endpoint, to be released. Raises ConfigError if environment variables are invalid."""
-        key = _configure(lambda: _pool_key(endpoint, loop))
-        with self._lock:
-            pool = self._pools.pop(key, None) or SharedPool(key, _configure(lambda: _connections(key)))
-            self._pools[key] = pool  # the most recently used pool is the last
-            pool.users += 1
-            self._drop_unused()
-        return pool
+        try:
+            address, proxy = urlsplit(endpoint.base_url), proxy_of(endpoint)
+            verify = tls_context() if address.scheme == "https" else False
+            key = loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy
+            options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
+            with self._lock:
+                pool = self._pools.pop(key, None)
+                if pool is None and loop is None:
+                    pool = SharedPool(key, Connections(partial(httpx2.HTTPTransport, **options)))
+                elif pool is None:
+                    pool = SharedPool(key, ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options)))
+                self._pools[key] = pool  # the most recently used pool is the last
+                pool.users += 1
+        except httpx2.InvalidURL:
+            cause = "The address of the proxy is invalid."  # without details, which could contain part of the password
+        except (ImportError, OSError, ValueError) as error:
+            cause = f"{type(error).__name__}: {as_sentence(str(error))}"
+        else:
+            if len(self._pools) > 1:
+                self._drop_unused()
+            return pool
+        names = [name for name in environment() if name.upper() in _CONNECTION_VARIABLES]
+        raise ConfigError(f"The connection cannot be configured: {cause} Check {' and '.join(names)}.")
 
     def release(self, pool: SharedPool, *, close: bool = False) -> bool:
         """Stop using a pool. With `close`, returns whether nobody else uses it, so that it has to be closed."""
@@ -482,12 +500,13 @@ class PoolRegistry:
 
     def _drop_unused(self) -> None:
         """Forget the pools of closed event loops, and close unused blocking ones but for the latest."""
-        unused = [pool for pool in self._pools.values() if not pool.users and pool.key[0] is None]
-        for pool in unused[:-_MAX_UNUSED_POOLS]:
-            del self._pools[pool.key]
-            pool.close()
-        for key in [key for key in self._pools if key[0] and key[0].is_closed()]:
-            del self._pools[key]
+        with self._lock:
+            unused = [pool for pool in self._pools.values() if not pool.users and pool.key[0] is None]
+            for pool in unused[:-_MAX_UNUSED_POOLS]:
+                del self._pools[pool.key]
+                pool.close()
+            for key in [key for key in self._pools if key[0] and key[0].is_closed()]:
+                del self._pools[key]
 
     def _close_unused(self, pool: SharedPool) -> None:
         """Close the pool of an event loop if nobody has used it since its release; runs in that loop."""
@@ -496,20 +515,6 @@ class PoolRegistry:
                 return
             del self._pools[pool.key]
         asyncio.get_running_loop().create_task(pool.aclose())
-
-
-def _pool_key(endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None) -> _PoolKey:
-    address = urlsplit(endpoint.base_url)
-    verify = tls_context() if address.scheme == "https" else False
-    return loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy_of(endpoint)
-
-
-def _connections(key: _PoolKey) -> Connections | ConnectionPool:
-    loop, _, _, verify, proxy = key
-    options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
-    if loop is None:
-        return Connections(partial(httpx2.HTTPTransport, **options))
-    return ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options))
 
 
 _INHERITED_POOLS: list[object] = []
@@ -559,15 +564,3 @@ def _covers(name: str, host: str) -> bool:
         return ip_address(host) in ip_network(name.replace("[", "").replace("]", ""), strict=False)
     except ValueError:
         return False
-
-
-def _configure(make: Callable[[], _T]) -> _T:
-    """Call `make`. Raises ConfigError with the environment variables to check if it fails."""
-    try:
-        return make()
-    except httpx2.InvalidURL:
-        cause = "The address of the proxy is invalid."  # details are omitted: they could contain part of the password
-    except (ImportError, OSError, ValueError) as error:
-        cause = f"{type(error).__name__}: {as_sentence(str(error))}"
-    names = [name for name in environment() if name.upper() in _CONNECTION_VARIABLES]
-    raise ConfigError(f"The connection cannot be configured: {cause} Check {' and '.join(names)}.")

@@ -8,7 +8,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,16 +60,20 @@ _POSSIBLY_PROCESSED = (
 """Errors after which the server could have processed the request."""
 
 
+@dataclass(eq=False, repr=False)
 class Retries:
-    """The retries of one request, at most `max_retries`, and the count of attempts without a complete answer.
+    """The retries of one request, and the count of attempts without a complete answer.
 
     `has_fallback`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
     `has_begun` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
+    `left` is the number of remaining retries, `seconds` the next pause.
     """
 
-    def __init__(self, max_retries: int, *, has_fallback: bool = False) -> None:
-        self.has_fallback, self.has_begun, self.unanswered = has_fallback, False, 0
-        self._left, self._seconds = max_retries, _INITIAL_BACKOFF_SECONDS
+    left: int
+    has_fallback: bool = False
+    has_begun: bool = False
+    unanswered: int = 0
+    seconds: float = _INITIAL_BACKOFF_SECONDS
 
     def after_error(self, error: Exception) -> float | None:
         """Seconds to wait after a connection error; None if the request is not retried."""
@@ -112,10 +116,10 @@ class Retries:
         return replace(response, usage=usage + unreported(self.unanswered, usage.tariff))
 
     def _next_pause(self) -> float | None:
-        if self._left <= 0 or is_cancelled():
+        if self.left <= 0 or is_cancelled():
             return None
-        seconds = self._seconds * (1 - _JITTER * random.random())  # noqa: S311 - nothing secret
-        self._left, self._seconds = self._left - 1, min(2 * self._seconds, _MAX_BACKOFF_SECONDS)
+        seconds = self.seconds * (1 - _JITTER * random.random())  # noqa: S311 - nothing secret
+        self.left, self.seconds = self.left - 1, min(2 * self.seconds, _MAX_BACKOFF_SECONDS)
         return seconds
 
 

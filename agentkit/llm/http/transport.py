@@ -202,7 +202,12 @@ class Transport:
             raise _ConnectionFailed(error) from None
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
-        address = self._addresses.get(path) or self._address(path)
+        address = self._addresses.get(path)
+        if address is None:
+            # The query goes into the target, which is not logged: it could be secret.
+            url, query = httpx2.URL(self._endpoint.shown_url + path), urlencode(self._endpoint.query)
+            target = {"target": url.raw_path + (b"&" if url.query else b"?") + query.encode()} if query else {}
+            address = self._addresses[path] = _Address(url, {"timeout": self._timeouts, **target})
         cached_key, common_headers = self._sent_headers
         if cached_key != key:
             common_headers = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
@@ -218,15 +223,6 @@ class Transport:
         stream, headers = httpx2.ByteStream(content), [*common_headers, (b"Content-Length", b"%d" % len(content))]
         method = "POST" if content else "GET"
         return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=extensions)
-
-    def _address(self, path: str) -> _Address:
-        """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""
-        url, query = httpx2.URL(self._endpoint.shown_url + path), urlencode(self._endpoint.query)
-        extensions: dict[str, object] = {"timeout": self._timeouts}
-        if query:
-            extensions["target"] = url.raw_path + (b"&" if url.query else b"?") + query.encode()
-        self._addresses[path] = _Address(url, extensions)
-        return self._addresses[path]
 
     def _headers(self, key: str | None) -> dict[str, str]:
         """The headers, with the key in the header that the endpoint expects; custom headers replace defaults."""

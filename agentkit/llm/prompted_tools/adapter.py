@@ -272,15 +272,20 @@ class PromptedToolsProvider(Stage):
             except ModelError as error:
                 refusal = error
             else:
-                return response if form.translation is None else (yield from form.finish(response, streaming=streaming))
+                break
             recovered = form.recover(refusal)
             if recovered is not None:
-                if streaming:
-                    yield from form.missing_events(recovered, refusal.partial)
-                return (yield from form.finish(recovered, streaming=streaming))
+                response = recovered
+                yield from form.missing_events(response, refusal.partial) if streaming else ()
+                break
             if refusal.code != _UNREADABLE_CALL or is_retry or refusal.partial is not None:
                 self._add_unsupported(refusal, form)
             is_retry = True
+        if form.translation is None:
+            return response
+        events, response = form.translation.finish(response)
+        yield from events if streaming else ()
+        return response
 
     def _sent_form(self, request: Request, *, streaming: bool) -> _SentForm:
         if "tools" not in self._unsupported and request.tools and request.settings.get("tool_choice") != "none":
@@ -377,15 +382,6 @@ class _SentForm(NamedTuple):
     def events(self, event: Event) -> Iterable[Event]:
         """The events to emit for one of the provider's deltas."""
         return (event,) if self.translation is None else self.translation.events(event)
-
-    def finish(self, response: Response, *, streaming: bool) -> StageSteps[Response]:
-        """Emit the last events if the response is streamed; returns it in the form that the caller requested."""
-        if self.translation is None:
-            return response
-        events, response = self.translation.finish(response)
-        if streaming:
-            yield from events
-        return response
 
 
 class _NativeTranslation:

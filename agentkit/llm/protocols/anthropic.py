@@ -17,7 +17,7 @@ from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import WireProtocol, error_mapping, parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, PartEncoders, base64_source
 from agentkit.llm.protocols.hosted_tools import declaration_of, uses_in_blocks
-from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, has_same_text, move_reasoning
+from agentkit.llm.protocols.parsing import ParagraphJoiner, ReasoningSplitter, has_same_text, move_reasoning
 from agentkit.messages import (
     AssistantMessage,
     FinishReason,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentkit.content import File, Image
@@ -21,8 +22,7 @@ from agentkit.llm.protocols.error_mapping import (
     unfinished_error,
 )
 from agentkit.llm.protocols.hosted_tools import declaration_of, uses_in_message
-from agentkit.llm.protocols.parsing import REASONING_FIELDS, has_content
-from agentkit.llm.protocols.reasoning import ReasoningSplitter, move_reasoning
+from agentkit.llm.protocols.parsing import REASONING_FIELDS, ReasoningSplitter, has_content, move_reasoning
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall, ToolMessage, UserMessage, well_formed
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ class CallChunks:
             return [self._feed_call(part) for part in parts]
         return [self._feed_call(part, first + place) for place, part in enumerate(parts)]
 
-    def _feed_call(self, part: Mapping[str, Any], place: int | None = None) -> ToolCallDelta:
+    def _feed_call(self, part: Mapping[str, Any], default_position: int | None = None) -> ToolCallDelta:
         function = _function_of(part)
         name, arguments = parsing.word(function.get("name")), parsing.arguments_chunk(function.get("arguments"))
-        position = self._position(part, name, arguments) if place is None else place
+        position = self._position(part, name, arguments) if default_position is None else default_position
         if position == len(self._calls):
             self._calls.append(_CallChunks(parsing.word(part.get("index"))))
             self._by_index[self._calls[position].index] = position
@@ -362,9 +362,11 @@ def _usage_figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) ->
     return {}
 
 
-def _usage(figures: Mapping[str, Any]) -> Usage:
-    names, details = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
-    return parsing.usage_of(figures, names, details)
+_usage = partial(
+    parsing.usage_of,
+    names=("prompt_tokens", "completion_tokens"),
+    details=("prompt_tokens_details", "completion_tokens_details"),
+)
 
 
 class _Ending(NamedTuple):
@@ -379,21 +381,17 @@ def _ending(choice: Mapping[str, Any]) -> _Ending:
     return _Ending(*(reason.lower().partition(":")[0] for reason in reasons))
 
 
-def _raise_if_failed(ending: _Ending, *, is_empty: bool) -> None:
-    """Raise ModelError if the response was filtered or failed. Routers report both as an error or an empty response."""
+def _response(
+    message: AssistantMessage, ending: _Ending, figures: Mapping[str, Any], raw: Mapping[str, Any]
+) -> Response:
+    """The response. Raises ModelError if it was filtered or failed; routers report both as an error or emptiness."""
     reason, upstream = ending
+    is_empty = not (message.text or message.tool_calls)
     is_failed = reason in _FAILED_REASONS or (is_empty and upstream in _FAILED_REASONS | _FILTERED_REASONS)
     if reason in _FILTERED_REASONS or (is_failed and upstream in _FILTERED_REASONS):
         raise filtered_error()
     if is_failed:
         raise unfinished_error(upstream or reason)
-
-
-def _response(
-    message: AssistantMessage, ending: _Ending, figures: Mapping[str, Any], raw: Mapping[str, Any]
-) -> Response:
-    reason = ending.reason
-    _raise_if_failed(ending, is_empty=not (message.text or message.tool_calls))
     finish: FinishReason = "length" if reason in parsing.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
     model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra) if message.extra else ()
     return Response(message, finish, _usage(figures), model, parsing.well_formed_json(raw), hosted=hosted)
@@ -577,7 +575,8 @@ def encode_message(message: Message) -> dict[str, Any]:
     """Encode a message as a plain dictionary in the chat format."""
     match message:
         case UserMessage(content):
-            return {"role": "user", **_name_field(message), "content": _ENCODERS.content(content)}
+            name = {"name": message.name} if message.name else {}
+            return {"role": "user", **name, "content": _ENCODERS.content(content)}
         case AssistantMessage():
             return _encode_answer(message, has_thoughts=bool(message.tool_calls))
         case ToolMessage(call_id):
@@ -608,18 +607,16 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     Some servers require reasoning with tool calls and reject it elsewhere. Fields that only describe the response are
     omitted: servers ignore or reject them.
     """
-    unsent = _UNSENT_FIELDS if has_thoughts else _UNSENT_FIELDS.union(REASONING_FIELDS)
-    extra = {name: value for name, value in message.extra.items() if name not in unsent}
+    extra: Mapping[str, Any] = message.extra
+    if extra:
+        unsent = _UNSENT_FIELDS if has_thoughts else _UNSENT_FIELDS.union(REASONING_FIELDS)
+        extra = {name: value for name, value in extra.items() if name not in unsent}
     text = well_formed(message.text) or (None if message.tool_calls else "")
     thoughts = message.extra.get(FIELD) if has_thoughts else None
     content = [*thoughts, *([_encode_text(text)] if text else [])] if thoughts else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
-    return {"role": "assistant", **_name_field(message), "content": content, **extra, **calls}
-
-
-def _name_field(message: UserMessage | AssistantMessage) -> dict[str, str]:
-    """The name of a participant, if it has one."""
-    return {"name": message.name} if message.name else {}
+    name = {"name": message.name} if message.name else {}
+    return {"role": "assistant", **name, "content": content, **extra, **calls}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:

@@ -118,13 +118,12 @@ class EncodingCache:
 
 def serialise_body(body: Mapping[str, Any]) -> bytes:
     """Serialise a body as JSON. Raises ValueError for values outside JSON, UnicodeEncodeError for a lone surrogate."""
-    return b"{%b}" % b",".join([b"%b:%b" % (_to_json(name), _list_to_json(value)) for name, value in body.items()])
-
-
-def _list_to_json(value: object) -> bytes:
-    if not isinstance(value, list):
-        return _to_json(value)
-    return b"[%b]" % b",".join([entry.json if type(entry) is EncodedEntry else _to_json(entry) for entry in value])
+    fields = []
+    for name, value in body.items():
+        entries = value if isinstance(value, list) else [value]
+        encoded = b",".join([entry.json if type(entry) is EncodedEntry else _to_json(entry) for entry in entries])
+        fields.append(b"%b:%b" % (_to_json(name), b"[%b]" % encoded if isinstance(value, list) else encoded))
+    return b"{%b}" % b",".join(fields)
 
 
 def _setting_to_json(value: Any) -> Any:

@@ -161,8 +161,8 @@ def _sources(results: object) -> tuple[Mapping[str, str], ...]:
 
 def _is_done(item: Mapping[str, Any], kind: str) -> bool:
     """Whether an item reports a finished use; commands count if they ran in the provider's container."""
-    place = parsing.word(parsing.dictionary(item.get("environment")).get("type"))
-    return kind not in _CALL_REQUEST_TYPES or place.startswith("container")
+    environment = parsing.word(parsing.dictionary(item.get("environment")).get("type"))
+    return kind not in _CALL_REQUEST_TYPES or environment.startswith("container")
 
 
 def _tool_name(item: Mapping[str, Any], kind: str) -> str:

@@ -24,7 +24,7 @@ from agentkit.llm.protocols.error_mapping import (
     unfinished_error,
 )
 from agentkit.llm.protocols.hosted_tools import declaration_of, raise_unanswerable, uses_in_items
-from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, move_reasoning
+from agentkit.llm.protocols.parsing import ParagraphJoiner, ReasoningSplitter, move_reasoning
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage, well_formed
 
 if TYPE_CHECKING:

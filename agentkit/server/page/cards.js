@@ -88,8 +88,9 @@ export function question(event, send, remove) {
   const all = [...buttons, deny, run];
   enableLater(all);
   const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `${event.like === event.always ? "“For this run” and “Always” apply" : `“For this run” applies to ${event.like}, “Always”`} to ${event.always}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
-  const node = make("section", { class: "question", "aria-labelledby": `${id}-title` },
+  const node = make("section", { class: "question", "aria-labelledby": `${id}-title ${id}-task` },
     make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), event.within ? [" within ", make("code", {}, event.within)] : "", "?"),
+    event.task ? make("p", { id: `${id}-task`, dir: "auto" }, make("span", { class: "remark" }, "For the task: "), event.task) : null,
     event.arguments.length ? fields(event.arguments) : null,
     event.summary.map((line) => make("p", { class: "effect", dir: "auto" }, line)),
     event.diff ? diffOf(event.diff) : null,

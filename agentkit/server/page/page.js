@@ -160,8 +160,10 @@ async function startRun(document, path = "/page/run") {
   try {
     const options = { ...(state.session ? { session: state.session } : {}), ...(model.value.trim() ? { model: model.value.trim() } : {}) };
     const begun = await post(path, { ...document, ...options });
-    if (!state.session) setSession(begun.session);
+    const isNew = !state.session;
+    if (isNew) setSession(begun.session);
     streamEvents(begun.session, begun.serial);
+    if (isNew) listSessions().catch((error) => announce(failure(error), "alert"));
     return true;
   } catch (error) {
     showError(failure(error));
@@ -233,21 +235,37 @@ function showError(text) {
 
 async function listSessions() {
   const { sessions } = await get(`/page/sessions?${new URLSearchParams({ query: search.value.trim() })}`);
-  names.replaceChildren(...sessions.map(sessionItem));
+  const [focused, edited] = [document.activeElement, names.querySelector("form")?.closest("li")];
+  const item = focused.closest("#names li")?.dataset.session;
+  names.replaceChildren(...sessions.map((each) => (edited?.dataset.session === each.name ? edited : sessionItem(each))));
   if (!sessions.length && search.value.trim()) names.append(make("li", { class: "none" }, "Nothing found."));
+  if (names.contains(focused)) focused.focus();
+  else if (item) focusItem(item);
 }
 
-function sessionItem({ name: each, title, changed, snippet }) {
+const itemOf = (session) => [...names.children].find((each) => each.dataset.session === session);
+const focusItem = (session) => (itemOf(session)?.querySelector(".pick") ?? find("new")).focus();
+
+function sessionItem(entry) {
+  const { name: each, title, changed, snippet } = entry;
   const pick = make("button", { type: "button", class: "pick" },
     make("span", { class: "title", dir: "auto" }, title), make("span", { class: "date" }, dateOf(changed)),
     snippet ? make("span", { class: "snippet", dir: "auto" }, snippet) : null);
   pick.addEventListener("click", () => { location.hash = hashOf(each); });
   if (each === state.session) pick.setAttribute("aria-current", "true");
-  const rename = button("Rename", "", () => renameSession(each, title));
-  const drop = button("Delete", "deny", () => deleteSession(each, title));
+  const item = make("li", { "data-session": each }, pick);
+  const rename = button("Rename", "", () => renameSession(item, entry));
+  const drop = button("Delete", "deny", () => deleteSession(item, entry));
   const more = make("details", { class: "more" },
     make("summary", { "aria-label": `More for ${title}`, title: "Rename, delete" }, "⋯"), make("div", { class: "buttons" }, rename, drop));
-  return make("li", {}, pick, more);
+  more.addEventListener("keydown", (pressed) => {
+    if (pressed.key !== "Escape" || !more.open) return;
+    pressed.stopPropagation();
+    more.open = false;
+    more.firstChild.focus();
+  });
+  item.append(more);
+  return item;
 }
 
 function dateOf(seconds) {
@@ -256,24 +274,57 @@ function dateOf(seconds) {
   return isToday ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" });
 }
 
-async function renameSession(session, title) {
-  const chosen = window.prompt("The new name of the conversation", title);
-  if (!chosen?.trim()) return;
-  await changeSession("/page/rename", { session, name: chosen.trim() }, (done) => { if (session === state.session) setSession(done.name); });
+function renameSession(item, entry) {
+  const field = make("input", { type: "text", maxlength: "200", autocomplete: "off", required: "", dir: "auto", "aria-label": `New name of ${entry.title}` });
+  field.value = entry.title;
+  editItem(item, entry, field, make("button", { type: "submit", class: "main" }, "Rename"), async () => {
+    const { name } = await post("/page/rename", { session: entry.name, name: field.value.trim() });
+    if (entry.name === state.session) setSession(name);
+    return name;
+  });
+  field.select();
 }
 
-async function deleteSession(session, title) {
-  if (!window.confirm(`Delete "${title}" for good?`)) return;
-  await changeSession("/page/delete", { session }, () => { if (session === state.session) location.hash = hashOf(""); });
+function deleteSession(item, entry) {
+  const text = make("p", { dir: "auto" }, `Delete “${entry.title}” for good?`);
+  editItem(item, entry, text, make("button", { type: "submit", class: "deny" }, "Delete"), async () => {
+    await post("/page/delete", { session: entry.name });
+    if (entry.name === state.session) location.hash = hashOf("");
+    return "";
+  });
 }
 
-async function changeSession(path, document, then) {
-  try {
-    then(await post(path, document));
-    await listSessions();
-  } catch (error) {
-    showError(failure(error));
-  }
+// Show a form instead of an entry of the list, until it is submitted, or cancelled with the button or Escape.
+function editItem(item, entry, node, submit, change) {
+  const error = make("p", { role: "alert", class: "error" });
+  const close = () => {
+    item.replaceWith(sessionItem(entry));
+    focusItem(entry.name);
+  };
+  const cancel = button("Cancel", "", close);
+  const form = make("form", { "aria-label": `${submit.textContent} ${entry.title}` }, node, make("div", { class: "buttons" }, submit, cancel), error);
+  form.addEventListener("keydown", (pressed) => {
+    if (pressed.key !== "Escape") return;
+    pressed.stopPropagation(); // it would stop the run
+    close();
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    error.textContent = "";
+    try {
+      const name = await change();
+      form.remove();
+      announce(`${submit.textContent}d.`);
+      await listSessions();
+      focusItem(name);
+    } catch (failed) {
+      error.textContent = failure(failed);
+      submit.disabled = false;
+    }
+  });
+  item.replaceChildren(form);
+  (form.querySelector("input") ?? cancel).focus();
 }
 
 const hashOf = (session) => (session ? `#session=${encodeURIComponent(session)}` : "#new");

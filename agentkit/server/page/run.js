@@ -92,7 +92,7 @@ export class Run {
     this.questions.set(event.question, node); // two workers can ask about calls with the same id
     requestAnimationFrame(() => this.page.reveal(node));
     this.showProgress("Waiting for you");
-    this.page.announce(`May ${event.agent} call ${event.name}? ${event.reason} The buttons are before the prompt field.`, "alert");
+    this.page.announce(`May ${event.agent} call ${event.name}? ${event.task ? `For the task: ${event.task}. ` : ""}${event.reason} The buttons are before the prompt field.`, "alert");
   }
 
   on_settled({ question: mark }) {

@@ -35,7 +35,7 @@ from agentkit.messages import (
 )
 from agentkit.recording import Answer, PersonAsked, Question
 from agentkit.redaction import may_name_secret, redact_data, redactor, spellings, stored_text_redactor
-from agentkit.sessions.cassettes.request_matching import RequestKey, message_form, question_form, request_form
+from agentkit.sessions.cassettes.request_matching import RequestKey, message_key, question_key, request_key
 from agentkit.sessions.codec import (
     Data,
     decode,
@@ -241,11 +241,11 @@ class RecordedAnswer:
     charge: Charge | None = None
 
     @cached_property
-    def form(self) -> RequestKey:
+    def key(self) -> RequestKey:
         """The matching key of the question."""
         if isinstance(self.question, Request) and self.parts is not None:
-            return request_form(self.question, self.parts)
-        return question_form(self.question)
+            return request_key(self.question, self.parts)
+        return question_key(self.question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +259,15 @@ class TimeUp:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """A stored event of a run. `asking` is the question whose answer it reports, if that is in the same file."""
+    """A stored event of a run.
+
+    `exchange` is the request or question whose answer it reports, if that is in the same file.
+    """
 
     run: str
     at: float
     event: StoredEvent
-    asking: RecordedAnswer | None = None
+    exchange: RecordedAnswer | None = None
     inside: int = 0
 
 
@@ -338,7 +341,7 @@ class Reader:
     def __init__(self) -> None:
         self._numbered = NumberedMessages()
         self._messages: dict[int, tuple[Message, str]] = {}
-        self._askings: dict[int, RecordedAnswer] = {}
+        self._exchanges: dict[int, RecordedAnswer] = {}
 
     def read(self, data: Data) -> Entry:
         """Parse a line. Raises SessionError if it is invalid."""
@@ -347,10 +350,10 @@ class Reader:
                 return TimeUp(str(data["watch"]), _number(data["up"]), decode_seconds(data["at"]))
             if "ask" in data:
                 return self._decode_question(data)
-            asking = self._askings[data["of"]] if "of" in data else None
-            event = decode(data) if asking is None else _event_of(asking)
+            exchange = self._exchanges[data["of"]] if "of" in data else None
+            event = decode(data) if exchange is None else _event_of(exchange)
             at, inside = decode_seconds(data["at"]), _number(data.get("inside", 0))
-            return RecordedEvent(str(data["run"]), at, event, asking, inside)
+            return RecordedEvent(str(data["run"]), at, event, exchange, inside)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError, struct.error) as error:
             raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
 
@@ -368,7 +371,7 @@ class Reader:
         else:
             raise SessionError(f"The cassette has a request of the unknown kind {data['ask']!r:.80}. Update agentkit.")
         answer = self._answer(data, question)
-        asking = RecordedAnswer(
+        exchange = RecordedAnswer(
             _number(data["id"]),
             question,
             answer,
@@ -379,8 +382,8 @@ class Reader:
             parts,
             _decode_charge(data.get("charge")),
         )
-        self._askings[asking.number] = asking
-        return asking
+        self._exchanges[exchange.number] = exchange
+        return exchange
 
     def _request(self, data: Data) -> tuple[Request, tuple[str, ...]]:
         known = self._messages.get
@@ -393,7 +396,7 @@ class Reader:
             output_schema=None if schema is None else OutputSchema("answer", schema),
             settings=dict(data.get("settings", {})),
         )
-        return request, tuple(form for _, form in rows)
+        return request, tuple(key for _, key in rows)
 
     def _one(self, data: Data, name: str, key: str) -> Any:
         return self._numbered[self._numbered.row([data[name]])[0]][key] if name in data else None
@@ -401,7 +404,7 @@ class Reader:
     def _message(self, number: int) -> tuple[Message, str]:
         if number not in self._messages:
             message = decode_message(self._numbered[number])
-            self._messages[number] = message, message_form(message)
+            self._messages[number] = message, message_key(message)
         return self._messages[number]
 
     def _answer(self, data: Data, question: Question) -> Answer:
@@ -439,12 +442,12 @@ def _decode_charge(data: Any) -> Charge | None:
     return Charge(_number(input_tokens), _number(output_tokens), counts, amounts)
 
 
-def _event_of(asking: RecordedAnswer) -> StoredEvent:
+def _event_of(exchange: RecordedAnswer) -> StoredEvent:
     """Build the stored event that a run emits for an answer."""
-    if isinstance(asking.answer, Response):
-        return ResponseReceived(asking.answer)
-    if isinstance(asking.answer, ToolResult) and isinstance(asking.question, ToolCall):
-        return ToolCallFinished(asking.question, asking.answer)
+    if isinstance(exchange.answer, Response):
+        return ResponseReceived(exchange.answer)
+    if isinstance(exchange.answer, ToolResult) and isinstance(exchange.question, ToolCall):
+        return ToolCallFinished(exchange.question, exchange.answer)
     raise SessionError("A cassette is damaged: an event refers to an answer that is neither a response nor a result.")
 
 
@@ -452,8 +455,10 @@ def _encode_value(result: ToolResult) -> Data:
     """Encode a result's value, if it is plain data of at most 100,000 characters."""
     if result.value is None:
         return {}
+    if type(result.value) is str:
+        return {"value": [result.value]} if len(result.value) <= _MAX_VALUE_CHARS else {}
     with contextlib.suppress(ValueError, RecursionError):
-        if json.loads(result.content) == result.value and not isinstance(result.value, str):
+        if json.loads(result.content) == result.value:
             return {"value": _CONTENT}
     with contextlib.suppress(TypeError, ValueError, RecursionError):
         text = json.dumps(result.value)

@@ -122,8 +122,8 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
 
 
 def _entries(path: Path, reader: Reader, lines: Sequence[bytes], redactor: EntryRedactor | None) -> Iterator[Entry]:
-    whole = lines[:-1]  # an incomplete last line is dropped
-    for number, line in enumerate(whole, 2):
+    complete = lines[:-1]  # an incomplete last line is dropped
+    for number, line in enumerate(complete, 2):
         try:
             if line.strip():
                 data = from_line(line)

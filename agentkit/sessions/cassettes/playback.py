@@ -19,9 +19,9 @@ from agentkit.sessions.cassettes.file import read_cassette
 from agentkit.sessions.cassettes.request_matching import (
     RequestKey,
     difference,
-    message_form,
-    question_form,
-    request_form,
+    message_key,
+    question_key,
+    request_key,
 )
 
 _DESCRIPTIONS: Mapping[str, str] = {
@@ -52,9 +52,9 @@ class Player(Recording):
         self._expiries = {entry.watch: entry.reading for entry in entries if isinstance(entry, TimeUp)}
         self._clock_counts: Counter[str] = Counter()
         self._live: dict[int, tuple[Question, int]] = {}
-        live = {0, *(asking.number for asking in answers if asking.is_live)}
-        self._unused = [asking for asking in answers if asking.inside in live]
-        self._now = min((asking.at - asking.seconds for asking in answers), default=0.0)
+        live = {0, *(exchange.number for exchange in answers if exchange.is_live)}
+        self._unused = [exchange for exchange in answers if exchange.inside in live]
+        self._now = min((exchange.at - exchange.seconds for exchange in answers), default=0.0)
         self._rows: deque[tuple[list[Message], tuple[str, ...]]] = deque(maxlen=_MAX_ROWS)
         self._lock = threading.Lock()
         self.divergence: ReplayError | None = None
@@ -92,22 +92,22 @@ class Player(Recording):
 
         Raises ReplayError.
         """
-        form, call = self._form(question), _call_id(question)
-        matching = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
+        key, call = self._key(question), _call_id(question)
+        matching = (index for index, exchange in enumerate(self._unused) if exchange.key.fits(key))
         first = next(matching, None)
         if first is not None:
-            places = ((place, self._unused[place]) for place in chain([first], matching))
+            candidates = ((index, self._unused[index]) for index in chain([first], matching))
             same = (  # with the same call id, or the same limit on the length of the answer
-                place
-                for place, each in places
-                if (_call_id(each.question) == call if call is not None else each.form.room == form.room)
+                index
+                for index, each in candidates
+                if (_call_id(each.question) == call if call is not None else each.key.max_tokens == key.max_tokens)
             )
-            asking = self._unused.pop(next(same, first))
-            self._now = max(self._now, asking.at)
+            exchange = self._unused.pop(next(same, first))
+            self._now = max(self._now, exchange.at)
             if isinstance(question, Request):
-                self._rows.append((list(question.messages), tuple(asking.form.parts)))
-            return asking
-        error = self._mismatch(form)
+                self._rows.append((list(question.messages), tuple(exchange.key.parts)))
+            return exchange
+        error = self._mismatch(key)
         self.divergence = self.divergence or error
         raise error
 
@@ -122,16 +122,16 @@ class Player(Recording):
         if self.divergence is not None:
             raise self.divergence
         if self._unused and not self._partial:
-            count, first = len(self._unused), self._unused[0].form
+            count, first = len(self._unused), self._unused[0].key
             unused = "one answer that was not" if count == 1 else f"{count} answers that were not"
             shown = redact(difference(first, RequestKey(first.kind, "")))
             first_asks = f"{unused} used. First, {_DESCRIPTIONS[first.kind]}"
             raise ReplayError(f"The cassette {self.path} has {first_asks}:\n{shown}\n{_REMEDY}")
 
-    def _form(self, question: Question) -> RequestKey:
+    def _key(self, question: Question) -> RequestKey:
         """Compute the matching key; the keys of messages that continue an earlier request are taken as recorded."""
         if not isinstance(question, Request):
-            return question_form(question)
+            return question_key(question)
         messages, known = list(question.messages), tuple[str, ...]()
         for place in range(len(self._rows) - 1, -1, -1):
             earlier, parts = self._rows[place]
@@ -139,18 +139,18 @@ class Player(Recording):
                 known = parts
                 del self._rows[place]
                 break
-        return request_form(question, (*known, *map(message_form, messages[len(known) :])))
+        return request_key(question, (*known, *map(message_key, messages[len(known) :])))
 
-    def _mismatch(self, asked: RequestKey) -> ReplayError:
+    def _mismatch(self, requested: RequestKey) -> ReplayError:
         """Build the error for a question without an answer, with a diff to the most similar recorded one."""
-        same_kind = [asking.form for asking in self._unused if asking.form.kind == asked.kind]
-        nearest = max(same_kind, key=lambda form: form.shared(asked), default=None)
-        text = f"The cassette {self.path} has no answer when {_DESCRIPTIONS[asked.kind]} as it is now."
+        same_kind = [exchange.key for exchange in self._unused if exchange.key.kind == requested.kind]
+        nearest = max(same_kind, key=lambda key: key.shared(requested), default=None)
+        text = f"The cassette {self.path} has no answer when {_DESCRIPTIONS[requested.kind]} as it is now."
         if nearest is None:
             text += " No unused answer of this kind is left. The request:"
         else:
             text += " The recorded request (-) and the current request (+):"
-        return ReplayError(f"{text}\n{redact(difference(nearest, asked))}\n{_REMEDY}")
+        return ReplayError(f"{text}\n{redact(difference(nearest, requested))}\n{_REMEDY}")
 
 
 class _ReplayedClock(Clock):

@@ -55,9 +55,12 @@ class _SharedState:
 
     def write_answer(self, head: Data, question: Question, answer: Answer) -> None:
         def line() -> Data:
-            asked, answered = encode_question(question, self._numbers), encode_answer(answer, self._numbers)
+            encoded_question, encoded_answer = (
+                encode_question(question, self._numbers),
+                encode_answer(answer, self._numbers),
+            )
             self._answers[question.id if isinstance(question, ToolCall) else id(answer)] = head["id"], answer
-            return {**head, **asked, **answered}
+            return {**head, **encoded_question, **encoded_answer}
 
         self.write(line)
 
@@ -91,12 +94,12 @@ class _SharedState:
 class _RecordedQuestion(OpenQuestion):
     """An open question. Questions asked in the meantime are recorded as nested within it."""
 
-    def __init__(self, notes: _SharedState, question: Question, inside: int) -> None:
-        self._notes, self._question, self._inside = notes, question, inside
-        self._number = notes.begin()
+    def __init__(self, state: _SharedState, question: Question, inside: int) -> None:
+        self._state, self._question, self._inside = state, question, inside
+        self._number = state.begin()
         self._began = time.perf_counter()
         self._unanswered = [True]
-        super().__init__(_NestedRecording(notes, self._number))
+        super().__init__(_NestedRecording(state, self._number))
 
     def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
         """Record question and answer once; return whether this call did so."""
@@ -113,30 +116,30 @@ class _RecordedQuestion(OpenQuestion):
             head["inside"] = self._inside
         if is_live:
             head["live"] = True
-        self._notes.write_answer({**head, **encode_charge(charge)}, self._question, answer)
+        self._state.write_answer({**head, **encode_charge(charge)}, self._question, answer)
         return True
 
 
 class _NestedRecording(Recording):
     """The part of a recording nested in question `number`; for number 0, the whole recording."""
 
-    def __init__(self, notes: _SharedState, number: int) -> None:
-        self._notes, self._number = notes, number
+    def __init__(self, state: _SharedState, number: int) -> None:
+        self._state, self._number = state, number
 
     def open_question(self, question: Question, /) -> OpenQuestion:
         """Open a question nested in this one."""
-        return _RecordedQuestion(self._notes, question, self._number)
+        return _RecordedQuestion(self._state, question, self._number)
 
     def record_event(self, run: str, event: StoredEvent, /) -> None:
         """Record a stored event of a run."""
-        self._notes.write_event(run, event, self._number)
+        self._state.write_event(run, event, self._number)
 
     def new_clock(self, part: str = "", /) -> Clock:
         """Return a clock whose expiry is recorded.
 
         Within a question, a replay uses it only if that question is executed again.
         """
-        return self._notes.new_clock(f"{self._number}/{part}" if self._number else part)
+        return self._state.new_clock(f"{self._number}/{part}" if self._number else part)
 
 
 class Recorder(_NestedRecording):
@@ -151,24 +154,24 @@ class Recorder(_NestedRecording):
     @property
     def path(self) -> Path:
         """The path of the finished cassette."""
-        return self._notes.path
+        return self._state.path
 
     def finish(self, *, keep: bool = True) -> None:
         """End the recording: replace an older cassette, or leave that unchanged. Idempotent."""
-        self._notes.finish(keep=keep)
+        self._state.finish(keep=keep)
 
 
 class _RecordedClock(Clock):
     """Records the reading at which the time ran out."""
 
-    def __init__(self, notes: _SharedState, name: str) -> None:
+    def __init__(self, state: _SharedState, name: str) -> None:
         super().__init__(time.monotonic)
-        self._notes, self._name = notes, name
+        self._state, self._name = state, name
         self._readings, self._is_up = 0, False
 
     def seconds_left(self, seconds: float, /) -> float:
         self._readings += 1
         if seconds <= 0 and not self._is_up:
             self._is_up = True
-            self._notes.write(lambda: {"watch": self._name, "up": self._readings, "at": time.time()})
+            self._state.write(lambda: {"watch": self._name, "up": self._readings, "at": time.time()})
         return seconds

@@ -24,8 +24,8 @@ from agentkit.text_encoding import split_lines
 
 _KINDS = {Image: "image", File: "file"}
 _MARK_ENDS = "]"
-_ROOM = "max_tokens"
-_NOT_COUNTED = {"model", _ROOM}
+_MAX_TOKENS = "max_tokens"
+_NOT_COUNTED = {"model", _MAX_TOKENS}
 _MAX_DIFFERENT_LINES = 60
 _MAX_LINE_CHARS = 400
 
@@ -42,23 +42,23 @@ class RequestKey:
     kind: str
     head: str
     parts: Sequence[str] = ()
-    room: str = ""
+    max_tokens: str = ""
 
-    def fits(self, asked: RequestKey) -> bool:
-        """Whether `asked` matches this recorded question. Redacted texts match anything."""
-        if (self.kind, len(self.parts)) != (asked.kind, len(asked.parts)):
+    def fits(self, key: RequestKey) -> bool:
+        """Whether `key` matches this recorded question. Redacted texts match anything."""
+        if (self.kind, len(self.parts)) != (key.kind, len(key.parts)):
             return False
-        if self.head == asked.head and self.parts == asked.parts:
+        if self.head == key.head and self.parts == key.parts:
             return True
-        pairs = zip((self.head, *reversed(self.parts)), (asked.head, *reversed(asked.parts)), strict=True)
+        pairs = zip((self.head, *reversed(self.parts)), (key.head, *reversed(key.parts)), strict=True)
         return all(recorded is text or _fits(recorded, text) for recorded, text in pairs)
 
-    def shared(self, asked: RequestKey) -> int:
-        """The number of leading messages that match `asked`; -1 for a question of another kind."""
-        if self.kind != asked.kind:
+    def shared(self, key: RequestKey) -> int:
+        """The number of leading messages that match `key`; -1 for a question of another kind."""
+        if self.kind != key.kind:
             return -1
-        pairs = zip(self.parts, asked.parts, strict=False)
-        return next((count for count, pair in enumerate(pairs) if not _fits(*pair)), min(map(len, (self, asked))))
+        pairs = zip(self.parts, key.parts, strict=False)
+        return next((count for count, pair in enumerate(pairs) if not _fits(*pair)), min(map(len, (self, key))))
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -68,11 +68,11 @@ class RequestKey:
         return "\n".join(line for text in (self.head, *self.parts) for line in _lines(text))
 
 
-def question_form(question: Question) -> RequestKey:
+def question_key(question: Question) -> RequestKey:
     """Compute the matching key of a question."""
     match question:
         case Request():
-            return request_form(question, [message_form(message) for message in question.messages])
+            return request_key(question, [message_key(message) for message in question.messages])
         case PersonAsked(call, decision):
             return RequestKey(
                 "person", _text({"may": call.name, "arguments": arguments_of(call), "rule": decision.rule})
@@ -83,7 +83,7 @@ def question_form(question: Question) -> RequestKey:
             return RequestKey("tool", _text({"call": call.name, "arguments": arguments_of(call)}))
 
 
-def request_form(request: Request, parts: Sequence[str]) -> RequestKey:
+def request_key(request: Request, parts: Sequence[str]) -> RequestKey:
     """Compute the matching key of a request, given the keys of its messages."""
     schema = request.output_schema
     head = {
@@ -92,11 +92,11 @@ def request_form(request: Request, parts: Sequence[str]) -> RequestKey:
         "settings": {name: value for name, value in request.settings.items() if name not in _NOT_COUNTED},
         "output_schema": None if schema is None else schema.schema,
     }
-    room = str(request.settings.get(_ROOM, ""))
-    return RequestKey("model", _text({name: value for name, value in head.items() if value}), parts, room)
+    max_tokens = str(request.settings.get(_MAX_TOKENS, ""))
+    return RequestKey("model", _text({name: value for name, value in head.items() if value}), parts, max_tokens)
 
 
-def message_form(message: Message) -> str:
+def message_key(message: Message) -> str:
     """Compute the matching key of a message."""
     match message:
         case SystemMessage(text):
@@ -110,10 +110,10 @@ def message_form(message: Message) -> str:
             return _text({"user": _content(user.content)})
 
 
-def difference(recorded: RequestKey | None, asked: RequestKey) -> str:
+def difference(recorded: RequestKey | None, key: RequestKey) -> str:
     """Render a diff from the recorded question to the one asked, at most 60 lines."""
     before = [] if recorded is None else split_lines(str(recorded))
-    lines = [*unified_diff(before, split_lines(str(asked)), lineterm="", n=2)][2:]
+    lines = [*unified_diff(before, split_lines(str(key)), lineterm="", n=2)][2:]
     shown = [line[:_MAX_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MAX_DIFFERENT_LINES]
     rest = len(lines) - len(shown) - sum(line.startswith("@@") for line in lines)
     return "\n".join([*shown, *([f"… {rest} more lines"] if rest > 0 else [])])
@@ -145,13 +145,13 @@ def _fits(recorded: str, text: str) -> bool:
 
 def _in_order(text: str, pieces: Sequence[str]) -> bool:
     """Whether the text starts with the first piece, ends with the last, and contains the others in order in between."""
-    place, end = len(pieces[0]), len(text) - len(pieces[-1])
+    start, end = len(pieces[0]), len(text) - len(pieces[-1])
     for piece in pieces[1:-1]:
-        place = text.find(piece, place, end)
-        if place < 0:
+        start = text.find(piece, start, end)
+        if start < 0:
             return False
-        place += len(piece)
-    return place <= end
+        start += len(piece)
+    return start <= end
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 
 
-Place = str | PathLike[str] | SessionStore | None
+StoreLocation = str | PathLike[str] | SessionStore | None
 """A file, the URL of a PostgreSQL database, `:memory:`, a store, or None for `sessions.db` in the state folder."""
 
 _SCHEMES = ("postgres", "postgresql")
@@ -33,28 +33,28 @@ def _shared_store(path: Path) -> SQLiteSessionStore:
     return SQLiteSessionStore(path)
 
 
-def refuse_foreign(place: str) -> None:
+def refuse_foreign(location: str) -> None:
     """Raise SessionError for a URL of an unsupported kind, which would otherwise be taken for a file name."""
-    scheme, parted, _ = place.partition("://")
-    if parted and scheme not in _SCHEMES:
+    scheme, separator, _ = location.partition("://")
+    if separator and scheme not in _SCHEMES:
         raise SessionError(f"{scheme}:// cannot store sessions. Use a file, or postgresql://USER@HOST/DATABASE.")
 
 
-def store_at(place: Place) -> SessionStore:
+def store_at(location: StoreLocation) -> SessionStore:
     """Return the store for a place; its module is imported on demand. Raises SessionError if the place is invalid."""
-    if place == ":memory:":
+    if location == ":memory:":
         from agentkit.sessions.stores.in_memory import InMemorySessionStore
 
         return InMemorySessionStore()
-    if isinstance(place, str) and "://" in place:
-        refuse_foreign(place)
+    if isinstance(location, str) and "://" in location:
+        refuse_foreign(location)
         from agentkit.sessions.stores.postgres import PostgresSessionStore
 
-        return PostgresSessionStore(place)
-    if place is None or isinstance(place, str | PathLike):
-        return _shared_store(Path(state_folder() / "sessions.db" if place is None else place).absolute())
-    if not isinstance(place, SessionStore):
+        return PostgresSessionStore(location)
+    if location is None or isinstance(location, str | PathLike):
+        return _shared_store(Path(state_folder() / "sessions.db" if location is None else location).absolute())
+    if not isinstance(location, SessionStore):
         raise SessionError(
-            f"A session's place must be a file, a postgresql: URL, ':memory:' or a store. Got {place!r:.99}."
+            f"A session's place must be a file, a postgresql: URL, ':memory:' or a store. Got {location!r:.99}."
         )
-    return place
+    return location

@@ -36,7 +36,7 @@ class InMemorySessionStore:
 
     def __init__(self) -> None:
         self._sessions: dict[str, _StoredSession] = {}
-        self._held: dict[tuple[str, str], object] = {}
+        self._locked: dict[tuple[str, str], object] = {}
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class InMemorySessionStore:
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _held={}, _lock=threading.Lock())
+        self.__dict__.update(state, _locked={}, _lock=threading.Lock())
 
     def __repr__(self) -> str:
         return "MemoryStore()"
@@ -78,23 +78,23 @@ class InMemorySessionStore:
             rows, position = stored.rows[first:], (stored.id, len(stored.rows))
         return entries_in(rows), position
 
-    def hold(self, session: str, run: str) -> Release | None:
+    def lock(self, session: str, run: str) -> Release | None:
         """Lock a run."""
-        mark = object()
+        owner = object()
         with self._lock:
-            if self._held.setdefault((session, run), mark) is not mark:
+            if self._locked.setdefault((session, run), owner) is not owner:
                 return None
-        return partial(self._release, (session, run), mark)
+        return partial(self._release, (session, run), owner)
 
-    def _release(self, key: tuple[str, str], mark: object) -> None:
+    def _release(self, key: tuple[str, str], owner: object) -> None:
         with self._lock:
-            if self._held.get(key) is mark:
-                del self._held[key]
+            if self._locked.get(key) is owner:
+                del self._locked[key]
 
-    def is_held(self, session: str, run: str) -> bool:
+    def is_locked(self, session: str, run: str) -> bool:
         """Whether the run is locked."""
         with self._lock:
-            return (session, run) in self._held
+            return (session, run) in self._locked
 
     def summaries(self) -> list[SessionSummary]:
         """List all sessions, the most recently changed first."""
@@ -123,7 +123,7 @@ class InMemorySessionStore:
     def _check(self, session: str) -> None:
         if session not in self._sessions:
             raise no_session(session)
-        if any(name == session for name, _ in self._held):
+        if any(name == session for name, _ in self._locked):
             raise in_use(session)
 
 

@@ -37,7 +37,7 @@ class RunLocks:
         self._locks = locks
         self._wait_seconds = wait_seconds
 
-    def hold(self, session: str, run: str) -> Release | None:
+    def lock(self, session: str, run: str) -> Release | None:
         """Lock a run; None if it is locked already."""
         release_session = self._share(session)
         release_run = self._locks.take(_run_name(session, run))
@@ -51,12 +51,12 @@ class RunLocks:
 
         return release
 
-    def is_held(self, session: str, run: str) -> bool:
+    def is_locked(self, session: str, run: str) -> bool:
         """Whether the run is locked."""
         return self._locks.is_taken(_run_name(session, run))
 
     @contextmanager
-    def alone(self, session: str) -> Iterator[None]:
+    def exclusive(self, session: str) -> Iterator[None]:
         """Lock the whole session. Raises SessionError if one of its runs is locked."""
         release = self._locks.take(session)
         if release is None:
@@ -78,7 +78,7 @@ class RunLocks:
             time.sleep(_SHORT_WAIT_SECONDS)
 
 
-def locks_beside(path: Path, platform: str = sys.platform) -> Locks:
+def lock_path_of(path: Path, platform: str = sys.platform) -> Locks:
     """Return the locks for the store at `path`."""
     if platform == "linux" and has_range_locks():
         return RangeLocks(path.with_name(f"{path.name}-locks"))
@@ -115,8 +115,8 @@ class RangeLocks:
         import fcntl
 
         file = self._files.open(self._path)
-        wish = _range(fcntl.F_RDLCK if shared else fcntl.F_WRLCK, name)
-        return file.close if _got(file, fcntl.fcntl, file, fcntl.F_OFD_SETLK, wish) else None
+        request = _range(fcntl.F_RDLCK if shared else fcntl.F_WRLCK, name)
+        return file.close if _try_lock(file, fcntl.fcntl, file, fcntl.F_OFD_SETLK, request) else None
 
     def is_taken(self, name: str) -> bool:
         """Whether the byte is locked, without locking it."""
@@ -139,7 +139,7 @@ class FileLocks:
         path = self._folder / hashlib.sha256(name.encode()).hexdigest()
         for _ in range(_FEW_TRIES):
             file = self._files.open(path)
-            if _got(file, partial(lock, shared=shared), file.fileno()):
+            if _try_lock(file, partial(lock, shared=shared), file.fileno()):
                 if _is_at(file, path):
                     return file.close if shared else partial(_remove, file, path)
                 file.close()
@@ -190,10 +190,10 @@ def _descriptor(path: Path) -> int:
     return descriptor
 
 
-def _got(file: BinaryIO, locking: Callable[..., object], *wishes: object) -> bool:
+def _try_lock(file: BinaryIO, locking: Callable[..., object], *arguments: object) -> bool:
     """Try to lock the file; if that fails, close it and return False."""
     try:
-        locking(*wishes)
+        locking(*arguments)
     except (BlockingIOError, PermissionError):
         file.close()
         return False
@@ -204,8 +204,8 @@ def _got(file: BinaryIO, locking: Callable[..., object], *wishes: object) -> boo
 
 
 def _range(kind: int, name: str) -> bytes:
-    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 2
-    return struct.pack(_RANGE, kind, os.SEEK_SET, place, 1, 0)
+    offset = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 2
+    return struct.pack(_RANGE, kind, os.SEEK_SET, offset, 1, 0)
 
 
 def _is_at(file: BinaryIO, path: Path) -> bool:

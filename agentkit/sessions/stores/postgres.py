@@ -73,10 +73,10 @@ class PostgresSessionStore:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._held: dict[str, object] = {}
+        self._locked: dict[str, object] = {}
         self._lost: set[str] = set()
         self._server = PostgresDatabase(
-            url, _SESSIONS, on_end=self._held.clear, on_loss=partial(self._lost.update, self._held)
+            url, _SESSIONS, on_end=self._locked.clear, on_loss=partial(self._lost.update, self._locked)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,24 +116,24 @@ class PostgresSessionStore:
             rows = connection.execute(_READ, (*after, session)).fetchall()
         return parse_entries(rows, after)
 
-    def hold(self, session: str, run: str) -> Release | None:
+    def lock(self, session: str, run: str) -> Release | None:
         """Lock a run until it is released or the connection ends. Waits while the session is being deleted."""
-        name, mark = _run_name(session, run), object()
+        name, owner = _run_name(session, run), object()
         with self._server.connection() as connection:
-            if name in self._held:
+            if name in self._locked:
                 return None
             if not connection.execute(_SHARE, (lock_number(session), lock_number(name))).fetchall()[0][1]:
                 connection.execute(_UNSHARE, (lock_number(session),))
                 return None
-            self._held[name] = mark
-        return partial(self._release, session, name, mark)
+            self._locked[name] = owner
+        return partial(self._release, session, name, owner)
 
-    def _release(self, session: str, name: str, mark: object) -> None:
+    def _release(self, session: str, name: str, owner: object) -> None:
         with self._server.lock:
             self._lost.discard(name)
-            if self._held.get(name) is not mark or self._server.process != os.getpid():
+            if self._locked.get(name) is not owner or self._server.process != os.getpid():
                 return
-            del self._held[name]
+            del self._locked[name]
             with (
                 suppress(SessionError),
                 self._server.connection() as connection,
@@ -141,7 +141,7 @@ class PostgresSessionStore:
                 connection.execute(_UNLOCK, (lock_number(name),))
                 connection.execute(_UNSHARE, (lock_number(session),))
 
-    def is_held(self, session: str, run: str) -> bool:
+    def is_locked(self, session: str, run: str) -> bool:
         """Whether a live connection holds the lock on the run."""
         with self._server.connection() as connection:
             return bool(connection.execute(_IS_LOCKED, (lock_number(_run_name(session, run)),)).fetchall()[0][0])
@@ -153,14 +153,14 @@ class PostgresSessionStore:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a session."""
-        with self._alone(old) as (connection, found):
+        with self._exclusive(old) as (connection, found):
             if connection.execute(_FIND, (new,)).fetchone() is not None:
                 raise name_taken_error(new)
             connection.execute(_RENAME, (new, found))
 
     def delete(self, session: str) -> None:
         """Delete a session."""
-        with self._alone(session) as (connection, found):
+        with self._exclusive(session) as (connection, found):
             for statement in _FORGET:
                 connection.execute(statement, (found,))
 
@@ -169,10 +169,10 @@ class PostgresSessionStore:
         self._server.close()
 
     @contextmanager
-    def _alone(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
+    def _exclusive(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
         """A transaction with exclusive access to a session."""
         with self._server.transaction() as connection:
-            if any(name.startswith(f"{session}\n") for name in self._held):
+            if any(name.startswith(f"{session}\n") for name in self._locked):
                 raise in_use(session)
             if not connection.execute(_LOCK_ALONE, (lock_number(session),)).fetchall()[0][0]:
                 raise in_use(session)

@@ -72,8 +72,8 @@ class PostgresDatabase:
                 if self._connection is not None and self._connection.closed:
                     self._on_loss()
                     self.close()
-                what = f"The {self._tables.contents} in {self.display_url} cannot be read or written"
-                raise SessionError(f"{what}: {error}") from None
+                problem = f"The {self._tables.contents} in {self.display_url} cannot be read or written"
+                raise SessionError(f"{problem}: {error}") from None
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from agentkit.errors import SessionError
 from agentkit.sessions.codec import Row, new_id, parse_entries, rows_of, summary_of
 from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, name_taken_error, no_session
-from agentkit.sessions.stores.locks import RunLocks, locks_beside
+from agentkit.sessions.stores.locks import RunLocks, lock_path_of
 from agentkit.sessions.stores.sqlite_database import WAIT_SECONDS, DatabaseFile, DatabaseFormat
 
 _SESSIONS = DatabaseFormat(
@@ -52,10 +52,10 @@ class SQLiteSessionStore:
     def __init__(self, path: str | PathLike[str], wait_seconds: float = WAIT_SECONDS) -> None:
         self.path = Path(path).absolute()
         self._wait_seconds = wait_seconds
-        self._holds = RunLocks(locks_beside(self.path))
-        self._held: set[tuple[str, str]] = set()
+        self._run_locks = RunLocks(lock_path_of(self.path))
+        self._locked: set[tuple[str, str]] = set()
         self._lost: set[tuple[str, str]] = set()
-        on_removed = partial(self._lost.update, self._held)
+        on_removed = partial(self._lost.update, self._locked)
         self._file = DatabaseFile(str(self.path), _SESSIONS, wait_seconds, on_removed)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,24 +90,24 @@ class SQLiteSessionStore:
             rows = connection.execute(_READ, (*after, session)).fetchall()
         return parse_entries(rows, after)
 
-    def hold(self, session: str, run: str) -> Release | None:
+    def lock(self, session: str, run: str) -> Release | None:
         """Lock a run until it is released or the process dies."""
-        release = self._holds.hold(session, run)
+        release = self._run_locks.lock(session, run)
         if release is None:
             return None
         with self._file.lock:
-            self._held.add((session, run))
+            self._locked.add((session, run))
         return partial(self._let_go, (session, run), release)
 
     def _let_go(self, key: tuple[str, str], release: Release) -> None:
         with self._file.lock:
-            self._held.discard(key)
+            self._locked.discard(key)
             self._lost.discard(key)
         release()
 
-    def is_held(self, session: str, run: str) -> bool:
+    def is_locked(self, session: str, run: str) -> bool:
         """Whether a live process holds the lock on the run."""
-        return self._holds.is_held(session, run)
+        return self._run_locks.is_locked(session, run)
 
     def summaries(self) -> list[SessionSummary]:
         """List all sessions, the most recently changed first. A missing file is not created; the list is then empty."""
@@ -118,7 +118,7 @@ class SQLiteSessionStore:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a session."""
-        with self._holds.alone(old), self._file.transaction() as connection:
+        with self._run_locks.exclusive(old), self._file.transaction() as connection:
             found = _find(connection, old)
             if found is None:
                 raise no_session(old)
@@ -128,7 +128,7 @@ class SQLiteSessionStore:
 
     def delete(self, session: str) -> None:
         """Delete a session."""
-        with self._holds.alone(session), self._file.transaction() as connection:
+        with self._run_locks.exclusive(session), self._file.transaction() as connection:
             found = _find(connection, session)
             if found is None:
                 raise no_session(session)

@@ -71,9 +71,9 @@ class DatabaseFile:
     """
 
     def __init__(
-        self, place: str, kind: DatabaseFormat, wait_seconds: float, on_removed: Callable[[], object] = _no_check
+        self, path: str, kind: DatabaseFormat, wait_seconds: float, on_removed: Callable[[], object] = _no_check
     ) -> None:
-        self.place, self._kind, self._wait_seconds, self._on_removed = place, kind, wait_seconds, on_removed
+        self.place, self._kind, self._wait_seconds, self._on_removed = path, kind, wait_seconds, on_removed
         self.lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._opened = _NO_FILE
@@ -89,12 +89,12 @@ class DatabaseFile:
         with self.lock:
             self.used = time.monotonic()
             try:
-                self._notice()
+                self._detect_removed()
                 check()
                 yield self._connect()
             except sqlite3.Error as error:
-                what = f"The {self._kind.contents} in {self.place} cannot be read or written"
-                raise SessionError(f"{what}: {_describe_error(error)}.") from None
+                problem = f"The {self._kind.contents} in {self.place} cannot be read or written"
+                raise SessionError(f"{problem}: {_describe_error(error)}.") from None
             except UnicodeDecodeError:
                 raise SessionError(
                     f"The {self._kind.contents} in {self.place} cannot be read: {_REMEDY_OF_DAMAGE}."
@@ -129,7 +129,7 @@ class DatabaseFile:
             finally:
                 self.lock.release()
 
-    def _notice(self) -> None:
+    def _detect_removed(self) -> None:
         """Drop a connection to a removed file, or one inherited from the parent process."""
         connection, found = self._connection, self._identity()
         if connection is None or self._opened == found:
@@ -170,12 +170,12 @@ class DatabaseFile:
         return os.getpid(), found.st_dev, found.st_ino
 
 
-def connect(place: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Connection:
+def connect(path: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Connection:
     """Connect to a database of this format; an empty one is initialised. Raises SessionError for any other."""
-    connection = sqlite3.connect(place, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
     try:
-        if not _is_ours(connection, place, kind):
-            _adopt(connection, place, kind, wait_seconds)
+        if not _is_ours(connection, path, kind):
+            _adopt(connection, path, kind, wait_seconds)
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
         # With a write-ahead log, NORMAL loses nothing when a process dies. Some network drives do not support the log.
         for setting in (f"synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}", *kind.settings):
@@ -186,7 +186,7 @@ def connect(place: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Co
     return connection
 
 
-def _is_ours(connection: sqlite3.Connection, place: str, kind: DatabaseFormat) -> bool:
+def _is_ours(connection: sqlite3.Connection, path: str, kind: DatabaseFormat) -> bool:
     """Whether the database has this format; False if it is empty. Raises SessionError for any other.
 
     Views and triggers are rejected: they run code where we read and write, which might never terminate.
@@ -200,26 +200,26 @@ def _is_ours(connection: sqlite3.Connection, place: str, kind: DatabaseFormat) -
     if application == kind.application:
         if version > kind.version:
             raise SessionError(
-                f"{place} was written by a newer version of agentkit: its {kind.contents} have schema version"
+                f"{path} was written by a newer version of agentkit: its {kind.contents} have schema version"
                 f" {version}, and this version reads up to {kind.version}. Update agentkit, or name another file."
             )
-        if any(sort in _EXECUTABLE_TYPES for sort, _ in objects) or not set(kind.tables) <= {
+        if any(kind_name in _EXECUTABLE_TYPES for kind_name, _ in objects) or not set(kind.tables) <= {
             text for _, text in objects
         }:
-            raise SessionError(f"{place} has an unexpected schema: another program has changed it. Use another file.")
+            raise SessionError(f"{path} has an unexpected schema: another program has changed it. Use another file.")
         return True
     if application or version or objects:
-        raise SessionError(f"{place} is a database of another program, or has no {kind.contents}. Name another file.")
+        raise SessionError(f"{path} is a database of another program, or has no {kind.contents}. Name another file.")
     return False
 
 
-def _adopt(connection: sqlite3.Connection, place: str, kind: DatabaseFormat, wait_seconds: float) -> None:
+def _adopt(connection: sqlite3.Connection, path: str, kind: DatabaseFormat, wait_seconds: float) -> None:
     """Initialise an empty database, unless another process has just done so."""
     _use_write_ahead_log(connection, wait_seconds)
-    marks = (f"PRAGMA application_id = {kind.application}", f"PRAGMA user_version = {kind.version}")
+    pragmas = (f"PRAGMA application_id = {kind.application}", f"PRAGMA user_version = {kind.version}")
     with transaction(connection):
-        if not _is_ours(connection, place, kind):
-            for statement in (*kind.tables, *marks):
+        if not _is_ours(connection, path, kind):
+            for statement in (*kind.tables, *pragmas):
                 connection.execute(statement)
 
 

@@ -558,3 +558,26 @@ def test_each_request_begins_like_the_previous_one(protocol):
         assert json.dumps(after["tools"]) == json.dumps(before["tools"])
         assert json.dumps(after[name]).startswith(json.dumps(before[name])[:-1])
         assert after.get("instructions") == before.get("instructions")
+
+
+_SCALAR = {"type": "string", "description": "A word."}
+_OBJECT = {"type": "object", "properties": {"a": _SCALAR, "b": {"type": "integer", "default": 3}}}
+SCALAR_SCHEMAS = (
+    _OBJECT,
+    {**_OBJECT, "required": ["a"], "additionalProperties": False},
+    {**_OBJECT, "required": ["a", "a"]},
+    {**_OBJECT, "required": ["a", "z"]},
+    {**_OBJECT, "additionalProperties": {"type": "string"}},
+    {**_OBJECT, "properties": {"a": {"type": "string", "default": None}, "b": {"type": ["string", "null"]}}},
+    {**_OBJECT, "properties": {"a": True, "b": {"type": "array"}, "c": {"enum": ["x", "x"], "type": "string"}}},
+    {"type": "object", "properties": {}},
+    {"type": "object"},
+)
+
+
+@pytest.mark.for_each("schema", SCALAR_SCHEMAS)
+def test_objects_of_scalars_are_converted_like_all_others(schema):
+    """The shortcut for tools with scalar parameters gives the schema that the general conversion gives."""
+    receiver = Receiver()
+    sent, _ = Converter(receiver).request(Request([], tools=(ToolSpec("demo", "Do.", schema),)))
+    assert json.dumps(sent.tools[0].parameters) == json.dumps(SchemaRewriter(receiver).arguments(schema)[0])

@@ -17,9 +17,9 @@ from agentkit.testing import FakeServer, raw
 LONG_SECONDS = 1_000.0
 
 
-def bounded(*pieces, timeout_seconds=LONG_SECONDS, most_bytes=100):
+def bounded(*pieces, timeout_seconds=LONG_SECONDS, max_bytes=100):
     """Return a bounded body of these pieces."""
-    return BoundedBody(pieces, "the server", timeout_seconds, most_bytes)
+    return BoundedBody(pieces, "the server", timeout_seconds, max_bytes)
 
 
 async def agathered(body):

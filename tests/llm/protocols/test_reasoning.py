@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.llm.protocols.reasoning import ReasoningSplitter
+from agentkit.llm.protocols.parsing import ReasoningSplitter
 
 
 def parted(*pieces):

@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.events import ReasoningDelta, TextDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.protocols.reasoning import ReasoningSplitter, split_unopened_reasoning
+from agentkit.llm.protocols.parsing import ReasoningSplitter, split_unopened_reasoning
 from agentkit.testing import FakeServer, raw
 
 CALL = '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a": 1}<|call|>'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.protocols.reasoning import ParagraphJoiner
+from agentkit.llm.protocols.parsing import ParagraphJoiner
 
 # pieces, with None for other content between them; the text
 TEXTS = {

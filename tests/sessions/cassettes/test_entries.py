@@ -70,10 +70,10 @@ def back(question, answer, **more):
 )
 def test_question_and_answer_round_trip(question, answer):
     """Requests, tool calls, approvals and embeddings survive a round trip with their answers."""
-    asking = back(question, answer, inside=3, live=True)
-    assert (asking.question, asking.answer) == (question, answer)
-    assert (asking.number, asking.at, asking.seconds, asking.inside) == (1, 12.5, 0.5, 3)
-    assert asking.is_live is (question is CALL)  # only a tool call can be live
+    exchange = back(question, answer, inside=3, live=True)
+    assert (exchange.question, exchange.answer) == (question, answer)
+    assert (exchange.number, exchange.at, exchange.seconds, exchange.inside) == (1, 12.5, 0.5, 3)
+    assert exchange.is_live is (question is CALL)  # only a tool call can be live
 
 
 def lost(error, unanswered):
@@ -157,7 +157,7 @@ def test_event_refers_to_its_answer():
     reader.read({**HEAD, "id": 2, **encode_question(CALL, numbers), **encode_answer(result, numbers)})
     response_told = reader.read(encode_event("run", 13.0, ResponseReceived(RESPONSE), 1))
     result_told = reader.read({**encode_event("run", 14.0, ToolCallFinished(CALL, result), 2), "inside": 9})
-    assert (response_told.event, response_told.asking.number) == (ResponseReceived(RESPONSE), 1)
+    assert (response_told.event, response_told.exchange.number) == (ResponseReceived(RESPONSE), 1)
     waits = ToolCallPostponed(CALL, "May I?", DECISION)
     assert reader.read(encode_event("run", 15.0, waits, 0)).event == waits
     assert (result_told.event, result_told.inside) == (ToolCallFinished(CALL, result), 9)
@@ -168,7 +168,7 @@ def test_event_without_answer_is_written_in_full():
     line = encode_event("run", 13.0, RunStarted("helper", "Hi."), 0)
     assert line == {"run": "run", "at": 13.0, "event": "run_started", "agent": "helper", "prompt": "Hi."}
     told = Reader().read(line)
-    assert (told.run, told.at, told.event, told.asking) == ("run", 13.0, RunStarted("helper", "Hi."), None)
+    assert (told.run, told.at, told.event, told.exchange) == ("run", 13.0, RunStarted("helper", "Hi."), None)
 
 
 @pytest.mark.for_each(

@@ -41,8 +41,8 @@ def test_questions_and_events_are_written(recorder):
     recorder.finish()
     _, (began, request, person, call) = read_cassette(recorder.path)
     assert began.event == RunStarted("helper", "Hi.")
-    assert [asking.answer for asking in (request, person, call)] == [RESPONSE, Approved("c1", "once"), RESULT]
-    assert [asking.number for asking in (request, person, call)] == [1, 2, 3]
+    assert [exchange.answer for exchange in (request, person, call)] == [RESPONSE, Approved("c1", "once"), RESULT]
+    assert [exchange.number for exchange in (request, person, call)] == [1, 2, 3]
     assert request.at - request.seconds <= person.at <= call.at
     assert recorder.is_replaying is False
 

@@ -15,7 +15,7 @@ from agentkit.messages import (
     UserMessage,
 )
 from agentkit.recording import PersonAsked
-from agentkit.sessions.cassettes.request_matching import RequestKey, difference, message_form, question_form
+from agentkit.sessions.cassettes.request_matching import RequestKey, difference, message_key, question_key
 
 CALL = ToolCall("c1", "add", '{"a": 1, "b": 2}')
 ASKED = Request(
@@ -41,7 +41,7 @@ def request(**changes):
 
 def fits(recorded, asked):
     """Return whether the request matches the recorded one."""
-    return question_form(recorded).fits(question_form(asked))
+    return question_key(recorded).fits(question_key(asked))
 
 
 @pytest.mark.parametrize(
@@ -137,40 +137,40 @@ def test_settings_of_any_type_match():
 
 def test_max_tokens_does_not_affect_matching():
     """`max_tokens` does not affect matching, but is stored to distinguish similar requests."""
-    narrow, wide = (question_form(request(settings={"max_tokens": most, "seed": 1})) for most in (100, 200))
+    narrow, wide = (question_key(request(settings={"max_tokens": most, "seed": 1})) for most in (100, 200))
     assert narrow.fits(wide)
-    assert wide.fits(question_form(request(settings={"seed": 1})))
-    assert not narrow.fits(question_form(request(settings={"max_tokens": 100})))
-    assert (narrow.room, wide.room) == ("100", "200")
+    assert wide.fits(question_key(request(settings={"seed": 1})))
+    assert not narrow.fits(question_key(request(settings={"max_tokens": 100})))
+    assert (narrow.max_tokens, wide.max_tokens) == ("100", "200")
     assert "max_tokens" not in str(narrow)
 
 
 def test_similarity_of_requests():
     """The similarity of two requests is the number of messages they have in common."""
     one, two = (
-        question_form(ASKED),
-        question_form(request(messages=[*ASKED.messages[:3], ToolMessage("c1", "add", "4")])),
+        question_key(ASKED),
+        question_key(request(messages=[*ASKED.messages[:3], ToolMessage("c1", "add", "4")])),
     )
-    assert (one.shared(two), one.shared(one), one.shared(question_form(CALL))) == (3, 4, -1)
+    assert (one.shared(two), one.shared(one), one.shared(question_key(CALL))) == (3, 4, -1)
 
 
 def test_difference_is_readable():
     """A diff shows removed and added lines with the lines around them."""
     asked = request(messages=[*ASKED.messages[:3], ToolMessage("c1", "add", "4\nor so")])
-    told = difference(question_form(ASKED), question_form(asked)).splitlines()
+    told = difference(question_key(ASKED), question_key(asked)).splitlines()
     assert told[-3:] == ["-result of add: 3", "+result of add: 4", "+  or so"]
     assert [line[0] for line in told[:-3]] == [" ", " "]
-    assert difference(None, question_form(CALL)) == '+arguments: {"a": 1, "b": 2}\n+call: add'
+    assert difference(None, question_key(CALL)) == '+arguments: {"a": 1, "b": 2}\n+call: add'
 
 
 def test_difference_is_bounded():
     """A long diff shows its first sixty lines and the number of omitted lines."""
-    told = difference(None, RequestKey("model", "", [message_form(UserMessage("line\n" * 100))])).splitlines()
+    told = difference(None, RequestKey("model", "", [message_key(UserMessage("line\n" * 100))])).splitlines()
     assert len(told) == 61
     assert told[-1].endswith("more lines")
 
 
 def test_empty_texts_are_shown():
     """A message without text is shown as a line, and a key that is not an object is shown unchanged."""
-    assert str(RequestKey("model", "plain", [message_form(UserMessage(""))])) == "plain\nuser: "
+    assert str(RequestKey("model", "plain", [message_key(UserMessage(""))])) == "plain\nuser: "
     assert str(RequestKey("model", "[1]")) == "[1]"

@@ -14,11 +14,11 @@ def test_pickled_copy_is_independent():
     """Writes to a pickled copy do not affect the original store, and the copy has no held runs."""
     store = InMemorySessionStore()
     store.append("trip", [SessionEntry("run-1", 1, RunEnded("done"))])
-    store.hold("trip", "run-1")
+    store.lock("trip", "run-1")
     copy = pickle.loads(pickle.dumps(store))
     copy.append("trip", [SessionEntry("run-2", 2, RunEnded("done"))])
     assert len(store.read("trip")[0]) == 1
-    assert not copy.is_held("trip", "run-1")
+    assert not copy.is_locked("trip", "run-1")
 
 
 def test_only_the_session_of_a_held_run_is_in_use():
@@ -26,14 +26,14 @@ def test_only_the_session_of_a_held_run_is_in_use():
     store = InMemorySessionStore()
     for name in ("trip", "other"):
         store.append(name, [SessionEntry("run-1", 1, RunEnded("done"))])
-    release = store.hold("trip", "run-1")
-    assert store.is_held("trip", "run-1") is True
+    release = store.lock("trip", "run-1")
+    assert store.is_locked("trip", "run-1") is True
     with pytest.raises(SessionError, match="is in progress"):
         store.delete("trip")
     store.delete("other")
     release()
     store.delete("trip")
     assert store.summaries() == []
-    assert store.is_held("trip", "run-1") is False
+    assert store.is_locked("trip", "run-1") is False
     with pytest.raises(SessionError, match="No session is named 'trip'"):
         store.delete("trip")

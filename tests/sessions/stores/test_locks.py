@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agentkit.errors import SessionError
-from agentkit.sessions.stores.locks import FileLocks, RangeLocks, RunLocks, _Files, _got, _is_at, locks_beside
+from agentkit.sessions.stores.locks import FileLocks, RangeLocks, RunLocks, _Files, _is_at, _try_lock, lock_path_of
 
 TAKING = """
 import sys
@@ -141,20 +141,20 @@ def test_system_error_while_locking_raises(tmp_path):
     """An unexpected system error while locking raises a SessionError and closes the file."""
     file = (tmp_path / "lock").open("wb")
     with pytest.raises(SessionError, match="cannot be opened"):
-        _got(file, fcntl.flock, file, 0)
+        _try_lock(file, fcntl.flock, file, 0)
     assert file.closed
 
 
 def test_kind_of_locks_depends_on_the_platform(tmp_path):
     """Linux uses byte-range locks, and other systems use lock files."""
-    assert isinstance(locks_beside(tmp_path / "a.db", "linux"), RangeLocks)
-    assert isinstance(locks_beside(tmp_path / "a.db", "darwin"), FileLocks)
-    assert isinstance(locks_beside(tmp_path / "a.db", "win32"), FileLocks)
+    assert isinstance(lock_path_of(tmp_path / "a.db", "linux"), RangeLocks)
+    assert isinstance(lock_path_of(tmp_path / "a.db", "darwin"), FileLocks)
+    assert isinstance(lock_path_of(tmp_path / "a.db", "win32"), FileLocks)
 
 
 def test_locked_session_raises_after_timeout(locks):
     """Holding a run in a session that stays locked raises an error after the timeout."""
     holds = RunLocks(locks, wait_seconds=0.05)
-    with holds.alone("trip"), pytest.raises(SessionError, match="is in progress"):
-        holds.hold("trip", "run-1")
-    assert holds.hold("trip", "run-1")() is None
+    with holds.exclusive("trip"), pytest.raises(SessionError, match="is in progress"):
+        holds.lock("trip", "run-1")
+    assert holds.lock("trip", "run-1")() is None

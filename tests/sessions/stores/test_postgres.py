@@ -63,11 +63,11 @@ def test_lost_connection_is_reopened(store, server):
 
 def test_run_with_a_lost_connection_is_abandoned(store, server):
     """After a lost connection, a run is abandoned, because other processes may have continued it."""
-    release = store.hold("trip", "run-2")
+    release = store.lock("trip", "run-2")
     server.execute(END_ALL)
     with pytest.raises(SessionError, match="cannot be read or written"):
         store.read("trip")
-    assert not store.is_held("trip", "run-2")
+    assert not store.is_locked("trip", "run-2")
     with pytest.raises(SessionError, match="may have been resumed elsewhere"):
         store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
     store.append("trip", [SessionEntry("run-3", 3.0, RunEnded("done"))])
@@ -77,10 +77,10 @@ def test_run_with_a_lost_connection_is_abandoned(store, server):
 
 def test_release_after_lost_connection(store, server):
     """Releasing a run after the connection was lost raises no error."""
-    release = store.hold("trip", "run-2")
+    release = store.lock("trip", "run-2")
     server.execute(END_ALL)
     release()
-    assert not store.is_held("trip", "run-2")
+    assert not store.is_locked("trip", "run-2")
 
 
 def test_error_of_the_server_is_raised(store, server):
@@ -95,7 +95,7 @@ def test_session_in_use_is_not_deleted(store, postgres_url):
     """A session is not deleted while a run of it is held through another connection or this one."""
     other = PostgresSessionStore(postgres_url)
     for holder in (store, other):
-        release = holder.hold("trip", "run-1")
+        release = holder.lock("trip", "run-1")
         with pytest.raises(SessionError, match="is in progress"):
             store.delete("trip")
         release()

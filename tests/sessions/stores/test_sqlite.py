@@ -46,7 +46,7 @@ def mode_of(path):
 
 def test_only_the_owner_can_read(store, path):
     """Only the owner can access the database, its log, its locks and the created folder."""
-    release = store.hold("trip", "run-1")
+    release = store.lock("trip", "run-1")
     assert {found.name: mode_of(found) for found in path.parent.iterdir()} == dict.fromkeys(
         ["sessions.db", "sessions.db-wal", "sessions.db-shm", "sessions.db-locks"], 0o600
     )
@@ -239,7 +239,7 @@ def test_removed_file_is_created_again(store, path):
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
 def test_file_removed_during_a_run_is_detected(how, entries, store, path):
     """Appending raises an error if the file was removed, moved or replaced during the run."""
-    release = store.hold("trip", "run-1")
+    release = store.lock("trip", "run-1")
     moved = path.rename(path.with_name("moved.db"))
     if how == "removed":
         moved.unlink()
@@ -267,7 +267,7 @@ def test_file_becomes_private_when_it_is_opened(path):
         (path.parent / name).chmod(mode)
     store = SQLiteSessionStore(path)
     store.append("trip", [ENTRY])
-    store.hold("trip", "run-1")()
+    store.lock("trip", "run-1")()
     assert {mode_of(found) for found in path.parent.iterdir()} == {0o600}
     store.close()
     path.chmod(0o444)
@@ -278,7 +278,7 @@ def test_file_becomes_private_when_it_is_opened(path):
 
 def test_symlink_is_rejected(store, path, tmp_path):
     """A symbolic link in place of the database or its lock file is rejected, and its target is not modified."""
-    release = store.hold("trip", "run-1")
+    release = store.lock("trip", "run-1")
     release()
     store.close()
     target = tmp_path / "target"
@@ -291,7 +291,7 @@ def test_symlink_is_rejected(store, path, tmp_path):
     locks.unlink()
     locks.symlink_to(target)
     with pytest.raises(SessionError, match=r"sessions\.db-locks is a symbolic link"):
-        store.hold("trip", "run-1")
+        store.lock("trip", "run-1")
     assert target.read_text() == "Dear diary"
 
 
