@@ -383,9 +383,10 @@ def _fitting_path(question: Question, able: list[Offer]) -> list[Offer]:
 
 
 def offer_lacking_arguments(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
-    """The only tool that the question is about, if the question lacks a required argument."""
-    incomplete = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing)
-    return next((offer for offer in incomplete if not unexplained(question, [offer])), None)
+    """The tool that the question is about, if the question lacks a required argument."""
+    incomplete = [offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing]
+    explaining = [offer for offer in incomplete if not unexplained(question, [offer])]
+    return max(explaining, key=lambda offer: len(_concepts_in(offer.spec.name) & offer.matches), default=None)
 
 
 def _needs_no_search(question: Question, every: Sequence[Offer]) -> bool:

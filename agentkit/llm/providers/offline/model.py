@@ -376,20 +376,19 @@ def _refusal(question: Question, tools: Sequence[ToolSpec], validation: CallVali
     """Explain why no tool was called, and which requests this model can serve."""
     if not tools:
         return f"The offline model only calls tools, and this request offers none. Offer it a tool. {_OTHER_MODEL}"
-    reason = _small_talk(question, tools) if question.is_small_talk else ""
-    if reason:
-        return reason
-    if question.is_small_talk:
-        reason = ""
-    elif question.is_negated:
+    if question.is_small_talk and (line := _small_talk(question, tools)):
+        return line
+    reason = "" if question.is_small_talk else "No tool fits this request. "
+    if question.is_negated:
         reason = "Nothing was done, because the request says what not to do. "
     elif validation and validation.unclear:
+        tool = validation.unclear[0][0]
         parameters = " and ".join(name for _, name in validation.unclear)
-        reason = f"{validation.unclear[0][0]} fits, but its {parameters} is not clear: put it in quotes. "
+        example = _example_text([spec for spec in tools if spec.name == tool])
+        return f"{tool} fits, but its {parameters} is not clear: put it in quotes.{example} {_OTHER_MODEL}"
     elif not question.is_personal and (offer := offer_lacking_arguments(question, tools)):
-        reason = f"{offer.spec.name} fits, but the request does not state its {' and '.join(offer.missing)}: add it. "
-    else:
-        reason = "No tool fits this request. "
+        missing, example = " and ".join(offer.missing), _example_text([offer.spec])
+        return f"{offer.spec.name} fits, but the request does not state its {missing}: add it.{example} {_OTHER_MODEL}"
     return f"{reason}{_abilities(question, tools)} {_OTHER_MODEL}"
 
 
