@@ -483,7 +483,7 @@ def _expressions_in(offer: Offer) -> Iterator[str]:
 def _paths_in(offer: Offer) -> Iterator[str]:
     question = offer.question
     quotes = [span for span in question.spans_of(Shape.QUOTE) if "\n" not in span.text]
-    before = {span: ["", *words(question.text[: span.start])][-1] for span in quotes}
+    before = {span: ["", *words(question.text[max(span.start - 40, 0) : span.start])][-1] for span in quotes}
     introduced = [
         span for span in quotes if before[span] in ("named", "called") or concept(before[span]) in _PATH_CONCEPTS
     ]
