@@ -102,7 +102,7 @@ def words(text: str) -> list[str]:
 
 
 def with_vietnamese_digits(text: str) -> str:
-    """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
+    """The text with Vietnamese numbers in words next to an operation in digits: `2 cộng 3` for `hai cộng ba`."""
     if not _VIETNAMESE_OPERATION.search(text):
         return text
     return _VIETNAMESE_NUMBERS.sub(lambda match: vietnamese_number(match.group().lower()), text)

@@ -209,7 +209,7 @@ class OfflineModel:
         raise BadResponse(f"The offline model cannot find {wanted.name} in the text.")
 
     def _ask_engine(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
-        """The engine's envelope for a text; `network` is none or open, depending on what its process could reach."""
+        """The engine's envelope for a text; its `network` is `open` if the process could reach one, else `none`."""
         if self._worker is None or self._owner != os.getpid():
             if not installed():  # pragma: no cover - tested in a process without the package
                 raise MissingExtra("offline", "The offline model")
@@ -457,7 +457,7 @@ def _dated_answer(result: ToolMessage, answer: Callable[[date], str]) -> str:
     try:
         return answer(today)
     except (ValueError, OverflowError):
-        return "There is no such day in the calendar. Check the day, the month and the year."
+        return "The calendar has no such day. Check the day, the month and the year."
 
 
 def _result_text(result: ToolMessage, call: ToolCall | None, terms: Sequence[str]) -> str:
@@ -486,7 +486,7 @@ def _result_text(result: ToolMessage, call: ToolCall | None, terms: Sequence[str
 
 
 def _place_name(zone: str, terms: Sequence[str]) -> str:
-    """The place of the question that a time zone stands for, else the city in the zone's name."""
+    """The place in the question that has this time zone, otherwise the city in the zone's name."""
     text = f" {' '.join(terms).lower()} "
     named = next((place for place in places_in(zone) if f" {place} " in text and place != zone.lower()), "")
     return named.title() or zone.rpartition("/")[2].replace("_", " ")

@@ -110,7 +110,7 @@ def validated_calls(question: Question, offered: Sequence[Offer], envelope: Mapp
 def calls_without_engine(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The call whose tool and arguments follow from the question alone, so that the engine is not needed.
 
-    It explains every word of the question, in which nothing is ambiguous; empty if there is no such call.
+    It explains every word of the question, in which nothing is ambiguous; otherwise empty.
     """
     calls = _only_call(question, offered) or _plain_call(question, offered)
     if not calls:
