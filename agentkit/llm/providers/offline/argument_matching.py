@@ -383,9 +383,10 @@ def _fitting_path(question: Question, able: list[Offer]) -> list[Offer]:
 
 
 def offer_lacking_arguments(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
-    """The only tool that the question is about, if the question lacks a required argument."""
-    incomplete = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing)
-    return next((offer for offer in incomplete if not unexplained(question, [offer])), None)
+    """The tool that the question is about, if the question lacks a required argument."""
+    incomplete = [offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing]
+    explaining = [offer for offer in incomplete if not unexplained(question, [offer])]
+    return max(explaining, key=lambda offer: len(_concepts_in(offer.spec.name) & offer.matches), default=None)
 
 
 def _needs_no_search(question: Question, every: Sequence[Offer]) -> bool:
@@ -482,9 +483,13 @@ def _expressions_in(offer: Offer) -> Iterator[str]:
 def _paths_in(offer: Offer) -> Iterator[str]:
     question = offer.question
     quotes = [span for span in question.spans_of(Shape.QUOTE) if "\n" not in span.text]
-    named = [span.text for span in quotes if _FILE_NAME.search(span.text) or _is_introduced_as_path(question, span)]
+    before = {span: ["", *words(question.text[max(span.start - 40, 0) : span.start])][-1] for span in quotes}
+    introduced = [
+        span for span in quotes if before[span] in ("named", "called") or concept(before[span]) in _PATH_CONCEPTS
+    ]
+    named = [span.text for span in quotes if _FILE_NAME.search(span.text) or span in introduced]
     yield from (*(span.text for span in question.spans_of(Shape.PATH)), *named)
-    if not question.concepts.isdisjoint({"file", "folder"}):
+    if not question.concepts.isdisjoint(_PATH_CONCEPTS):
         names = [match.group(1) or match.group(2) for match in _NAMED_PATH.finditer(question.text)]
         excluded = STOP_WORDS | HERE_WORDS | _NO_FOLDER_NAMES
         yield from (
@@ -497,11 +502,6 @@ def _zones(offer: Offer) -> Iterator[str]:
     return zones_in(offer.question.text) if "time" in offer.question.concepts else iter(())
 
 
-def _is_introduced_as_path(question: Question, span: Span) -> bool:
-    before = words(question.text[: span.start])
-    return bool(before) and (before[-1] in ("named", "called") or concept(before[-1]) in ("file", "folder"))
-
-
 def _commands_in(offer: Offer) -> Iterator[str]:
     question = offer.question
     quotes = [span.text for span in question.spans_of(Shape.QUOTE)]
@@ -510,24 +510,17 @@ def _commands_in(offer: Offer) -> Iterator[str]:
 
 def _commands(offer: Offer) -> Iterator[str]:
     question = offer.question
-    if (
-        not question.spans_of(Shape.COMMAND)
-        and not _mentions_tool_name(offer)
-        and question.concepts.isdisjoint(_RUNNING)
-    ):
-        return
-    texts = (text for text in _commands_in(offer) if not text[:1].isdigit())
-    yield from (text for text in texts if _mentions_tool_name(offer) or not _is_program(text))
+    if question.spans_of(Shape.COMMAND) or _names_tool(offer) or not question.concepts.isdisjoint(_RUNNING):
+        texts = (text for text in _commands_in(offer) if not text[:1].isdigit())
+        yield from (text for text in texts if _names_tool(offer) or not _is_program(text))
 
 
 def _programs_in(offer: Offer) -> Iterator[str]:
     python = "python" in words(f"{offer.spec.name.replace('_', ' ')} {offer.summary}")
-    yield from (
-        text for text in _commands_in(offer) if _is_program(text) or (_mentions_tool_name(offer) and not python)
-    )
+    yield from (text for text in _commands_in(offer) if _is_program(text) or (_names_tool(offer) and not python))
 
 
-def _mentions_tool_name(offer: Offer) -> bool:
+def _names_tool(offer: Offer) -> bool:
     """Whether the question mentions the tool's name, apart from `word_sequence`: its shell or language."""
     return not (_concepts_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.concepts)
 
@@ -568,19 +561,17 @@ def _search_topics(offer: Offer) -> Iterator[str]:
     wanted = not question.concepts.isdisjoint({"search", *_concepts_in(offer.spec.name)})
     elsewhere = question.spans_of(Shape.PATH, Shape.URL) and "web" not in question.concepts
     asks = wanted or (question.asks_for_knowledge and not question.spans)
-    if (
-        question.is_personal or elsewhere or not asks or "\n" in question.text
-    ):  # the text of a file is not a search query
+    if question.is_personal or elsewhere or not asks or "\n" in question.text:  # a file's text is not a query
         return
     tokens = list(tokens_in(question.text))
-    are_action_words = [all(_states_action_only(word, offer) for word in words(token.group())) for token in tokens]
-    if not all(are_action_words):
-        first, last = are_action_words.index(False), len(are_action_words) - 1 - are_action_words[::-1].index(False)
-        yield question.text[tokens[first].start() : tokens[last].end()].strip(" .,;:?!\"'")
-
-
-def _states_action_only(word: str, offer: Offer) -> bool:
-    return word.removesuffix("'s") in STOP_WORDS or concept(word) in offer.concepts | _LOOKUP_CONCEPTS
+    action = offer.concepts | _LOOKUP_CONCEPTS
+    topic = [
+        token
+        for token in tokens
+        if not all(word.removesuffix("'s") in STOP_WORDS or concept(word) in action for word in words(token.group()))
+    ]
+    if topic:
+        yield question.text[topic[0].start() : topic[-1].end()].strip(" .,;:?!\"'")
 
 
 _NAMES = {
@@ -616,6 +607,7 @@ _MAX_OFFERS = 5
 _RUNNING = frozenset({"run", "shell", "code"})
 """Ideas of a question in which a quotation can be a command."""
 
+_PATH_CONCEPTS = frozenset({"file", "folder"})
 _NO_FOLDER_NAMES = vocabulary("whole entire parent root main project same other")
 _LISTING, _READING = frozenset({"list", "folder"}), frozenset({"see"})
 _ACTIONS = concepts(ACTIONS)

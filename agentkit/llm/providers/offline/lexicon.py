@@ -102,7 +102,7 @@ def words(text: str) -> list[str]:
 
 
 def with_vietnamese_digits(text: str) -> str:
-    """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
+    """The text with Vietnamese numbers in words next to an operation in digits: `2 cộng 3` for `hai cộng ba`."""
     if not _VIETNAMESE_OPERATION.search(text):
         return text
     return _VIETNAMESE_NUMBERS.sub(lambda match: vietnamese_number(match.group().lower()), text)
@@ -229,8 +229,8 @@ def _answer_about_dates(text: str) -> DateAnswer | None:
 
     sentence = " ".join(_DATE.sub(placeholder, text.lower().replace("\u2019", "'")).split())
     sentence = _POLITE_OPENING.sub("", sentence).strip(" ?.!")
-    for pattern, answer in _DATE_QUESTIONS:
-        if match := pattern.fullmatch(sentence):
+    for pattern, answer in _DATE_QUESTIONS if _DATE_TOPIC.search(sentence) else ():
+        if match := re.fullmatch(pattern, sentence):
             return lambda today: answer(match, dates, today)
     return None
 
@@ -516,53 +516,51 @@ _PAST = re.compile(r"\b(?:was|were|did|since|ago|has|have passed|born)\b")
 _WHAT_DAY = r"(?:what|which)(?:'s| is)? (?:the )?(?:week ?day|day|date)(?: of the week)?"
 _HOW_MANY_DAYS = "(?:how many (?:days|weeks)|(?:the )?number of days|(?:days|weeks)|how long)"
 _COUNT_OF_DAYS = rf"(?P<count>\d{{1,5}}|{'|'.join(NUMBER_WORDS)}) (?P<unit>(?:day|week|month|year)s?)"
-_DATE_QUESTIONS = tuple(
-    (re.compile(pattern), answer)
-    for pattern, answer in (
-        (
-            rf"(?:{_WHAT_DAY} (?:is|was|does|did|will|of|for)|when is)(?: it)?(?: on)? @"
-            "(?: (?P<relative>this|next|last) year)?(?: (?:be|fall|falls|land|come))?(?: on)?(?: (?:this year|a))?",
-            _weekday_answer,
-        ),
-        (rf"(?:on )?@ (?:is|was|falls on|fell on)(?: on)? {_WHAT_DAY}", _weekday_answer),
-        (
-            rf"(?:what(?:'s| is) the )?{_HOW_MANY_DAYS}(?: (?:are|is|is it|were|lie|passed|there))*"
-            r" (?:between|from) @ (?:and|to|until|till) @",
-            _days_between_answer,
-        ),
-        (
-            rf"(?:there are )?{_HOW_MANY_DAYS}(?: (?:are|is|it|there|we|i|do|have|left|remain|remaining|more|to go))*"
-            " (?:until|till|to|before) @",
-            _days_between_answer,
-        ),
-        (
-            rf"{_HOW_MANY_DAYS}(?: (?:is|it|has|have|been|passed|there|gone by|are|ago))* (?:since|was) @",
-            _days_between_answer,
-        ),
-        (
-            rf"{_HOW_MANY_DAYS}(?: (?:are|there))* (?:left|remaining|remain) (?:in )?(?:this|the) year",
-            lambda match, _, today: _days_between_answer(match, [(None, 12, 31)], today),
-        ),
-        (
-            r"how many years (?:ago (?:was|is)|(?:is it|has it been|have passed)? ?since) (?P<from_year>[12]\d{3})",
-            _years_since_answer,
-        ),
-        (
-            rf"how many days (?:are|does|did|has|were)?(?: there)?(?: in)? ?(?P<name>{_MONTH})"
-            r"(?: (?P<in_year>\d{4}))?(?: have| has)?",
-            _month_length_answer,
-        ),
-        (
-            rf"(?:{_WHAT_DAY}|when)(?: (?:is|was|will|be|it|comes|falls))* (?:the )?{_COUNT_OF_DAYS} "
-            "(?:after|before|from|prior to) @",
-            _shifted_date_answer,
-        ),
-        (
-            r"how old (?:is|am|are|would|will) (?:\w+ ){1,2}(?:be )?(?:who was |if (?:\w+ )?was )?born (?:on )?@",
-            _age_answer,
-        ),
-        (r"(?:\w+ ){1,2}was born (?:on )?@[,.]? (?:so )?how old (?:am|is) \w+(?: now| today)?", _age_answer),
-    )
+_DATE_TOPIC = re.compile(r"\b(?:days?|date|weekday|when|weeks?|how long|old|how many years)\b")
+_DATE_QUESTIONS: tuple[tuple[str, Callable[[re.Match[str], Sequence[_CalendarDate], date], str]], ...] = (
+    (
+        rf"(?:{_WHAT_DAY} (?:is|was|does|did|will|of|for)|when is)(?: it)?(?: on)? @"
+        "(?: (?P<relative>this|next|last) year)?(?: (?:be|fall|falls|land|come))?(?: on)?(?: (?:this year|a))?",
+        _weekday_answer,
+    ),
+    (rf"(?:on )?@ (?:is|was|falls on|fell on)(?: on)? {_WHAT_DAY}", _weekday_answer),
+    (
+        rf"(?:what(?:'s| is) the )?{_HOW_MANY_DAYS}(?: (?:are|is|is it|were|lie|passed|there))*"
+        r" (?:between|from) @ (?:and|to|until|till) @",
+        _days_between_answer,
+    ),
+    (
+        rf"(?:there are )?{_HOW_MANY_DAYS}(?: (?:are|is|it|there|we|i|do|have|left|remain|remaining|more|to go))*"
+        " (?:until|till|to|before) @",
+        _days_between_answer,
+    ),
+    (
+        rf"{_HOW_MANY_DAYS}(?: (?:is|it|has|have|been|passed|there|gone by|are|ago))* (?:since|was) @",
+        _days_between_answer,
+    ),
+    (
+        rf"{_HOW_MANY_DAYS}(?: (?:are|there))* (?:left|remaining|remain) (?:in )?(?:this|the) year",
+        lambda match, _, today: _days_between_answer(match, [(None, 12, 31)], today),
+    ),
+    (
+        r"how many years (?:ago (?:was|is)|(?:is it|has it been|have passed)? ?since) (?P<from_year>[12]\d{3})",
+        _years_since_answer,
+    ),
+    (
+        rf"how many days (?:are|does|did|has|were)?(?: there)?(?: in)? ?(?P<name>{_MONTH})"
+        r"(?: (?P<in_year>\d{4}))?(?: have| has)?",
+        _month_length_answer,
+    ),
+    (
+        rf"(?:{_WHAT_DAY}|when)(?: (?:is|was|will|be|it|comes|falls))* (?:the )?{_COUNT_OF_DAYS} "
+        "(?:after|before|from|prior to) @",
+        _shifted_date_answer,
+    ),
+    (
+        r"how old (?:is|am|are|would|will) (?:\w+ ){1,2}(?:be )?(?:who was |if (?:\w+ )?was )?born (?:on )?@",
+        _age_answer,
+    ),
+    (r"(?:\w+ ){1,2}was born (?:on )?@[,.]? (?:so )?how old (?:am|is) \w+(?: now| today)?", _age_answer),
 )
 """Questions with @ in place of each date."""
 

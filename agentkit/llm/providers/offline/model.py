@@ -209,7 +209,7 @@ class OfflineModel:
         raise BadResponse(f"The offline model cannot find {wanted.name} in the text.")
 
     def _ask_engine(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
-        """The engine's envelope for a text; `network` is none or open, depending on what its process could reach."""
+        """The engine's envelope for a text; its `network` is `open` if the process could reach one, else `none`."""
         if self._worker is None or self._owner != os.getpid():
             if not installed():  # pragma: no cover - tested in a process without the package
                 raise MissingExtra("offline", "The offline model")
@@ -279,20 +279,15 @@ def _current_date_call(text: str, tools: Sequence[ToolSpec]) -> tuple[ProposedCa
 
     Empty if another tool takes dates, because it can be the one that answers the question.
     """
-    able = [spec for spec in tools if "current" in spec.name and "date" in spec.name and not _required(spec)]
-    others = [
-        spec for spec in tools if spec not in able and "date" in " ".join(spec.parameters.get("properties") or ())
+    able = [
+        spec for spec in tools if "current" in spec.name and "date" in spec.name and not spec.parameters.get("required")
     ]
-    if len(able) != 1 or others:
+    takes_dates = ["date" in " ".join(spec.parameters.get("properties") or ()) for spec in tools if spec not in able]
+    if len(able) != 1 or any(takes_dates):
         return ()
     zone_parameter = next((name for name, kind in kinds_of(able[0]).items() if kind is TextKind.ZONE), "")
     zones = list(zones_in(text)) if zone_parameter else []
     return (ProposedCall(able[0].name, {zone_parameter: zones[0]} if zones else {}),) if len(zones) <= 1 else ()
-
-
-def _required(spec: ToolSpec) -> Sequence[str]:
-    required: Sequence[str] = spec.parameters.get("required") or ()
-    return required
 
 
 def _calls_by_clauses(
@@ -340,14 +335,10 @@ def _confirmed_calls(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
     """The calls that the model suggested last, if the user's entire reply is a yes."""
     if len(messages) < 2 or not isinstance(messages[-1], UserMessage):
         return ()
-    before = messages[-2]
-    if (
-        not isinstance(before, AssistantMessage)
-        or before.origin != ORIGIN
-        or not _YES.fullmatch(_last_user_text(messages))
-    ):
+    last = messages[-2]
+    if not isinstance(last, AssistantMessage) or last.origin != ORIGIN or not _YES.fullmatch(_last_user_text(messages)):
         return ()
-    return tuple(ProposedCall(tool, arguments) for tool, arguments in before.extra.get("suggested", ()))
+    return tuple(ProposedCall(tool, arguments) for tool, arguments in last.extra.get("suggested", ()))
 
 
 def _permitted(request: Request) -> tuple[ToolSpec, ...]:
@@ -385,20 +376,19 @@ def _refusal(question: Question, tools: Sequence[ToolSpec], validation: CallVali
     """Explain why no tool was called, and which requests this model can serve."""
     if not tools:
         return f"The offline model only calls tools, and this request offers none. Offer it a tool. {_OTHER_MODEL}"
-    reason = _small_talk(question, tools) if question.is_small_talk else ""
-    if reason:
-        return reason
-    if question.is_small_talk:
-        reason = ""
-    elif question.is_negated:
+    if question.is_small_talk and (line := _small_talk(question, tools)):
+        return line
+    reason = "" if question.is_small_talk else "No tool fits this request. "
+    if question.is_negated:
         reason = "Nothing was done, because the request says what not to do. "
     elif validation and validation.unclear:
+        tool = validation.unclear[0][0]
         parameters = " and ".join(name for _, name in validation.unclear)
-        reason = f"{validation.unclear[0][0]} fits, but its {parameters} is not clear: put it in quotes. "
+        example = _example_text([spec for spec in tools if spec.name == tool])
+        return f"{tool} fits, but its {parameters} is not clear: put it in quotes.{example} {_OTHER_MODEL}"
     elif not question.is_personal and (offer := offer_lacking_arguments(question, tools)):
-        reason = f"{offer.spec.name} fits, but the request does not state its {' and '.join(offer.missing)}: add it. "
-    else:
-        reason = "No tool fits this request. "
+        missing, example = " and ".join(offer.missing), _example_text([offer.spec])
+        return f"{offer.spec.name} fits, but the request does not state its {missing}: add it.{example} {_OTHER_MODEL}"
     return f"{reason}{_abilities(question, tools)} {_OTHER_MODEL}"
 
 
@@ -439,22 +429,21 @@ def _loses_information(calls: Sequence[ProposedCall], question: Question) -> boo
 
 
 def _confirmation_question(calls: Sequence[ProposedCall]) -> str:
-    described = " and ".join(_call_text(call) for call in calls)
-    return f"I am not sure I understood. Did you mean {described}? Answer yes, or put the exact text in quotes."
-
-
-def _call_text(call: ProposedCall) -> str:
-    arguments = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
-    return f"{call.tool} with {arguments}" if arguments else call.tool
+    texts = []
+    for call in calls:
+        values = [f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items()]
+        texts.append(f"{call.tool} with {', '.join(values)}" if values else call.tool)
+    question = f"Did you mean {' and '.join(texts)}?"
+    return f"I am not sure I understood. {question} Answer yes, or ask again with the exact text in quotes."
 
 
 def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
     """Report the results of calls as text, one paragraph each."""
     calls = {call.id: call for call in calls_in(messages)}
-    question_words = words(_last_user_text(messages))
+    terms = words(_last_user_text(messages))
     if (answer := date_answer(_last_user_text(messages))) and len(results) == 1:
         return _dated_answer(results[0], answer)
-    paragraphs = [_result_text(result, calls.get(result.call_id), question_words) for result in results]
+    paragraphs = [_result_text(result, calls.get(result.call_id), terms) for result in results]
     return ("\n\n" if any("\n" in each for each in paragraphs) else "\n").join(paragraphs)
 
 
@@ -468,20 +457,16 @@ def _dated_answer(result: ToolMessage, answer: Callable[[date], str]) -> str:
     try:
         return answer(today)
     except (ValueError, OverflowError):
-        return "There is no such day in the calendar. Check the day, the month and the year."
+        return "The calendar has no such day. Check the day, the month and the year."
 
 
-def _result_text(result: ToolMessage, call: ToolCall | None, question_words: Sequence[str]) -> str:
+def _result_text(result: ToolMessage, call: ToolCall | None, terms: Sequence[str]) -> str:
     value = json_or_text(result.content)
     if value in (None, "", [], {}):
         return f"{result.name} came back empty."
     if not isinstance(value, dict):
         return _lines(value)
-    if (
-        isinstance(value.get("success"), bool)
-        and result.name == "parse_json"
-        and _VALIDITY.intersection(question_words)
-    ):
+    if isinstance(value.get("success"), bool) and result.name == "parse_json" and _VALIDITY.intersection(terms):
         return "It is valid JSON." if value["success"] else f"It is not valid JSON: {value.get('error')}"
     entries = {key: each for key, each in value.items() if each not in (None, "", [], {})}
     if error := entries.get("error"):
@@ -494,18 +479,15 @@ def _result_text(result: ToolMessage, call: ToolCall | None, question_words: Seq
     remaining = {key: each for key, each in entries.items() if each not in argument_values}
     if remaining.keys().isdisjoint(_MAIN_KEYS):
         remaining = {key: each for key, each in entries.items() if key in remaining or key not in _MAIN_KEYS}
-    lines = (
-        _equation(entries)
-        or _lines(_requested_entries(remaining, question_words) or _main_entries(remaining))
-        or f"{result.name} came back empty."
-    )
+    lines = _equation(entries) or _lines(_requested_entries(remaining, terms) or _main_entries(remaining))
+    lines = lines or f"{result.name} came back empty."
     zone = sent.get("timezone") if isinstance(sent, dict) else None
-    return f"{lines} in {_place_name(zone, question_words)}" if zone and "\n" not in lines else lines
+    return f"{lines} in {_place_name(zone, terms)}" if zone and "\n" not in lines else lines
 
 
-def _place_name(zone: str, question_words: Sequence[str]) -> str:
-    """The place of the question that a time zone stands for, else the city in the zone's name."""
-    text = f" {' '.join(question_words).lower()} "
+def _place_name(zone: str, terms: Sequence[str]) -> str:
+    """The place in the question that has this time zone, otherwise the city in the zone's name."""
+    text = f" {' '.join(terms).lower()} "
     named = next((place for place in places_in(zone) if f" {place} " in text and place != zone.lower()), "")
     return named.title() or zone.rpartition("/")[2].replace("_", " ")
 
@@ -513,22 +495,18 @@ def _place_name(zone: str, question_words: Sequence[str]) -> str:
 def _equation(entries: Mapping[str, Any]) -> str:
     """`1 + 1 = 2` for a result with one other entry, its expression; otherwise empty."""
     others = [each for key, each in entries.items() if key != "result"]
-    plain = (
-        "result" in entries and len(others) == 1 and not any(isinstance(each, list | dict) for each in entries.values())
-    )
-    return f"{others[0]} = {entries['result']}" if plain else ""
+    is_nested = any(isinstance(each, list | dict) for each in entries.values())
+    return f"{others[0]} = {entries['result']}" if "result" in entries and len(others) == 1 and not is_nested else ""
 
 
-def _requested_entries(entries: Mapping[str, Any], question_words: Sequence[str]) -> dict[str, Any]:
+def _requested_entries(entries: Mapping[str, Any], terms: Sequence[str]) -> dict[str, Any]:
     """The figures that the question names: `words` for how many words, `characters` for letters or a length."""
     if not entries.keys().isdisjoint(_MAIN_KEYS):
         return {}
-    wanted = {"characters", *question_words} if _LENGTH.intersection(question_words) else question_words
+    wanted = {"characters", *terms} if _LENGTH.intersection(terms) else terms
     named = {key: each for key, each in entries.items() if key in wanted}
     figures = {key: each for key, each in entries.items() if not isinstance(each, bool)}
-    return named or {
-        key: each for key, each in figures.items() if any(len(word) > 2 and word in key for word in question_words)
-    }
+    return named or {key: each for key, each in figures.items() if any(len(word) > 2 and word in key for word in terms)}
 
 
 def _main_entries(entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def _with_parts(phrase: str) -> str:
 def _required_words(phrase: str) -> tuple[tuple[str, ...], ...]:
     """Words of which every text of a phrase contains one of each tuple, so that most patterns need not be compiled.
 
-    The groups of the pattern are replaced from the innermost on by a character that stands for their words.
+    The groups of the pattern are replaced from the innermost on by a character that represents their words.
     """
     words_of_groups: list[tuple[str, ...]] = []
 
@@ -220,7 +220,7 @@ def _templates() -> tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]
 def _with_plain_amounts(text: str) -> str:
     """The text with amounts of money and large numbers in digits: `20% off 2500000` for `20% off $2.5 million`.
 
-    Different currencies are kept, because they cannot be added.
+    Amounts in different currencies are unchanged, because they cannot be added.
     """
     if not _AMOUNT_WORD.search(text) or Question(text).spans_of(*_VERBATIM):
         return text

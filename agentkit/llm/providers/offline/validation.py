@@ -110,7 +110,7 @@ def validated_calls(question: Question, offered: Sequence[Offer], envelope: Mapp
 def calls_without_engine(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The call whose tool and arguments follow from the question alone, so that the engine is not needed.
 
-    It explains every word of the question, in which nothing is ambiguous; empty if there is no such call.
+    It explains every word of the question, in which nothing is ambiguous; otherwise empty.
     """
     calls = _only_call(question, offered) or _plain_call(question, offered)
     if not calls:
@@ -326,9 +326,9 @@ class _CallCheck:
 
     def _is_better_match(self, offer: Offer) -> bool:
         """Whether a tool has more evidence than those used, or as much while some of the question is unexplained."""
-        best_support = max((each.evidence for each in self.used), default=offer.evidence)
-        return offer.evidence > best_support or bool(
-            self.unexplained and offer.is_formal and offer.evidence == best_support
+        most_evidence = max((each.evidence for each in self.used), default=offer.evidence)
+        return offer.evidence > most_evidence or bool(
+            self.unexplained and offer.is_formal and offer.evidence == most_evidence
         )
 
     @property
