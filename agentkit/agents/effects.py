@@ -256,7 +256,10 @@ def _perform(effect: Effect, *, streaming: bool) -> Iterator[Event]:
             with effect.store_errors():
                 effect.answer = _call_user(partial(function, *arguments), seconds_left)
         case UseTools():
-            yield from _use_tools(effect)
+            # A single call runs in this thread, several run concurrently. Each is emitted as it finishes.
+            uses = [partial(copy_context().run, partial(_use, judged, effect)) for judged in effect.calls]
+            ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
+            yield from (event for event in ended if event.result.status != "waiting")
 
 
 async def _aperform(effect: Effect, *, streaming: bool) -> AsyncGenerator[Event, None]:
@@ -371,13 +374,6 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
     finally:
         if isinstance(events, AsyncGenerator):
             await events.aclose()
-
-
-def _use_tools(effect: UseTools) -> Iterator[Event]:
-    """Run the calls concurrently, and emit each as it finishes. A single call runs in the caller's thread."""
-    uses = [partial(copy_context().run, partial(_use, judged, effect)) for judged in effect.calls]
-    ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
-    return (event for event in ended if event.result.status != "waiting")
 
 
 def _use(judged: JudgedCall, effect: UseTools) -> ToolCallFinished:

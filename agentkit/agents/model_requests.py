@@ -92,7 +92,7 @@ _OTHER_ARGUMENTS = "The arguments of a tool that the provider runs cannot be cha
 """Why such an answer counts as a refusal here: a request cannot be postponed, and has no arguments yet."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HostedToolUse:
     """The hosted tools of one run. `offered` are those of the newest request, with their decisions."""
 
@@ -195,7 +195,7 @@ _UNFORCED_CHOICES = (None, "auto", "none")
 """Values of `tool_choice` that do not force a tool call."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModelRequester:
     """The model requests of one run. `config` is the configuration of the active agent.
 

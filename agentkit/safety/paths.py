@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache, cached_property
 from pathlib import Path
@@ -41,6 +41,11 @@ class Group(NamedTuple):
     denied: bool = False
     locked: bool = False
     asked: bool = False
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of the rows."""
+        return tuple(pattern for _, pattern in self.rows)
 
 
 @cache
@@ -104,43 +109,47 @@ _TRAILING = re.compile(r"(?<=[^/ .])[ .]+(?=/|\Z)")
 _CAPTURING = re.compile(r"(?<!\\)\((?!\?)")
 
 
-class _Table:
-    """Rows of a reason and a pattern. Whether any row matches is checked first, with a faster pattern without groups.
+@cache
+def _line_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches the lines of a text that end in one of these paths. Without groups it is compiled and matched faster."""
+    each = (_CAPTURING.sub("(?:", pattern[1:]).replace("[^/]", r"[^/\n]") for pattern in patterns)
+    return re.compile(rf"/(?:{'|'.join(each)})$", re.MULTILINE)
 
-    Rows and patterns are created on first use; otherwise importing this module would take four times as long.
+
+class _Table:
+    """The groups that are treated in one way.
+
+    The pattern of a group serves all tables. It is created on first use, because that takes longer than a judgement.
     """
 
     def __init__(self, chosen: Callable[[Group], bool]) -> None:
         self._chosen = chosen
 
     @cached_property
-    def _rows(self) -> tuple[tuple[str, str], ...]:
-        return tuple(row for group in groups() if self._chosen(group) for row in group.rows)
+    def _groups(self) -> tuple[tuple[Group, re.Pattern[str]], ...]:
+        return tuple((each, _line_pattern(each.patterns)) for each in groups() if self._chosen(each))
 
-    @cached_property
-    def _any_row(self) -> re.Pattern[str]:
-        return _any_pattern(_CAPTURING.sub("(?:", pattern[1:]) for _, pattern in self._rows)
-
-    @cached_property
-    def _named_rows(self) -> re.Pattern[str]:
-        return _any_pattern(f"(?P<row{number}>{pattern[1:]})" for number, (_, pattern) in enumerate(self._rows))
+    def group(self, plain: str) -> Group | None:
+        """The first group that the path matches, or None."""
+        line = plain.replace("\n", " ")
+        return next((group for group, pattern in self._groups if pattern.search(line)), None)
 
     def reason(self, plain: str) -> str | None:
         """The reason why the path matches, or None."""
-        if not self._any_row.search(plain):
-            return None
-        found = self._named_rows.search(plain)
-        return self._rows[int((found.lastgroup or "").removeprefix("row"))][0] if found else None
+        found, line = self.group(plain), plain.replace("\n", " ")
+        rows = () if found is None else found.rows
+        return next((reason for reason, pattern in rows if _line_pattern((pattern,)).search(line)), None)
 
-
-def _any_pattern(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile(rf"/(?:{'|'.join(patterns)})\Z", re.DOTALL)
+    def names_in(self, text: str) -> set[str]:
+        """The last names of the lines that match."""
+        return {match[0].rpartition("/")[2] for _, pattern in self._groups for match in pattern.finditer(text)}
 
 
 _DENIED, _ASKED = _Table(lambda group: group.denied), _Table(lambda group: group.asked)
 _HIDDEN = _Table(lambda group: group.hidden), _Table(lambda group: group.hidden and group.in_packages)
 _LOCKED = _Table(lambda group: group.locked), _Table(lambda group: group.locked and group.in_packages)
 _OWN = _Table(lambda group: group.name == "settings of agentkit")
+_HIDDEN_OR_LOCKED = _Table(lambda group: group.hidden or group.locked)
 
 
 def _normal_form(path: str) -> str:
@@ -151,19 +160,19 @@ def _normal_form(path: str) -> str:
     return re.sub("/+", "/", "/" + _PROC_LINK.sub("", normalised))[-_MAX_CHARS:]
 
 
-def _secret(path: str, table: _Table) -> str | None:
+def _originals(path: str) -> Iterator[str]:
+    """The normal form of the path that this one is, or can be a copy of."""
     plain = _normal_form(path)
     original = _BACKUP_SUFFIX.sub("", _IN_MARKS.sub(r"/\1\2", plain) if "#" in plain else plain)
-    reason = table.reason(original)
-    if reason is None and original != plain:
+    yield original
+    if original != plain:
         folder, _, name = original.rpartition("/")
-        return table.reason(f"{folder}/{name.removeprefix('.')}")
-    return reason
+        yield f"{folder}/{name.removeprefix('.')}"
 
 
 def secret(path: str) -> str | None:
     """The kind of secret in `path`, such as "SSH keys", or None; matches any spelling of the name, and copies."""
-    return _secret(path, _DENIED)
+    return next(filter(None, map(_DENIED.reason, _originals(path))), None)
 
 
 def protected(path: str) -> str | None:
@@ -173,17 +182,17 @@ def protected(path: str) -> str | None:
 
 def hidden(path: str, *, packaged: bool = False) -> bool:
     """Whether a sandboxed command must not read `path`; `packaged` if it is in a folder of packages."""
-    return _secret(path, _HIDDEN[packaged]) is not None
+    return any(map(_HIDDEN[packaged].group, _originals(path)))
 
 
 def locked(path: str, *, packaged: bool = False) -> bool:
     """Whether a sandboxed command must neither change nor create `path`."""
-    return _LOCKED[packaged].reason(_normal_form(path)) is not None
+    return _LOCKED[packaged].group(_normal_form(path)) is not None
 
 
 def own_settings(path: str) -> bool:
     """Whether `path` sets what agents of this toolkit may do."""
-    return _OWN.reason(_normal_form(path)) is not None
+    return _OWN.group(_normal_form(path)) is not None
 
 
 _UNUSUAL = re.compile(r"[^\x20-\x7e]|\A\.?#|[~ .]\Z|\.(bak|old|orig|save|sav|sw[a-p])\d*\Z", re.IGNORECASE)
@@ -208,16 +217,7 @@ def candidates(folder: str, names: Sequence[str]) -> list[str]:
     above = "/" + folder.replace("\n", " ").casefold().strip("/")
     start = above if _BEGINNING.search(above) else ""
     text = "\n".join(f"{start}/{name}" for name in ordinary)
-    hits = {match[0].rpartition("/")[2] for match in _any_line().finditer(text)}
-    return found + [name for hit in hits for name in ordinary[hit]]
-
-
-@cache
-def _any_line() -> re.Pattern[str]:
-    """Matches the lines of a text that are hidden or locked paths."""
-    rows = [row for group in groups() if group.hidden or group.locked for row in group.rows]
-    patterns = (_CAPTURING.sub("(?:", pattern[1:]).replace("[^/]", r"[^/\n]") for _, pattern in rows)
-    return re.compile(rf"/(?:{'|'.join(patterns)})$", re.MULTILINE)
+    return found + [name for hit in _HIDDEN_OR_LOCKED.names_in(text) for name in ordinary[hit]]
 
 
 def resolve(path: str, folder: str, home: str | None = None) -> str | None:

@@ -348,7 +348,7 @@ def _interrupted_result(step: Step) -> ToolResult:
 _MAX_FULL_TEXTS = 50
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Conversation:
     """The state of a session, folded from its entries. A run's messages are added as one block when the run ends.
 

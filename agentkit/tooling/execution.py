@@ -89,7 +89,7 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
         collecting.is_over = True
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _CollectingCall:
     """A call that collects generator values in a list, up to the limits or until the caller stops waiting."""
 

@@ -144,7 +144,7 @@ def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tupl
     return cut_text(cleaned, budget, missing), len(cleaned) + missing > budget
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Renderer:
     """Converts a value to a tree of JSON types, with work proportional to the budget of characters.
 

@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound="Closeable")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RunResources:
     """Objects that a run opens once for all of its calls, such as a worker process, and closes when it is left."""
 

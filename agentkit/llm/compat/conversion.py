@@ -535,16 +535,17 @@ class Converter:
     def _convert_tool(self, tool: ToolSpec) -> _ConvertedTool:
         if tool.hosted is not None:
             return _ConvertedTool(tool, "", {})
-        receiver, renamed, note = self.receiver, dict[str, str](), ""
-        strict = strict_schema = tool.strict if self._is_strict else None
-        if not self._keeps_scalars or not _has_only_scalars(tool.parameters):
+        receiver, rewriter, note = self.receiver, None, ""
+        if self._keeps_scalars and _has_only_scalars(tool.parameters):
+            # unknown arguments are refused when a call is validated
+            parameters = {name: value for name, value in tool.parameters.items() if name != "additionalProperties"}
+        else:
             rewriter = SchemaRewriter(receiver)
             parameters, note = rewriter.arguments(tool.parameters)
-            strict = None if strict_schema is None or note else rewriter.whole(strict_schema)
-            renamed = rewriter.renamed
-        else:  # unknown arguments are refused when a call is validated
-            parameters = {name: value for name, value in tool.parameters.items() if name != "additionalProperties"}
-        strict = None if tool.name in receiver.lenient_tools else strict
+        strict, strict_schema = None, tool.strict if self._is_strict else None
+        if strict_schema is not None and not note and tool.name not in receiver.lenient_tools:
+            rewriter = rewriter or SchemaRewriter(receiver)
+            strict = rewriter.whole(strict_schema)
         description, remainder = f"{tool.description} {note}".strip() if note else tool.description, ""
         if 0 < receiver.description_chars < len(description):
             description, remainder = _split_description(description, receiver.description_chars)
@@ -552,7 +553,8 @@ class Converter:
         original = (tool.name, tool.description, tool.parameters, strict_schema)
         if (name, description, parameters, strict) == original:
             return _ConvertedTool(tool, "", {})
-        return _ConvertedTool(ToolSpec(name, description, parameters, strict), remainder, renamed)
+        spec = ToolSpec(name, description, parameters, strict)
+        return _ConvertedTool(spec, remainder, {} if rewriter is None else rewriter.renamed)
 
     def _output(self, output: OutputSchema) -> tuple[OutputSchema, OutputSchema, Mapping[str, str]]:
         cached = self._outputs.get(id(output))

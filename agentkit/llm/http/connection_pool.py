@@ -276,7 +276,7 @@ _SOCKET_OPTIONS = [
 """Options for TCP keepalive probes once a minute, since models can think for a long time."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Connection(httpx2.SyncByteStream):
     """A blocking transport with one connection, which another thread can close while it is in use.
 
@@ -394,7 +394,7 @@ class Connections:
                 self._idle.popleft()[1].disconnect()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SharedPool:
     """The connections to one server, used by any number of LLMs: those of an event loop, or the blocking ones."""
 
@@ -447,7 +447,18 @@ class PoolRegistry:
     def take(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None = None) -> SharedPool:
         """The pool for an endpoint, to be released. Raises ConfigError if environment variables are invalid."""
         try:
-            pool = self._open(endpoint, loop)
+            address, proxy = urlsplit(endpoint.base_url), proxy_of(endpoint)
+            verify = tls_context() if address.scheme == "https" else False
+            key = loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy
+            options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
+            with self._lock:
+                pool = self._pools.pop(key, None)
+                if pool is None and loop is None:
+                    pool = SharedPool(key, Connections(partial(httpx2.HTTPTransport, **options)))
+                elif pool is None:
+                    pool = SharedPool(key, ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options)))
+                self._pools[key] = pool  # the most recently used pool is the last
+                pool.users += 1
         except httpx2.InvalidURL:
             cause = "The address of the proxy is invalid."  # without details, which could contain part of the password
         except (ImportError, OSError, ValueError) as error:
@@ -458,25 +469,6 @@ class PoolRegistry:
             return pool
         names = [name for name in environment() if name.upper() in _CONNECTION_VARIABLES]
         raise ConfigError(f"The connection cannot be configured: {cause} Check {' and '.join(names)}.")
-
-    def _open(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None) -> SharedPool:
-        """The pool for an endpoint, created if necessary, with one more user."""
-        address, proxy = urlsplit(endpoint.base_url), proxy_of(endpoint)
-        verify = tls_context() if address.scheme == "https" else False
-        key = loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy
-        with self._lock:
-            pool = self._pools.pop(key, None)
-            if pool is None:
-                options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
-                pool = SharedPool(
-                    key,
-                    Connections(partial(httpx2.HTTPTransport, **options))
-                    if loop is None
-                    else ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options)),
-                )
-            self._pools[key] = pool  # the most recently used pool is the last
-            pool.users += 1
-        return pool
 
     def release(self, pool: SharedPool, *, close: bool = False) -> bool:
         """Stop using a pool. With `close`, returns whether nobody else uses it, so that it has to be closed."""

@@ -60,7 +60,7 @@ _POSSIBLY_PROCESSED = (
 """Errors after which the server could have processed the request."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Retries:
     """The retries of one request, and the count of attempts without a complete answer.
 

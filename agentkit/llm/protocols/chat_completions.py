@@ -607,8 +607,10 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     Some servers require reasoning with tool calls and reject it elsewhere. Fields that only describe the response are
     omitted: servers ignore or reject them.
     """
-    unsent = _UNSENT_FIELDS if has_thoughts else _UNSENT_FIELDS.union(REASONING_FIELDS)
-    extra = {name: value for name, value in message.extra.items() if name not in unsent}
+    extra: Mapping[str, Any] = message.extra
+    if extra:
+        unsent = _UNSENT_FIELDS if has_thoughts else _UNSENT_FIELDS.union(REASONING_FIELDS)
+        extra = {name: value for name, value in extra.items() if name not in unsent}
     text = well_formed(message.text) or (None if message.tool_calls else "")
     thoughts = message.extra.get(FIELD) if has_thoughts else None
     content = [*thoughts, *([_encode_text(text)] if text else [])] if thoughts else text

@@ -13,7 +13,15 @@ from agentkit.content import File, Image, files_in, images_in, load_part
 from agentkit.llm.protocols.chat_completions import read_message
 from agentkit.llm.protocols.encoding import MAX_BYTES, OVERHEAD_BYTES
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, text_of, word
-from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, with_distinct_ids
+from agentkit.messages import (
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    well_formed,
+    with_distinct_ids,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +36,8 @@ _ATTACHMENT_FIELDS = _FILE_FIELDS | {"image_url"}
 
 _TEXT_FIELDS = frozenset({"type", "text", "annotations", "cache_control", "logprobs", "citations"})
 """Fields of a part that is a text; an object with other fields is a value."""
+
+_PLAIN_FIELDS = {"role", "content"}
 
 
 def typed(entry: Mapping[str, Any]) -> Message:
@@ -208,6 +218,9 @@ def _content(content: object) -> Content:
 
 def _answer(entry: Mapping[str, Any]) -> AssistantMessage:
     """A model's message. Its refusal, if it has one, is its text."""
+    content = entry.get("content")
+    if type(content) is str and entry.keys() == _PLAIN_FIELDS:  # most messages of a history
+        return AssistantMessage(well_formed(content))
     message = read_message(entry)
     refused_parts = "".join(word(part.get("refusal")) for part in dictionaries(entry.get("content")))
     refusal = refused_parts or text_of(entry.get("refusal"))

@@ -57,13 +57,12 @@ def leading_options(spec: CommandSpec, rest: list[Word]) -> Iterator[Argument]:
 
 
 def _kind(spec: CommandSpec, flag: str) -> str:
-    found = next((kind for kind in CommandSpec.KINDS if flag in getattr(spec, kind)), None)
-    return found or ("ask" if spec.strict else "flag")
+    return spec.kinds.get(flag) or ("ask" if spec.strict else "flag")
 
 
 def _long(spec: CommandSpec, word: Word, rest: list[Word]) -> Iterator[Argument]:
     name, equals, value = word.text.partition("=")
-    full = name if name in spec.known else _completed(spec, name)
+    full = name if name in spec.kinds else _completed(spec, name)
     kind = _kind(spec, full)
     if kind in {"ask", "active", "flag"}:
         yield Argument(kind, word, full)
@@ -77,14 +76,14 @@ def _long(spec: CommandSpec, word: Word, rest: list[Word]) -> Iterator[Argument]
 
 def _completed(spec: CommandSpec, name: str) -> str:
     """The full form of an abbreviated long option; of several matches, one that is not harmless."""
-    possible = sorted(flag for flag in spec.known if flag.startswith(name)) if len(name) > 2 else []
+    possible = sorted(flag for flag in spec.kinds if flag.startswith(name)) if len(name) > 2 else []
     return next((flag for flag in possible if flag not in spec.flag), possible[0] if possible else name)
 
 
 def _short(spec: CommandSpec, word: Word, rest: list[Word]) -> Iterator[Argument]:
     """Single letters after one dash, the last with its value; or one long word after one dash, as in -exec."""
     whole = word.text.partition("=")[0]
-    if len(whole) > 2 and whole in spec.known:
+    if len(whole) > 2 and whole in spec.kinds:
         yield from _long(spec, word, rest)
         return
     seen = set[str]()
@@ -297,7 +296,7 @@ def _values(spec: CommandSpec, rest: list[Word], flags: frozenset[str]) -> Itera
     uncertain = {
         after
         for after, (one, two) in places
-        if _LONG_OPTION.fullmatch(one.text) and one.text not in spec.known and two.text.startswith("-")
+        if _LONG_OPTION.fullmatch(one.text) and one.text not in spec.kinds and two.text.startswith("-")
     }
     values = [argument.word for argument in parsed(spec, rest) if argument.flag in flags]
     for index, word in enumerate(rest):
@@ -308,7 +307,7 @@ def _values(spec: CommandSpec, rest: list[Word], flags: frozenset[str]) -> Itera
 
 def _has_abbreviated_option(spec: CommandSpec, rest: list[Word]) -> bool:
     """Whether a long option may be abbreviated: another version may not know its full form."""
-    names = {word.text.partition("=")[0] for word in rest if word.text.startswith("--")} - spec.known
+    names = {word.text.partition("=")[0] for word in rest if word.text.startswith("--")} - spec.kinds.keys()
     return any(_completed(spec, name) != name for name in names)
 
 

@@ -109,11 +109,11 @@ class CommandSpec:
     active: frozenset[str] = frozenset()
     flag: frozenset[str] = frozenset()
     ask: frozenset[str] = frozenset()
-    known: frozenset[str] = field(init=False, default=frozenset())
+    kinds: dict[str, str] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Gather all flags."""
-        object.__setattr__(self, "known", frozenset().union(*(getattr(self, kind) for kind in self.KINDS)))
+        """Gather all flags, each with its kind: the first field that lists it."""
+        self.kinds.update((flag, kind) for kind in reversed(self.KINDS) for flag in getattr(self, kind))
 
     def for_arguments(self, text: str) -> CommandSpec:
         """The specification for these arguments."""
@@ -125,9 +125,9 @@ class CommandSpec:
         )
 
     @property
-    def valued(self) -> frozenset[str]:
+    def valued(self) -> set[str]:
         """The flags that take a value."""
-        return self.known - self.flag - self.active - self.ask - self.optional
+        return self.kinds.keys() - self.flag - self.active - self.ask - self.optional
 
 
 @dataclass(frozen=True, slots=True)
