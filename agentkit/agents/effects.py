@@ -77,27 +77,27 @@ class AskModel:
         finally:
             ABANDONED_USAGE.reset(token)
 
-    def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    def within(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""
         if self.around is nullcontext:
-            return pieces
+            return events
         self.is_streamed = True
-        return chunks_within(self.around(), self._store_answer(pieces))
+        return chunks_within(self.around(), self._store_answer(events))
 
-    def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    def awithin(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Async version of `within`; the caller sets `answer`."""
         if self.around is nullcontext:
-            return pieces
+            return events
         self.is_streamed = True
-        return achunks_within(self.around(), pieces)
+        return achunks_within(self.around(), events)
 
-    def _store_answer(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    def _store_answer(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Yield the chunks, and set `answer` before the context manager exits."""
-        with closing(pieces):
-            for piece in pieces:
-                if isinstance(piece, ResponseReceived):
-                    self.answer = piece.response
-                yield piece
+        with closing(events):
+            for event in events:
+                if isinstance(event, ResponseReceived):
+                    self.answer = event.response
+                yield event
 
     @contextmanager
     def store_errors(self) -> Iterator[None]:
@@ -123,7 +123,7 @@ class AskPerson:
     seconds_left: float = math.inf
 
     @property
-    def needs_words(self) -> bool:
+    def needs_text(self) -> bool:
         """Whether the tool waits for a text that becomes its result, rather than for approval."""
         return self.request.decision.rule == WORDS
 
@@ -134,17 +134,17 @@ class AskPerson:
             yield
         except Exception as error:
             is_late = isinstance(error, ToolTimeout) and self.seconds_left < math.inf
-            no = Approved(self.request.call_id, Approval.NO.value, _NOT_ANSWERED)
-            self.answer = no if is_late else self.to_approved(error)
+            refusal = Approved(self.request.call_id, Approval.NO.value, _NOT_ANSWERED)
+            self.answer = refusal if is_late else self.to_approved(error)
 
     def to_approved(self, answer: object) -> Approved:
         """Convert the return value or exception of an approver to the Approved event that is stored."""
         call_id = self.request.call_id
-        if self.needs_words and (answer is None or isinstance(answer, bool | Approval)) and answer is not Approval.NO:
+        if self.needs_text and (answer is None or isinstance(answer, bool | Approval)) and answer is not Approval.NO:
             answer = Approval.LATER  # an approver that approves everything has not answered the question
-        if self.needs_words and not isinstance(answer, Exception | Approval | None):
-            words = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
-            return Approved(call_id, Approval.ONCE, words)
+        if self.needs_text and not isinstance(answer, Exception | Approval | None):
+            text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
+            return Approved(call_id, Approval.ONCE, text)
         answer = ApproverAnswer(Approval.NO, SILENT) if answer is None else ApproverAnswer.of(answer)
         arguments = None if answer.arguments is None else json.dumps(dict(answer.arguments), default=str)
         bound = {} if answer.approval is Approval.NO or arguments is not None else self.request.bound
@@ -435,15 +435,15 @@ def _may_be_live(judged: JudgedCall) -> bool:
 def _set_lineage(lineage: ParentRun, call: str) -> Budget:
     """Set the lineage and RunContext of the current call; returns the budget that counts what its agents spend."""
     budget = Budget(UNLIMITED, lineage.budget)
-    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
+    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, collected_labels=set()))
     CONTEXT.set(lineage.context.called(call, lineage.context.messages))
     return budget
 
 
 def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
     """The result with the usage of the agents run inside the call, and the labels of what they read."""
-    found = LINEAGE.get().found
-    result = replace(result, labels=result.labels | found) if found else result
+    labels = LINEAGE.get().collected_labels
+    result = replace(result, labels=result.labels | labels) if labels else result
     return replace(result, usage=budget.usage) if budget.usage.requests else result
 
 
@@ -453,7 +453,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
         for _ in range(min(len(functions), MAX_THREADS)):
-            execution.start(partial(_work, waiting, ended))
+            execution.start(partial(_run_queued, waiting, ended))
         for _ in functions:
             outcome = ended.get()
             if isinstance(outcome, BaseException):
@@ -463,7 +463,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
         waiting.clear()
 
 
-def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
+def _run_queued(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
     """Call queued functions until the queue is empty. Exceptions, even SystemExit, are passed on to the run."""
     while True:
         try:
@@ -614,7 +614,7 @@ def _next(items: queue.SimpleQueue[_Item[_Value]], seconds: float, attempt: Atte
     except queue.Empty:
         error = too_late()
         if TAPE.get() is not None:
-            attempt.has_begun.wait(_START_SECONDS)
+            attempt.has_started.wait(_START_SECONDS)
         return error if attempt.give_up(error) else items.get()  # the answer arrived just now and is in the queue
 
 

@@ -294,7 +294,7 @@ def answer(options: AskOptions) -> int:
         began = time.monotonic()
         result = _run(options, agent, prompt, output_type, output, status)
     if is_temporary(session) and (session.unfinished or (result is not None and result.status in _RESUMABLE)):
-        session = make_permanent(session, options.place)
+        session = make_permanent(session, options.store)
     if result is None:
         return _interrupted(session)
     if options.verbose:
@@ -333,7 +333,7 @@ def _session(options: AskOptions, settings: Settings, question: Content) -> Sess
     if chosen is not None:
         return chosen
     return (
-        temporary_session(text_of(question)) if options.place is None else new_session(options.place, text_of(question))
+        temporary_session(text_of(question)) if options.store is None else new_session(options.store, text_of(question))
     )
 
 
@@ -453,8 +453,8 @@ def exit_code(result: RunResult[Any], session: Session) -> int:
         print_error(limit_error(result), _advice(result, session))
         return LIMIT
     if result.status == "paused":
-        waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-        print_note(f"The run waits for your answer about {waiting}.\n{resume_hint(result, stored_name(session))}")
+        pending_tools = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
+        print_note(f"The run waits for your answer about {pending_tools}.\n{resume_hint(result, stored_name(session))}")
         return INTERRUPTED
     result.raise_for_status()
     calls = result.tool_calls

@@ -105,14 +105,14 @@ class QuestionOrCommand(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the options of `ask`, too, since its name can be omitted."""
-        offered = super().shell_complete(ctx, incomplete)
+        completions = super().shell_complete(ctx, incomplete)
         if not incomplete.startswith("-"):
-            return offered
+            return completions
         from agentkit.cli.ask import ask
 
-        known = {each.value for each in offered}
+        known = {each.value for each in completions}
         ask_options = ask.shell_complete(click.Context(ask, parent=ctx), incomplete)
-        return [*offered, *(each for each in ask_options if each.value not in known)]
+        return [*completions, *(each for each in ask_options if each.value not in known)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `ask` before arguments that start with neither a command nor a group option, and for piped input."""

@@ -59,8 +59,8 @@ def manifest(*, program: str, output: Path | None, baseline: Path | None, strict
         try:
             write_whole(output, f"{current}", 0o666)
         except OSError as error:
-            what = f"{output} cannot be written: {error.strerror}. "
-            raise ConfigError(f"{what}Does its folder exist, and is it writable?") from None
+            problem = f"{output} cannot be written: {error.strerror}. "
+            raise ConfigError(f"{problem}Does its folder exist, and is it writable?") from None
         print_note(f"Written: {output}. Review it, and commit it.")
     return ANSWERED
 

@@ -172,10 +172,10 @@ def serve_tools(
     chosen = load_tools(split_names(tools))
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
     approve: Any = "client" if ask_client else None
-    offered: dict[str, Any] = {"files": files, "sessions": sessions, "prompts": map(_prompt, split_names(prompts))}
+    resources: dict[str, Any] = {"files": files, "sessions": sessions, "prompts": map(_prompt, split_names(prompts))}
     where = _address(**address) if http else None
     try:
-        serve(chosen, http=where, safety=safety, approve=approve, workspace=workspace, **offered)
+        serve(chosen, http=where, safety=safety, approve=approve, workspace=workspace, **resources)
     except KeyboardInterrupt:  # Ctrl-C stops the server
         return ANSWERED
     return ANSWERED

@@ -13,7 +13,7 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.cli.ask_options import AskOptions, model_options
-from agentkit.cli.options import PLACE, WholeNumber, session_names
+from agentkit.cli.options import STORE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, print_note, stdin_mode
 from agentkit.errors import MissingExtra
 from agentkit.http_security import create_server, is_local, open_listener, origin_of
@@ -56,7 +56,7 @@ page, and denied to other clients.
 )
 @model_options
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
-@PLACE
+@STORE
 @click.option(
     "--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Maximum number of concurrent runs."
 )
@@ -88,7 +88,7 @@ Example, in the settings of an editor:
 
 @click.command(short_help="Serve an editor over standard input and output.", epilog=_ACP_EXAMPLES)
 @model_options
-@PLACE
+@STORE
 def acp(**options: Any) -> int:
     """Serve an editor that starts this command and speaks the Agent Client Protocol.
 
@@ -110,7 +110,7 @@ def acp(**options: Any) -> int:
         print_note(note, "yellow")
     agent = order.settings.agent()
     _ = agent.llm  # fail at startup if no model is configured
-    asyncio.run(serve_editor(agent, store_at(order.place)))
+    asyncio.run(serve_editor(agent, store_at(order.store)))
     return ANSWERED
 
 
@@ -145,7 +145,7 @@ def start(options: ServeOptions) -> int:
         token=token,
         hosts=hosts,
         origins=options.origins,
-        sessions=options.agent_options.place,
+        sessions=options.agent_options.store,
         session=session,
         max_runs=options.runs,
     )

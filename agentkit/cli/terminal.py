@@ -139,11 +139,11 @@ def split_remedy(text: str) -> tuple[str, str]:
 
     A single sentence is split at its semicolon, unless that is quoted.
     """
-    line, _, more = text.strip().partition("\n")
+    line, _, remedy = text.strip().partition("\n")
     first, *rest = _FIRST_SENTENCE.split(line, maxsplit=1)
-    if not rest and not more:
+    if not rest and not remedy:
         first, *rest = _split_clause(first)
-    return first, "\n".join(filter(None, (*rest, more)))
+    return first, "\n".join(filter(None, (*rest, remedy)))
 
 
 def with_remedy(error: Exception, remedy: str) -> str:
@@ -238,7 +238,7 @@ REFUSED = 4
 INTERRUPTED = 130
 
 
-_SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ERASE = "\r\x1b[K"
 _EVERY_SECONDS = 0.1
 
@@ -282,7 +282,9 @@ class StatusLine:
         began, count = time.monotonic(), 0
         pause = self._after_seconds
         while not stop.wait(pause):
-            stream.write(f"{_ERASE}{_line(_SIGNS[count % len(_SIGNS)], text, time.monotonic() - began)}")
+            stream.write(
+                f"{_ERASE}{_line(_SPINNER_FRAMES[count % len(_SPINNER_FRAMES)], text, time.monotonic() - began)}"
+            )
             stream.flush()
             pause, count = _EVERY_SECONDS, count + 1
         if count:
@@ -290,9 +292,9 @@ class StatusLine:
             stream.flush()
 
 
-def _line(sign: str, text: str, seconds: float) -> str:
+def _line(frame: str, text: str, seconds: float) -> str:
     """Sign, text and seconds, cut to the terminal's width."""
     columns = shutil.get_terminal_size().columns
     tail = f" {seconds:.0f} s"
-    room = max(1, columns - len(tail) - len(sign) - 2)
-    return f"{sign} {line_text(text, room)}{tail}"
+    available_width = max(1, columns - len(tail) - len(frame) - 2)
+    return f"{frame} {line_text(text, available_width)}{tail}"

@@ -82,7 +82,7 @@ class Step:
         return self.postponed is not None and self.answer is None and self.result is None
 
     @property
-    def needs_words(self) -> bool:
+    def needs_text(self) -> bool:
         """Whether it was postponed for text from a person, which becomes its result, rather than for approval."""
         return self.postponed is not None and self.postponed.decision is None
 

@@ -94,16 +94,16 @@ class Toolset(Sequence[AnyTool]):
         """Return the tool with that name. Raises UnknownTool with a suggestion and the available names."""
         found = self._by_name.get(name) or self._by_name.get(self._local_name(name))
         if found is None:
-            raise UnknownTool(self._no_such(name))
+            raise UnknownTool(self._unknown_tool_message(name))
         return found
 
     def only(self, *names: str) -> Toolset:
         """Return the named tools, in this order. Raises ConfigError for an unknown name."""
-        return self._with(self._by_name[name] for name in self._checked(names))
+        return self._with(self._by_name[name] for name in self._check_names(names))
 
     def without(self, *names: str) -> Toolset:
         """Return all but the named tools. Raises ConfigError for an unknown name."""
-        left_out = self._checked(names)
+        left_out = self._check_names(names)
         return self._with(each for each in self._tools if each.name not in left_out)
 
     def up_to(self, level: SafetyLevel | str) -> Toolset:
@@ -144,11 +144,11 @@ class Toolset(Sequence[AnyTool]):
             other.searchable_names = self.searchable_names.intersection(other.names)
         return other
 
-    def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         known = tuple(map(self._local_name, names))
         for name, local_name in zip(names, known, strict=True):
             if local_name not in self._by_name:
-                raise ConfigError(self._no_such(name))
+                raise ConfigError(self._unknown_tool_message(name))
         return known
 
     def _local_name(self, name: str) -> str:
@@ -158,7 +158,7 @@ class Toolset(Sequence[AnyTool]):
         local_names = [each.name for each in self._tools if getattr(each, "remote_name", None) == name]
         return local_names[0] if len(local_names) == 1 else name
 
-    def _no_such(self, name: str) -> str:
+    def _unknown_tool_message(self, name: str) -> str:
         from agentkit.event_rendering import suggestion
 
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
@@ -230,7 +230,7 @@ def _flatten(items: Any, searchable: set[str]) -> list[AnyTool]:
         searchable |= items.searchable_names
         return list(items)
     if not isinstance(items, _SEVERAL):
-        return _alone(items, searchable)
+        return _tools_of_item(items, searchable)
     found: list[AnyTool] = []
     for item in items:
         if isinstance(item, Tool) and not item.lacks_instance:
@@ -240,7 +240,7 @@ def _flatten(items: Any, searchable: set[str]) -> list[AnyTool]:
     return found
 
 
-def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
+def _tools_of_item(item: Any, searchable: set[str]) -> list[AnyTool]:
     """Return the tools of an item that is not a list or tuple."""
     if isinstance(item, Tool):
         if item.lacks_instance:

@@ -71,10 +71,10 @@ def test_documents_are_removed(typed):
 
 
 def test_passage_without_a_section(typed, tmp_path):
-    """A passage without a section is shown below its location; --place selects another file."""
+    """A passage without a section is shown below its location; --store selects another file."""
     (tmp_path / "note.txt").write_text("Some words.", "utf-8")
-    typed("add", "note.txt", "--place", "other.db")
-    assert typed("search", "words", "--place", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
+    typed("add", "note.txt", "--store", "other.db")
+    assert typed("search", "words", "--store", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
     typed("add", "leave.md")
     assert typed("search", "words").return_value == FAILED
 
@@ -82,7 +82,7 @@ def test_passage_without_a_section(typed, tmp_path):
 @pytest.mark.parametrize("words", [["search", "days"], ["list"], ["remove", "leave.md"], ["embed", "ollama:first"]])
 def test_reading_commands_create_no_file(typed, tmp_path, words):
     """Commands other than `add` raise an error if no knowledge is stored, and create no file."""
-    outcome = typed(*words, "--place", "other.db")
+    outcome = typed(*words, "--store", "other.db")
     assert str(outcome.exception) == "'other.db' contains no knowledge. To add some: agentkit knowledge add FILE"
     assert not (tmp_path / "other.db").exists()
 

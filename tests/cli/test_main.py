@@ -260,9 +260,9 @@ def test_misspelt_command_is_rejected(words, meant, capsys):
 
 
 def test_unsupported_database_url_is_rejected(typed_line):
-    """--place rejects the URL of an unsupported database."""
+    """--store rejects the URL of an unsupported database."""
     for arguments in (["hi"], ["sessions", "list"], ["serve"]):
-        _, err, code = typed_line(*arguments, "--place", "mysql://x/y")
+        _, err, code = typed_line(*arguments, "--store", "mysql://x/y")
         assert (code, "mysql:// cannot store sessions.\nUse a file, or postgresql://" in err) == (2, True)
     assert not list(Path.cwd().iterdir())
 

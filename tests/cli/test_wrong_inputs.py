@@ -42,7 +42,7 @@ ROWS = [
     (["--limit", "seconds=-3", "hi"], "The limit seconds takes a number above 0, or none for no limit.", "Got -3."),
     (["--limit", "cosst=3", "hi"], "No limit is named 'cosst'.", "Did you mean 'cost'?"),
     (["--session", "", "hi"], "--session takes a name.", "--no-session"),
-    (["--place", "nosuch://x", "hi"], "Invalid value for '--place': nosuch:// cannot store sessions.", "Use a file"),
+    (["--store", "nosuch://x", "hi"], "Invalid value for '--store': nosuch:// cannot store sessions.", "Use a file"),
     (["--record", "dir", "hi"], "Invalid value for '--record': File 'dir' is a directory.", ""),
     (["--record", "no/x", "hi"], "The folder 'no' does not exist.", "Create it"),
     (["-o", "dir", "hi"], "'dir' is a folder.", "Name a file in it"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Completions = Callable[[str], Iterable[tuple[str, str]]]
 """From the typed text to candidates that can replace its last word, each with its meaning."""
 
-_PROMPT, _MORE = "> ", "· "
+_PROMPT, _CONTINUATION_PROMPT = "> ", "· "
 _MENU_ROWS = 4
 _MAX_LINE_BYTES = 65_536
 
@@ -47,7 +47,7 @@ class Keyboard:
             complete_while_typing=True,
             reserve_space_for_menu=_MENU_ROWS,
             multiline=True,
-            prompt_continuation=lambda *_: _MORE,
+            prompt_continuation=lambda *_: _CONTINUATION_PROMPT,
             key_bindings=_keys(),
             enable_open_in_editor=True,
             tempfile_suffix=".md",
@@ -160,8 +160,8 @@ def _completer(completions: Completions) -> Completer:
         def get_completions(self, document: Any, _event: Any) -> Iterator[Completion]:
             typed = document.text_before_cursor
             last = typed.rpartition(" ")[2]
-            for word, meaning in completions(typed):
-                yield Completion(word, -len(last), display_meta=meaning)
+            for word, description in completions(typed):
+                yield Completion(word, -len(last), display_meta=description)
 
     return Words()
 

@@ -162,8 +162,8 @@ class ChatDispatcher:
         """Print how to continue the conversation later."""
         name = self.conversation.name
         if self._is_person and name and self.conversation.messages:
-            later = f"agentkit chat --session {quote_word(name)}"
-            self._frontend.print(f"Continue with: agentkit chat -c   (later: {later})", "dim")
+            command = f"agentkit chat --session {quote_word(name)}"
+            self._frontend.print(f"Continue with: agentkit chat -c   (later: {command})", "dim")
 
     def _run(self, prompt: str | Resumption) -> int:
         frontend, conversation = self._frontend, self.conversation
@@ -196,8 +196,10 @@ class ChatDispatcher:
         if not self._is_person:
             return exit_code(result, session)
         if result.status == "paused":
-            waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-            self._frontend.print(f"The run waits for your answer about {waiting}. Continue with: /resume", "yellow")
+            pending_tools = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
+            self._frontend.print(
+                f"The run waits for your answer about {pending_tools}. Continue with: /resume", "yellow"
+            )
             return INTERRUPTED
         if result.error is None:
             return ANSWERED
@@ -255,7 +257,7 @@ def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
     with typing(is_seen=False):
         keyboard = Keyboard(
             None if settings.of("session") == "" else state_folder() / HISTORY,
-            partial(_completions, options.place),
+            partial(_completions, options.store),
             lambda: dispatcher().bar if dispatcher.cache_info().currsize else start,
             has_colour=has_colour(sys.stdout),
         )
@@ -308,13 +310,13 @@ def _with_first_prompt(
     options: AskOptions, read: Callable[[], str], show: Callable[[str], object], typed: Iterable[str] = ()
 ) -> Callable[[], str]:
     """A function that returns the first prompt of the command line, the `typed` lines, and then what `read` returns."""
-    waiting = deque(filter(None, [_first_prompt(options), *typed]))
+    pending = deque(filter(None, [_first_prompt(options), *typed]))
 
     def next_line() -> str:
-        if not waiting:
+        if not pending:
             return read()
-        show(waiting[0])
-        return waiting.popleft()
+        show(pending[0])
+        return pending.popleft()
 
     return next_line
 
@@ -347,13 +349,13 @@ def _piped_lines() -> Iterator[str]:
             yield text
 
 
-def _completions(place: str | None, begun: str) -> Iterable[tuple[str, str]]:
+def _completions(store: str | None, typed: str) -> Iterable[tuple[str, str]]:
     """Complete a command; other input has no completions."""
-    if not begun.startswith("/"):
+    if not typed.startswith("/"):
         return ()
     from agentkit.cli.chat.commands import completions
 
-    return completions(begun, place)
+    return completions(typed, store)
 
 
 def _preload(llm: LLM) -> None:
