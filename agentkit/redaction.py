@@ -389,7 +389,7 @@ def may_name_secret(text: str) -> bool:
 
 
 def _ends_with_kind(before: str) -> bool:
-    """Whether the text before `key` makes it the name of a secret, as in api_key and unlike in primary_key."""
+    """Whether the text before `key` makes it the name of a secret: of an API key, but not of a primary key."""
     return before.endswith(_KEYS) or (before.endswith((" ", "_", ".", "-")) and before[:-1].endswith(_KEYS))
 
 

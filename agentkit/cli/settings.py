@@ -98,7 +98,7 @@ def _pairs(text: str) -> dict[str, Any]:
     words = [(word, *map(str.strip, word.partition("="))) for word in text.split(",")]
     for word, name, equals, _ in words:
         if not name or not equals:
-            raise ConfigError(f"takes options such as temperature=0.2. Got {word!r:.80}.")
+            raise ConfigError(f"Options are written as temperature=0.2,seed=1. Got {word!r:.80}.")
     return {name: option_value(value) for _, name, _, value in words}
 
 

@@ -69,6 +69,8 @@ _SHELL_WORDING = (
         r"File tools reach only what is in the workspace; give workspace=\.\.\. to work on another folder\.",
         "File tools reach only this folder. To work in another one, change into it: cd FOLDER",
     ),
+    (r"was not written by Report\.save\(\)", "is not a report of an evaluation"),
+    (r": Suite\('.*', \[Case\(\.\.\.\)\]\)\.", "."),
     ("or let the developer allow it:", "or allow it in a program:"),
     (
         r"Give LLM\(price=Price\(\.\.\.\)\), .*Limits\(unknown_price='free'\)\.",

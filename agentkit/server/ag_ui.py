@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from copy import deepcopy
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
@@ -38,6 +38,7 @@ from agentkit.server.http_types import (
     HTTPRequest,
     HTTPResponse,
     invalid_value,
+    server_stopped,
     stream_response,
 )
 from agentkit.server.openai_endpoint import check_entry, http_error
@@ -83,9 +84,16 @@ class AGUIEndpoint:
         except ValueError as error:
             raise invalid_value(f"The body is not a RunAgentInput: {error}") from None
         conversation = self.conversations.find(run_input.thread_id)
-        return stream_response(
-            _AGUIRun(conversation, run_input).chunks(), "text/event-stream", self.limit, beat=SSE_BEAT
-        )
+        chunks = _AGUIRun(conversation, run_input).chunks()
+        response = stream_response(chunks, "text/event-stream", self.limit, beat=SSE_BEAT)
+        return replace(response, last=_error_event(server_stopped()))
+
+
+def _error_event(error: HTTPError) -> bytes:
+    from ag_ui.core import RunErrorEvent
+    from ag_ui.encoder import EventEncoder
+
+    return EventEncoder().encode(RunErrorEvent(message=well_formed(f"{error}"), code=error.code)).encode()
 
 
 class _AGUIRun:
@@ -97,7 +105,6 @@ class _AGUIRun:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the events as server-sent events; a failure is the last one."""
-        from ag_ui.core import RunErrorEvent
         from ag_ui.encoder import EventEncoder
 
         encoder = EventEncoder()
@@ -106,8 +113,7 @@ class _AGUIRun:
                 async for event in events:
                     yield encoder.encode(event).encode()
         except (HTTPError, AgentKitError) as error:
-            refusal = error if isinstance(error, HTTPError) else http_error(error)
-            yield encoder.encode(RunErrorEvent(message=well_formed(str(refusal)), code=refusal.code)).encode()
+            yield _error_event(error if isinstance(error, HTTPError) else http_error(error))
 
     async def _events(self) -> AsyncGenerator[BaseEvent, None]:
         """Yield the events. Raises HTTPError for a request that does not fit the thread, and the error of the run."""

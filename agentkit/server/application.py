@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from agentkit.server.http_types import (
     HTTPResponse,
     cancel_on_disconnect,
     deliver,
+    server_stopped,
 )
 from agentkit.server.openai_endpoint import Completions, http_error
 from agentkit.sessions.stores import StoreLocation, store_at
@@ -164,6 +166,8 @@ def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_ASGIResponse]]:
             return _ASGIResponse(http_error(error).reply)
         except (ClientDisconnected, ClientDisconnect):
             return _ASGIResponse(HTTPResponse(status=499))
+        except asyncio.CancelledError:
+            return _ASGIResponse(server_stopped().reply)
 
     return endpoint
 
@@ -207,6 +211,8 @@ class _ASGIResponse:
                 await cancel_on_disconnect(receive, sending)
         except ClientDisconnected:
             return
+        except asyncio.CancelledError:  # the server stops
+            await send({"type": "http.response.body", "body": reply.last, "more_body": False})
         finally:
             reply.on_close()
 

@@ -80,8 +80,9 @@ def _refuse_constant(constant: str) -> None:
 class HTTPResponse:
     """A response: a whole body, or an iterator of chunks to stream.
 
-    `beat` is sent between chunks, as a keep-alive. `on_close` is called when the response has been sent or
-    abandoned. `asgi_response` is a Starlette response of another package that is sent instead.
+    `beat` is sent between chunks, as a keep-alive, and `last` as the last chunk if the server stops. `on_close` is
+    called when the response has been sent or abandoned. `asgi_response` is a Starlette response of another package that
+    is sent instead.
     """
 
     body: bytes = b""
@@ -90,8 +91,14 @@ class HTTPResponse:
     headers: Mapping[str, str] = field(default_factory=dict)
     chunks: AsyncIterator[bytes] | None = None
     beat: bytes = b"\n"
+    last: bytes = b""
     on_close: Callable[[], object] = lambda: None
     asgi_response: Any = None
+
+
+def server_stopped() -> HTTPError:
+    """The error for requests that are in progress when the server stops."""
+    return HTTPError(503, "The server has stopped.", code="stopped")
 
 
 def json_response(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> HTTPResponse:

@@ -41,6 +41,7 @@ from agentkit.server.http_types import (
     invalid_value,
     json_bytes,
     json_response,
+    server_stopped,
     stream_response,
 )
 from agentkit.sessions.session import Session
@@ -316,7 +317,8 @@ class Completions:
         headers = {"x-agentkit-ignored": ", ".join(completion.ignored)} if completion.ignored else {}
         work = _CompletionRun(self, completion)
         if completion.stream:
-            return stream_response(work.chunks(), "text/event-stream", self.limit, beat=SSE_BEAT, headers=headers)
+            response = stream_response(work.chunks(), "text/event-stream", self.limit, beat=SSE_BEAT, headers=headers)
+            return replace(response, last=_event(server_stopped().document))
         with self.limit.header():
             return json_response(await cancel_on_disconnect(asked.receive, work.whole()), headers=headers)
 

@@ -8,11 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from agentkit.installation import install_command
-from agentkit.testing import FakeServer
+from agentkit.testing import FakeServer, slow
 
 
 @pytest.fixture
@@ -213,6 +214,34 @@ def test_agent_of_a_program_is_served(serving, tmp_path):
         about = get(f"{origin}/page/about", token)
     assert (about["agent"], about["safety"]) == ("clerk", "safe")
     assert [each["name"] for each in about["tools"]] == ["calculator"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_ctrl_c_ends_completions_with_an_error(serving, stream):
+    """On Ctrl-C, the client of a completion receives an error, and the server prints no traceback."""
+    is_asked = threading.Event()
+
+    def reply(_request):
+        is_asked.set()
+        return slow("Too late.", before_seconds=60)
+
+    with FakeServer(reply) as model:
+        process, address = serving("-m", "any", "--no-tools", server=model)
+        origin, token = address.split("/#token=")
+        host, _, port = origin.removeprefix("http://").rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        asked = {"model": "agentkit", "stream": stream, "messages": [{"role": "user", "content": "Hi"}]}
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        connection.request("POST", "/v1/chat/completions", json.dumps(asked), headers)
+        assert is_asked.wait(30)
+        process.send_signal(signal.SIGINT)
+        with connection.getresponse() as response:
+            *_, last = response.read().strip().split(b"\n")
+        connection.close()
+    assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "stopped"
+    assert response.status == (200 if stream else 503)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, "Traceback" in err, err.count("\n") < 6) == (0, False, True)
 
 
 def test_ctrl_c_ends_streams_with_their_last_event(serving, tmp_path):

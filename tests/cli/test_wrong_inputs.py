@@ -5,6 +5,7 @@ FILES = {
     "err.py": "x = 1/0\n",
     "bad.json": '{"bad": ',
     "x.csv": "a,b\n1,2\n",
+    "empty.jsonl": "",
     "bot.txt": "name: bot\n\nBe brief.\n",
 }
 ROWS = [
@@ -77,6 +78,8 @@ ROWS = [
         "Invalid value for '--threshold': It takes a number from 0 to 1.",
         "",
     ),
+    (["eval", "show", "bot.txt"], "bot.txt is not a report of an evaluation.", "agentkit eval run SUITE"),
+    (["eval", "run", "empty.jsonl"], "The suite 'empty' has no cases.", "Correct the file"),
     (["optimize", "nosuch.py"], "The file 'nosuch.py' does not exist.", "Name a suite"),
     (["optimize", "x.csv"], "The search has no limit.", "--budget DOLLARS"),
     (["manifest", "tools.py"], "There is no Agent in tools.py.", "Agent(...)"),

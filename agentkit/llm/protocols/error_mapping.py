@@ -79,6 +79,7 @@ _ADVICE: dict[int, str] = {
     404: "Check the model's name and the base URL.",
     405: "Check the base URL.",
     409: "Try again.",
+    501: "Check the base URL.",
 }
 _WAIT_OR_PAY = "Wait, or check the account's quota."
 _SHORTEN = "Shorten the conversation, or use a model with a larger context window."
@@ -289,7 +290,7 @@ def _advice(kind: type[ModelError], status: int | None, text: str) -> str:
     if kind is Unauthorized and status != _FORBIDDEN:
         return _ADVICE[401]
     if kind is Unreachable:
-        return "Try again later."
+        return _ADVICE.get(status or 0) or "Try again later."
     if kind is RateLimited:
         return _WAIT_OR_PAY
     return _CHANGE_WORDING if kind is Rejected and status == _FORBIDDEN else _ADVICE.get(status or 0, "")

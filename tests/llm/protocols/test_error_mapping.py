@@ -250,6 +250,7 @@ def test_errors_describe_the_received_response():
             "Change the wording.",
         ),
         (405, "", Rejected, None, "Check the base URL."),
+        (501, "Unsupported method ('POST')", Unreachable, None, "Check the base URL."),
         (429, {"error": {"message": "x", "code": "insufficient_quota"}}, RateLimited, None, "waiting does not help."),
         (429, {"error": {"message": "x", "code": "credit_balance_exhausted"}}, RateLimited, None, "does not help."),
         (429, {"error": {"message": "x", "type": "organization_usage_limit_exceeded"}}, RateLimited, None, "not help."),

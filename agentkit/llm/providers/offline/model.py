@@ -179,7 +179,8 @@ class OfflineModel:
         has_calculator = TextKind.EXPRESSION in kinds
         request = normalised(separate_time_requests(text), has_calculator=has_calculator)
         question = Question(request, has_commands=not kinds.isdisjoint((TextKind.CODE, TextKind.COMMAND)))
-        if date_answer(text) and (calls := _current_date_call(text, tools)):
+        dated = _current_date_call(text, tools) if date_answer(text) else ()
+        if calls := dated or _quoted_text_call(text, tools):
             return _Answer(calls=calls)
         offered = _able_offers(question, text, tools)
         error = conversion_error(text) if has_calculator else ""
@@ -542,6 +543,33 @@ def _entry(key: str, value: Any) -> str:
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
 
 
+_QUOTED = r"(?P<{0}_>['\"`])(?P<{0}>.+?)(?P={0}_)"
+_FILE = r"(?P<path>[^\s'\"`]*[^\s'\"`.?!])"
+_TEXT_REQUESTS = {
+    "search_files": rf"(?:search|grep|look|find)(?: for)? {_QUOTED.format('pattern')}"
+    rf"(?: in (?:(?:the |this |all |my )*(?:source |code |project )?(?:files|folder|project|code)|{_FILE}))?",
+    "edit_file": rf"(?:replace|change) {_QUOTED.format('old_text')} (?:with|by|to|into) "
+    rf"{_QUOTED.format('new_text')} in {_FILE}",
+}
+"""Requests about a quoted text in files, by the tool that carries them out; the groups are its arguments."""
+
+_SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")
+
+
+def _quoted_text_call(text: str, tools: Sequence[ToolSpec]) -> tuple[ProposedCall, ...]:
+    """The call for a request to search for a quoted text in files, or to replace it in a file; empty for others."""
+    for spec in tools:
+        request = _TEXT_REQUESTS.get(spec.name)
+        found = request and re.fullmatch(rf"(?:please )?{request}[.?!]?", text.strip(), re.IGNORECASE)
+        values = {name: value for name, value in found.groupdict().items() if value} if found else {}
+        arguments = {name: value for name, value in values.items() if not name.endswith("_")}
+        if arguments and arguments.keys() <= spec.parameters.get("properties", {}).keys():
+            if "pattern" in arguments:
+                arguments["pattern"] = _SPECIAL.sub(r"\\\g<0>", arguments["pattern"])
+            return (ProposedCall(spec.name, arguments),)
+    return ()
+
+
 _THANKS = word_set("thanks")
 _GREETING_WORDS = word_set("hello")
 _SEE_YOU = re.compile(r"\bsee (?:you|ya)\b", re.IGNORECASE)
@@ -549,7 +577,7 @@ _GREETING_PHRASE = re.compile(r"chào|\bhow(?: are you|'s it going| is it going|
 _FAREWELLS = word_set("farewells")
 _ASSENTS = word_set("assents")
 _VALIDITY = word_set("validity")
-_MAIN_KEYS = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
+_MAIN_KEYS = ("result", "results", "matches", "answer", "output", "content", "summary", "text", "data", "value")
 _SUCCESS_ENTRIES = (
     ("success", True),
     ("ok", True),

@@ -12,7 +12,18 @@ from agentkit.llm.providers.offline.model import OfflineModel
 from agentkit.llm.providers.offline.normalisation import normalised
 from agentkit.llm.providers.offline.question_parser import Question, Shape
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
+from agentkit.tools.files import file_tools
 
+FILE_SPECS = tuple(tool.spec for tool in file_tools)
+FILE_CALLS = {
+    "search for 'return' in calc.py": ("search_files", {"pattern": "return", "path": "calc.py"}),
+    'Find "TODO (later)" in the source files.': ("search_files", {"pattern": r"TODO \(later\)"}),
+    "grep `a.b`": ("search_files", {"pattern": r"a\.b"}),
+    "replace 'a - b' with 'a + b' in src/calc.py": (
+        "edit_file",
+        {"old_text": "a - b", "new_text": "a + b", "path": "src/calc.py"},
+    ),
+}
 SPECS = tuple(tool.spec for tool in default_tools)
 CALLS = {
     "20 % off 40 dollars": ("calculator", {"expression": "40 * (100 - 20) / 100"}),
@@ -167,6 +178,25 @@ def test_unambiguous_question_needs_no_engine(model, question, call):
     """A question that determines its tool and arguments is answered without the engine."""
     (made,) = ask(model, question).tool_calls
     assert (made.name, json.loads(made.arguments)) == call
+
+
+@pytest.mark.for_each(("question", "call"), FILE_CALLS.items(), ids=FILE_CALLS)
+def test_quoted_text_is_searched_and_replaced_without_the_engine(model, question, call):
+    """A request to search for or to replace a quoted text in files is a call with exactly that text."""
+    (made,) = model.complete(Request([UserMessage(question)], tools=FILE_SPECS)).tool_calls
+    assert (made.name, json.loads(made.arguments)) == call
+
+
+def test_found_lines_are_reported(model):
+    """The answer to a search has the found lines."""
+    made = ToolCall("c1", "search_files", '{"pattern": "return"}')
+    found = {"pattern": "return", "matches": [{"path": "a.py", "line": 2, "text": "return 1"}], "files_searched": 1}
+    messages = [
+        UserMessage("search for 'return' in the files"),
+        AssistantMessage("", (made,)),
+        ToolMessage("c1", "search_files", json.dumps(found)),
+    ]
+    assert "return 1" in model.complete(Request(messages, tools=FILE_SPECS)).text
 
 
 @pytest.mark.parametrize(
