@@ -185,7 +185,7 @@ class Attempt(ScopedRecording):
 
     def __init__(self, tape: Recording) -> None:
         super().__init__(tape)
-        self.has_begun = threading.Event()
+        self.has_started = threading.Event()
         self._lock = threading.Lock()
         self._questions: list[OpenQuestion] = []
         self._left: list[tuple[OpenQuestion, Answer]] = []
@@ -198,7 +198,7 @@ class Attempt(ScopedRecording):
         with self._lock:
             self._questions.append(asked)
             error = self._error
-        self.has_begun.set()
+        self.has_started.set()
         if error is not None:
             asked.record_answer(error)
         return asked

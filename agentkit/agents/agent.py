@@ -215,7 +215,7 @@ class ConversationMixin(Runner):
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far as typed messages. A tool that reads them gets the labels of their contents."""
         messages = self.session.messages
-        LINEAGE.get().note(labels_of(messages))
+        LINEAGE.get().add_labels(labels_of(messages))
         return messages
 
     @property
@@ -243,10 +243,10 @@ class ConversationMixin(Runner):
         """
         with short_traceback:
             agent_options.refuse_unknown("Agent.stream_text", options, ("prompt", *RunOptions.__annotations__))
-            spoken = self._text_stream(prompt)
+            text_stream = self._text_stream(prompt)
             with closing(self.events(prompt, streaming=True, **options)) as events:
                 for event in events:
-                    if piece := self._text_of(event, spoken):
+                    if piece := self._text_of(event, text_stream):
                         yield piece
 
     async def astream_text(
@@ -255,21 +255,21 @@ class ConversationMixin(Runner):
         """Async version of `stream_text`."""
         with short_traceback:
             agent_options.refuse_unknown("Agent.astream_text", options, ("prompt", *RunOptions.__annotations__))
-            spoken = self._text_stream(prompt)
+            text_stream = self._text_stream(prompt)
             async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
                 async for event in events:
-                    if piece := self._text_of(event, spoken):
+                    if piece := self._text_of(event, text_stream):
                         yield piece
 
     def _text_stream(self, prompt: Prompt | Resumption) -> StreamedText:
         """The state of a text stream; a resumed run can have requested an output type."""
         return StreamedText(self.withholds_text or (isinstance(prompt, Resumption) and prompt.rules is not None))
 
-    def _text_of(self, event: Event, spoken: StreamedText) -> str:
+    def _text_of(self, event: Event, text_stream: StreamedText) -> str:
         """The text to emit for an event. Raises the error of a run without an answer."""
         if isinstance(event, RunFinished):
-            return spoken.rest(event.result.raise_for_status().text)
-        return spoken.piece(event)
+            return text_stream.rest(event.result.raise_for_status().text)
+        return text_stream.piece(event)
 
     def stop(self) -> None:
         """Stop all active runs of this object, from any thread; their results are `failed` with the error Cancelled.
@@ -357,8 +357,8 @@ class AgentTool:
             call_progress.pause = _pause(result)
             raise Postponed(call_progress.pause.question)
         so_far = f" Its text so far: {result.text}" if result.value else ""
-        why = result.error or " ".join(f"It waits for approval: {pending.question}" for pending in result.pending)
-        raise ToolError(f"{self.agent.name} has no answer (status: {result.status}). {why}{so_far}")
+        reason = result.error or " ".join(f"It waits for approval: {pending.question}" for pending in result.pending)
+        raise ToolError(f"{self.agent.name} has no answer (status: {result.status}). {reason}{so_far}")
 
 
 def _new_or_resumed(request: str) -> str | Resumption:
@@ -373,8 +373,8 @@ def _resumption(call_progress: CallProgress) -> Resumption:
     (approved,) = (each for each in call_progress.waiting if isinstance(each, Approved))
     saved = RunResult.from_json(json.dumps(postponed.inner_run))
     pending, call = next(iter(saved.pending), None), postponed.call
-    shown = call.name, call.arguments, postponed.question
-    if pending is None or (pending.tool, pending.arguments, pending.question) != shown:
+    question = call.name, call.arguments, postponed.question
+    if pending is None or (pending.tool, pending.arguments, pending.question) != question:
         raise ToolError("The saved run was changed: the person was asked about another call than the one that waits.")
     answer = _text_answer(approved) if pending.needs_answer else _approval_answer(approved)
     return Resumption(saved, {pending.id: answer})

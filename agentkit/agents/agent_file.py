@@ -78,7 +78,7 @@ class AgentFile:
         return {**known, **options}
 
 
-_SHAPE = "An agent file is text: one setting per line, such as tools: core; an empty line; the instruction."
+_FORMAT = "An agent file is text: one setting per line, such as tools: core; an empty line; the instruction."
 
 
 def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> AgentFile:
@@ -97,8 +97,8 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> AgentFile:
     try:
         text = _file_bytes(path).decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        fault = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {fault}. {_SHAPE}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {reason}. {_FORMAT}") from error
     return parse_manifesto(text, path, tools)
 
 
@@ -120,11 +120,11 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
     """Parse an agent from a text; `path` is its file, if it has one. Raises ConfigError."""
     lines = _Lines(split_lines(text), str(path) if path else "the agent file")
     if "\0" in text:
-        raise ConfigError(f"{lines.place} contains a NUL character, so it is not text. {_SHAPE}")
+        raise ConfigError(f"{lines.location} contains a NUL character, so it is not text. {_FORMAT}")
     settings, start = _settings(lines, _SettingsContext(Toolset(tools), path.parent if path else None))
     instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
     if not instruction:
-        raise ConfigError(f"{lines.place} has no instruction. Write it after the settings and an empty line.")
+        raise ConfigError(f"{lines.location} has no instruction. Write it after the settings and an empty line.")
     listed = {} if "tools" in settings else find_listed_tools(text)
     if listed:
         settings |= {"tools": _find_listed_tools(lines, listed, Toolset(tools)), "tool_calling": "text"}
@@ -160,11 +160,11 @@ class _Lines:
     """The lines of a text, and the name of the text in errors."""
 
     texts: Sequence[str]
-    place: str
+    location: str
 
-    def fail(self, index: int, what: str) -> NoReturn:
+    def fail(self, index: int, problem: str) -> NoReturn:
         """Raise ConfigError for a line."""
-        raise ConfigError(f"{self.place}, line {index + 1}: {what}")
+        raise ConfigError(f"{self.location}, line {index + 1}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +199,9 @@ def _settings(lines: _Lines, context: _SettingsContext) -> tuple[dict[str, Any],
     return settings, index + is_framed if index == end else index
 
 
-def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
+def _refuse_invisible(lines: _Lines, indexes: Iterable[int]) -> None:
     """Raise ConfigError for a setting with invisible characters, or with characters that end a line elsewhere."""
-    for index in places:
+    for index in indexes:
         text = lines.texts[index].translate(_JOINERS)
         if escape_invisible(text) != text:
             lines.fail(index, f"It contains invisible characters: {escape_invisible(text):.200} Delete them.")
@@ -307,11 +307,11 @@ def _read_tools(value: str, context: _SettingsContext) -> Toolset:
 
 def _find_tools(name: str, own: Toolset) -> list[AnyTool]:
     """The tools with a name: a custom tool, a collection, or a shipped tool."""
-    wanted = re.sub(r"[ -]", "_", _unquote(name).lower())
-    for spelling in (wanted, re.sub(r"_tools?$", "", wanted)):
-        mine = [tool for tool in own if tool.name.lower() == spelling]
-        if mine or spelling in catalog.collections or spelling in catalog.all_tools.names:
-            return mine or list(catalog.named([spelling]))
+    normalised = re.sub(r"[ -]", "_", _unquote(name).lower())
+    for spelling in (normalised, re.sub(r"_tools?$", "", normalised)):
+        matches = [tool for tool in own if tool.name.lower() == spelling]
+        if matches or spelling in catalog.collections or spelling in catalog.all_tools.names:
+            return matches or list(catalog.named([spelling]))
     return []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import Budget, Known
+from agentkit.agents.budget import Budget, RequestPrice
 from agentkit.agents.options import Prompt
 from agentkit.agents.prompt_run import (
     Job,
@@ -43,7 +43,7 @@ from agentkit.installation import install_command
 from agentkit.llm.client import LLM
 from agentkit.messages import labels_of
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import RunContext, can_be_called
+from agentkit.tooling.run_context import RunContext, accepts
 from agentkit.tooling.signature import WITHOUT_MAIN
 from agentkit.tracing.listeners import Origin
 from agentkit.usage import UNLIMITED, Charge, Limits, is_whole
@@ -174,7 +174,7 @@ class BatchRun:
             return False
         return True
 
-    def _price_function(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
+    def _price_function(self, llm: Callable[[], LLM]) -> Callable[[], RequestPrice]:
         return price_function(llm())
 
     def _in_order(self) -> list[RunResult[Any]]:
@@ -201,7 +201,7 @@ class BatchRun:
                 return pool.submit(run_elsewhere, self._data, sent, self._parts[job.index].limits)
         except Exception as error:
             if job.index in self._parts:
-                self._budget.hold(self._parts.pop(job.index).limits, -1)
+                self._budget.reserve_part(self._parts.pop(job.index).limits, -1)
             return _done(error)
         return _done(copy_context().run(self._prompt_run(job).run))
 
@@ -217,7 +217,7 @@ class BatchRun:
             outcome = future.result()  # raises exceptions that end the whole map, such as SystemExit
             result = self._local_result(job, outcome) if part is None else self._remote_result(job, outcome, part)
         if result is not None:
-            LINEAGE.get().note(labels_of(result.messages))  # includes what an earlier map read
+            LINEAGE.get().add_labels(labels_of(result.messages))  # includes what an earlier map read
             self._results[job.index] = result
             if self._progress is not None:
                 self._progress(len(self._results), self._total, result)
@@ -234,7 +234,7 @@ class BatchRun:
 
         None if its part of the budget was too small, and it must wait for others to end.
         """
-        self._budget.hold(part.limits, -1)  # replace the reservation by the actual charge
+        self._budget.reserve_part(part.limits, -1)  # replace the reservation by the actual charge
         self._budget.charge(report.charge)
         try:
             run, progress, _ = read_saved(report.saved)
@@ -242,11 +242,11 @@ class BatchRun:
             result = rebuild_result(self.agent, job_session(self.agent, job), run, progress, error=error)
             known, new = result.events[: report.known], result.events[report.known :]
             for usage in filter(None, map(spent_in, new)):
-                self._budget.note(usage)
+                self._budget.record_usage(usage)
             events = [*new, RunFinished(result)] if new else []
             self._emit([event for event in events if not isinstance(event, RunEnded)], known, run, job)
-        except Exception as fault:
-            return failed_result(self.agent, job, to_agentkit_error(fault))
+        except Exception as failure:
+            return failed_result(self.agent, job, to_agentkit_error(failure))
         if report.must_wait and not part.is_all:
             self._requeue(job, result)
             return None
@@ -268,17 +268,17 @@ class BatchRun:
         """The result of a run whose worker was lost; None if it is retried."""
         try:
             earlier = earlier_result(self.agent, job_session(self.agent, job), job.prompt)
-        except AgentKitError as fault:
-            return failed_result(self.agent, job, fault)
+        except AgentKitError as failure:
+            return failed_result(self.agent, job, failure)
         if earlier is not None and earlier.status == "done":
             return earlier
         # Without a stored session a retry would start over, and repeat the side effects of its tools.
-        if self._is_stored and has_killed_workers(error) and job.losses + 1 < MAX_LOSSES:
-            self._requeued.append(replace(job, losses=job.losses + 1))
+        if self._is_stored and has_killed_workers(error) and job.failures + 1 < MAX_LOSSES:
+            self._requeued.append(replace(job, failures=job.failures + 1))
             return None
-        why = RunError(_describe_loss(error, job.losses + 1, is_stored=self._is_stored))
-        why.__cause__ = error
-        return failed_result(self.agent, job, why, earlier)
+        lost = RunError(_describe_loss(error, job.failures + 1, is_stored=self._is_stored))
+        lost.__cause__ = error
+        return failed_result(self.agent, job, lost, earlier)
 
 
 def _done(outcome: PromptOutcome | Exception) -> Future[Any]:
@@ -291,10 +291,10 @@ def _done(outcome: PromptOutcome | Exception) -> Future[Any]:
     return future
 
 
-def _describe_loss(error: Exception, losses: int, *, is_stored: bool) -> str:
+def _describe_loss(error: Exception, failures: int, *, is_stored: bool) -> str:
     text = error_text(error)
     if not isinstance(error, BrokenExecutor):
-        times = "" if losses == 1 else f" {losses} times"
+        times = "" if failures == 1 else f" {failures} times"
         return f"The executor returned no result{times} ({text})."
     stored = "finished prompts are stored, and the others continue where they were"
     rest = stored if is_stored else f"with a stored session=, {stored}"
@@ -316,7 +316,7 @@ def _check(prompts: object, concurrency: object, limits: object, progress: objec
         raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")
     if not isinstance(limits, Limits | None):
         raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
-    if progress is not None and not (callable(progress) and can_be_called(progress, 1, None, object())):
+    if progress is not None and not (callable(progress) and accepts(progress, 1, None, object())):
         raise ConfigError(f"progress= takes a function (done, total, result). Got {progress!r:.200}.")
     _check_executor(executor)
 
@@ -362,10 +362,17 @@ class RemoteOutcome:
 
 def pickle_agent(agent: Runner) -> bytes:
     """Serialise the agent for another process. Raises ConfigError that names the part that cannot be pickled."""
-    above = LINEAGE.get()
-    context = RunContext(above.context.value, run=above.context.run)
+    parent = LINEAGE.get()
+    context = RunContext(parent.context.value, run=parent.context.run)
     lineage = replace(
-        above, budget=None, approve=None, found=None, context=context, config=None, workspace=None, attached=None
+        parent,
+        budget=None,
+        approve=None,
+        collected_labels=None,
+        context=context,
+        config=None,
+        workspace=None,
+        attached=None,
     )
     # Without a store each run starts an empty session, so the current conversation is not sent.
     sent = agent if agent.session.store is not None else agent.within(Session())

@@ -40,7 +40,7 @@ _PLACES = 12
 
 _FREE = Price(0, 0)
 
-Known = Price | None | tuple[Price | None, ...]
+RequestPrice = Price | None | tuple[Price | None, ...]
 """The price of a request: that of the model, or of each model that can answer. None is unknown."""
 
 RESUME_HINT = "The result contains what was done so far; continue with result.resume()."
@@ -89,13 +89,13 @@ class Spending:
         amount: float = self.counts[limit] if limit in COUNTED_LIMITS else getattr(self, _COUNTERS.get(limit, limit))
         return amount
 
-    def add(self, input_tokens: int, output_tokens: int, dollars: float, above: Sequence[float] = ()) -> None:
+    def add(self, input_tokens: int, output_tokens: int, dollars: float, parent: Sequence[float] = ()) -> None:
         """Add to the spending."""
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
         self.dollars = _sum(self.dollars, dollars) if dollars else self.dollars
-        if any(above):
-            self.above = tuple(_sum(*pair) for pair in zip_longest(self.above, above, fillvalue=0.0))
+        if any(parent):
+            self.above = tuple(_sum(*pair) for pair in zip_longest(self.above, parent, fillvalue=0.0))
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class Budget:
         self,
         input_tokens: int,
         max_tokens: Callable[[], int | None],
-        price: Callable[[], Known],
+        price: Callable[[], RequestPrice],
         min_tokens: int = MIN_TOKENS,
     ) -> Reservation | LimitReached:
         """Reserve the worst case of a request; returns the limit that it would exceed.
@@ -177,7 +177,7 @@ class Budget:
             _charge_all(chain, input_tokens, answer_tokens if is_limited else 0, dollars)
         return Reservation(input_tokens, answer_tokens if is_limited else None, dollars, narrowed)
 
-    def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Known]) -> None:
+    def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], RequestPrice]) -> None:
         """Replace a reservation by the actual usage.
 
         Each attempt without reported usage is charged at its worst case: the reservation covers the first, further ones
@@ -205,16 +205,16 @@ class Budget:
         """Return the reservation of a request that was not charged."""
         self.settle(reservation, NO_USAGE, lambda: None)
 
-    def take(self, limit: str, wanted: int) -> int:
-        """Count up to `wanted` against a counted limit such as `tool_calls`; returns how many are granted."""
+    def take(self, limit: str, requested: int) -> int:
+        """Count up to `requested` against a counted limit such as `tool_calls`; returns how many are granted."""
         chain = list(self.chain())
         with self.lock:
-            granted = int(max(min(wanted, *(_remaining_count(budget, limit) for budget in chain)), 0))
+            granted = int(max(min(requested, *(_remaining_count(budget, limit) for budget in chain)), 0))
             for budget in chain:
                 budget.spent.counts[limit] += granted
         return granted
 
-    def hold(self, part: Limits, sign: int = 1) -> None:
+    def reserve_part(self, part: Limits, sign: int = 1) -> None:
         """Reserve a part of the budget for a run in another process; a sign of -1 returns it."""
         input_tokens, output_tokens, overlap = _reserved_tokens(part)
         chain = list(self.chain())
@@ -224,7 +224,7 @@ class Budget:
                 budget.spent.overlap += sign * overlap
                 budget.spent.counts.update({name: sign * (getattr(part, name) or 0) for name in COUNTED_LIMITS})
 
-    def note(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> None:
         """Record usage that was already charged."""
         with self.lock:
             for budget in self.chain():
@@ -285,8 +285,8 @@ class Budget:
         """Record that a limit of this budget shortens an answer; returns that limit."""
         return self._limit_reached(limit, "The answer was cut off at")
 
-    def _limit_reached(self, name: str, what: str, needed: str = "") -> LimitReached:
-        return LimitReached(name, f"{what} the limit of {self.limits.format_limit(name)}.{needed} {RESUME_HINT}")
+    def _limit_reached(self, name: str, description: str, needed: str = "") -> LimitReached:
+        return LimitReached(name, f"{description} the limit of {self.limits.format_limit(name)}.{needed} {RESUME_HINT}")
 
     def _available(self, input_tokens: int, price: Price | None) -> Iterator[tuple[str, float]]:
         limits, spent = self.limits, self.spent
@@ -315,7 +315,7 @@ def _own_seconds_left(budget: Budget) -> float:
     return math.inf if limits.seconds is None else limits.seconds - (budget.clock() - budget.started)
 
 
-def _effective_price(limits: Limits, price: Callable[[], Known]) -> Price | None:
+def _effective_price(limits: Limits, price: Callable[[], RequestPrice]) -> Price | None:
     """The price of a request; the user's `unknown_price` replaces an unknown price.
 
     The highest price if several models can answer.
@@ -376,7 +376,7 @@ class ContextBudget:
     estimates: Estimates = field(default_factory=Estimates)
     calibration: Calibration = _UNCALIBRATED
     summary: Summary | None = None
-    is_learnt: bool = False
+    is_learned: bool = False
 
     def tokens(self, request: Request) -> int:
         """Estimate how many tokens the server will count for a request."""
@@ -388,13 +388,13 @@ class ContextBudget:
 
     def refused(self, request: Request, max_tokens: int | None, limit_tokens: int | None) -> None:
         """Shrink the window after a request with a `max_tokens` answer was refused as too long."""
-        self.is_learnt = True
+        self.is_learned = True
         self.window = self.window.after_refusal(self.tokens(request) + (max_tokens or 0), limit_tokens)
 
     @property
     def answer_tokens(self) -> int | None:
         """Maximum length of an answer in a window learnt from a refusal; None before the first refusal."""
-        return max(self.window.tokens // 4, 1) if self.is_learnt and self.window.tokens else None
+        return max(self.window.tokens // 4, 1) if self.is_learned and self.window.tokens else None
 
     def available_tokens(self, request: Request, llm: Callable[[], LLM]) -> int | None:
         """Number of estimated tokens available for the messages; None if the window is unknown."""
@@ -404,8 +404,8 @@ class ContextBudget:
                 return None
             known = context_window(llm().provider, llm().model)
         ordered = self.estimates.total((), request.instruction, request.tools, request.output_schema)
-        taken = self.calibration.to_server(ordered)
-        available = self.window.available_tokens(known, taken)
+        used_tokens = self.calibration.to_server(ordered)
+        available = self.window.available_tokens(known, used_tokens)
         return None if available is None else self.calibration.to_estimate(available)
 
     def recall(self, summary: Summary, history: Sequence[Message]) -> None:
@@ -420,10 +420,10 @@ class ContextBudget:
         if not self.window.summarise:
             return ()
         shown = self.shown_messages(messages)
-        gone = set(map(id, to_summarise(shown, max_tokens, self.estimates)))
+        summarised = set(map(id, to_summarise(shown, max_tokens, self.estimates)))
         shift = len(messages) - len(shown)
         last = max(
-            (place for place, message in enumerate(shown[: newest - shift]) if id(message) in gone), default=None
+            (place for place, message in enumerate(shown[: newest - shift]) if id(message) in summarised), default=None
         )
         return () if last is None else messages[: last + 1 + shift]
 

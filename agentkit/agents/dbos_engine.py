@@ -132,23 +132,23 @@ class DbosRun(FunctionRun):
             answer = answers_under(self._answers_to(waiting), number)
         return str(answer)
 
-    def wait(self, when: datetime) -> None:
+    def wait(self, time_: datetime) -> None:
         """Sleep until a time, which is stored at the first call."""
         self.next_number()
-        until = _engine().run_step({"name": "wait_until"}, lambda: when.astimezone().isoformat())
+        until = _engine().run_step({"name": "wait_until"}, lambda: time_.astimezone().isoformat())
         left = datetime.fromisoformat(until).timestamp() - time.time()
         _engine().sleep(max(left, _MIN_SLEEP_SECONDS))  # a sleep of no time would not be stored as a step
 
-    def events(self, agent: Runner, prompt: Prompt, **given: Any) -> Generator[Event, None, None]:
+    def events(self, agent: Runner, prompt: Prompt, **arguments: Any) -> Generator[Event, None, None]:
         """The last event of a run of an agent, which is a step for each time that it waits for a person."""
         number = self.next_number()
         session, stored_result = self.conversation(number, agent, prompt)
-        given["session"] = session
+        arguments["session"] = session
 
         def work(answers: Any) -> Mapping[str, RunResult[Any]]:
             known = stored_result()
             if known is None or known.status != "done":
-                known = final_result(list(agent.events(work_of(prompt, known, answers), **given)))
+                known = final_result(list(agent.events(work_of(prompt, known, answers), **arguments)))
             return {str(number): known}
 
         results = self._run_step(agent.name, number, work)
@@ -163,17 +163,17 @@ class DbosRun(FunctionRun):
 
     def map_runs(self, agent: Runner) -> BatchScope:
         """The session of a batch, which is a step for each time that runs of it wait for a person."""
-        number, given = self.next_number(), list[Any]()
+        number, arguments = self.next_number(), list[Any]()
 
         def run(start: Callable[[], list[Any]]) -> list[Any]:
             def work(answers: Any) -> Mapping[str, RunResult[Any]]:
-                given[:] = [answers]
+                arguments[:] = [answers]
                 return {f"{number}/{index}": result for index, result in enumerate(start())}
 
             results = self._run_step(f"{agent.name}.map", number, work)
             return start() if results is None else list(results.values())
 
-        return BatchScope(self.agent_session(number), lambda: given[0] if given else None, run)
+        return BatchScope(self.agent_session(number), lambda: arguments[0] if arguments else None, run)
 
     def _run_step(self, name: str, number: int, work: Work) -> Mapping[str, RunResult[Any]] | None:
         """Do the work as a step, again with the answers of a person while runs of agents wait for one.

@@ -302,7 +302,7 @@ class FunctionRun(DurableScope):
         """Wait for a person, and return the answer."""
 
     @abstractmethod
-    def wait(self, when: datetime) -> None:
+    def wait(self, time_: datetime) -> None:
         """Wait until a time, which is stored at the first call."""
 
     @property
@@ -474,10 +474,10 @@ class DurableRun(FunctionRun):
         number = self.next_number()
         known = self.steps.get(number)
         if known is not None and (known.name, known.digest) != (name, digest):
-            what = "has other arguments" if known.name == name else f"is {name}, and was {known.name}"
+            difference = "has other arguments" if known.name == name else f"is {name}, and was {known.name}"
             raise SessionError(
                 f"Step {number} of {self.function.name} in the session {self.session.name!r} "
-                f"{what} when it was stored. {_SAME_STEPS}"
+                f"{difference} when it was stored. {_SAME_STEPS}"
             )
         return number, known
 
@@ -507,13 +507,13 @@ class DurableRun(FunctionRun):
         self.pending.append(Pending(str(number), _ASK, "{}", question, needs_answer=True))
         raise _Pause
 
-    def wait(self, when: datetime) -> None:
+    def wait(self, time_: datetime) -> None:
         """Block until a time, or leave the function before a longer wait than it may block."""
         number, known = self.begin(_WAIT)
         if known is not None and known.status == "done":
             return
         if known is None:
-            known = StepRecorded(number, _WAIT, "sleeps", value=when.astimezone().isoformat())
+            known = StepRecorded(number, _WAIT, "sleeps", value=time_.astimezone().isoformat())
             self.record(known)
         until = datetime.fromisoformat(known.value)
         left = until.timestamp() - time.time()
@@ -536,31 +536,31 @@ class DurableRun(FunctionRun):
         if self.steps.get(number) is None and result.status == "done":
             self.record(StepRecorded(number, agent.name, "done", "", result.text, session.name))
 
-    def events(self, agent: Runner, prompt: Prompt, **given: Any) -> Generator[Event, None, None]:
+    def events(self, agent: Runner, prompt: Prompt, **arguments: Any) -> Generator[Event, None, None]:
         """The events of a run of an agent in this function; of a finished one only the last."""
         number, _ = self.begin(agent.name)
         session, stored_result = self.conversation(number, agent, prompt)
         earlier = stored_result()
-        given["session"] = session
+        arguments["session"] = session
         work = work_of(prompt, earlier, self.answer_to(number))
-        with closing(_finished_events(earlier) or agent.events(work, **given)) as events:
+        with closing(_finished_events(earlier) or agent.events(work, **arguments)) as events:
             for event in events:
                 if isinstance(event, RunFinished):
                     self.settle(number, agent, session, event.result)
                 yield event
 
-    async def aevents(self, agent: Runner, prompt: Prompt, **given: Any) -> AsyncGenerator[Event, None]:
+    async def aevents(self, agent: Runner, prompt: Prompt, **arguments: Any) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
         number, _ = self.begin(agent.name)
         session, stored_result = self.conversation(number, agent, prompt)
         earlier = stored_result()
-        given["session"] = session
+        arguments["session"] = session
         if earlier is not None and earlier.status == "done":
             self.settle(number, agent, session, earlier)
             yield RunFinished(earlier)
             return
         work = work_of(prompt, earlier, self.answer_to(number))
-        async with aclosing(agent.aevents(work, **given)) as events:
+        async with aclosing(agent.aevents(work, **arguments)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     self.settle(number, agent, session, event.result)
@@ -700,8 +700,8 @@ class StepDecorator:
 
         Raises StepFailed for the first item that failed, after the others have ended.
         """
-        given, run = list(items), _current_run()
-        return [function(each) for each in given] if run is None else run.step_map(function, given, concurrency)
+        arguments, run = list(items), _current_run()
+        return [function(each) for each in arguments] if run is None else run.step_map(function, arguments, concurrency)
 
 
 step = StepDecorator()
@@ -737,13 +737,13 @@ def ask_person(question: str) -> str:
     return _require_run(_ASK).ask(question)
 
 
-def wait_until(when: datetime) -> None:
+def wait_until(time_: datetime) -> None:
     """Wait until a time, which is stored at the first call; a time without a zone is local.
 
     Blocks, or pauses the run if the wait is longer than `max_wait_seconds` and in coroutine functions. Raises
     ConfigError outside of a durable run.
     """
-    _require_run(_WAIT).wait(when)
+    _require_run(_WAIT).wait(time_)
 
 
 def _require_run(name: str) -> FunctionRun:

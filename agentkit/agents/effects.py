@@ -77,27 +77,27 @@ class AskModel:
         finally:
             ABANDONED_USAGE.reset(token)
 
-    def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    def within(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""
         if self.around is nullcontext:
-            return pieces
+            return events
         self.is_streamed = True
-        return chunks_within(self.around(), self._store_answer(pieces))
+        return chunks_within(self.around(), self._store_answer(events))
 
-    def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    def awithin(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Async version of `within`; the caller sets `answer`."""
         if self.around is nullcontext:
-            return pieces
+            return events
         self.is_streamed = True
-        return achunks_within(self.around(), pieces)
+        return achunks_within(self.around(), events)
 
-    def _store_answer(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    def _store_answer(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Yield the chunks, and set `answer` before the context manager exits."""
-        with closing(pieces):
-            for piece in pieces:
-                if isinstance(piece, ResponseReceived):
-                    self.answer = piece.response
-                yield piece
+        with closing(events):
+            for event in events:
+                if isinstance(event, ResponseReceived):
+                    self.answer = event.response
+                yield event
 
     @contextmanager
     def store_errors(self) -> Iterator[None]:
@@ -123,7 +123,7 @@ class AskPerson:
     seconds_left: float = math.inf
 
     @property
-    def needs_words(self) -> bool:
+    def needs_text(self) -> bool:
         """Whether the tool waits for a text that becomes its result, rather than for approval."""
         return self.request.decision.rule == WORDS
 
@@ -134,17 +134,17 @@ class AskPerson:
             yield
         except Exception as error:
             is_late = isinstance(error, ToolTimeout) and self.seconds_left < math.inf
-            no = Approved(self.request.call_id, Approval.NO.value, _NOT_ANSWERED)
-            self.answer = no if is_late else self.to_approved(error)
+            refusal = Approved(self.request.call_id, Approval.NO.value, _NOT_ANSWERED)
+            self.answer = refusal if is_late else self.to_approved(error)
 
     def to_approved(self, answer: object) -> Approved:
         """Convert the return value or exception of an approver to the Approved event that is stored."""
         call_id = self.request.call_id
-        if self.needs_words and (answer is None or isinstance(answer, bool | Approval)) and answer is not Approval.NO:
+        if self.needs_text and (answer is None or isinstance(answer, bool | Approval)) and answer is not Approval.NO:
             answer = Approval.LATER  # an approver that approves everything has not answered the question
-        if self.needs_words and not isinstance(answer, Exception | Approval | None):
-            words = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
-            return Approved(call_id, Approval.ONCE, words)
+        if self.needs_text and not isinstance(answer, Exception | Approval | None):
+            text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
+            return Approved(call_id, Approval.ONCE, text)
         answer = ApproverAnswer(Approval.NO, SILENT) if answer is None else ApproverAnswer.of(answer)
         arguments = None if answer.arguments is None else json.dumps(dict(answer.arguments), default=str)
         bound = {} if answer.approval is Approval.NO or arguments is not None else self.request.bound
@@ -256,7 +256,10 @@ def _perform(effect: Effect, *, streaming: bool) -> Iterator[Event]:
             with effect.store_errors():
                 effect.answer = _call_user(partial(function, *arguments), seconds_left)
         case UseTools():
-            yield from _use_tools(effect)
+            # A single call runs in this thread, several run concurrently. Each is emitted as it finishes.
+            uses = [partial(copy_context().run, partial(_use, judged, effect)) for judged in effect.calls]
+            ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
+            yield from (event for event in ended if event.result.status != "waiting")
 
 
 async def _aperform(effect: Effect, *, streaming: bool) -> AsyncGenerator[Event, None]:
@@ -373,13 +376,6 @@ async def _closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[
             await events.aclose()
 
 
-def _use_tools(effect: UseTools) -> Iterator[Event]:
-    """Run the calls concurrently, and emit each as it finishes. A single call runs in the caller's thread."""
-    uses = [partial(copy_context().run, partial(_use, judged, effect)) for judged in effect.calls]
-    ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
-    return (event for event in ended if event.result.status != "waiting")
-
-
 def _use(judged: JudgedCall, effect: UseTools) -> ToolCallFinished:
     budget = _set_lineage(effect.lineage, judged.call.id)
     EXPECTED.set(judged.expected)
@@ -439,15 +435,15 @@ def _may_be_live(judged: JudgedCall) -> bool:
 def _set_lineage(lineage: ParentRun, call: str) -> Budget:
     """Set the lineage and RunContext of the current call; returns the budget that counts what its agents spend."""
     budget = Budget(UNLIMITED, lineage.budget)
-    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
+    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, collected_labels=set()))
     CONTEXT.set(lineage.context.called(call, lineage.context.messages))
     return budget
 
 
 def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
     """The result with the usage of the agents run inside the call, and the labels of what they read."""
-    found = LINEAGE.get().found
-    result = replace(result, labels=result.labels | found) if found else result
+    labels = LINEAGE.get().collected_labels
+    result = replace(result, labels=result.labels | labels) if labels else result
     return replace(result, usage=budget.usage) if budget.usage.requests else result
 
 
@@ -457,7 +453,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
         for _ in range(min(len(functions), MAX_THREADS)):
-            execution.start(partial(_work, waiting, ended))
+            execution.start(partial(_run_queued, waiting, ended))
         for _ in functions:
             outcome = ended.get()
             if isinstance(outcome, BaseException):
@@ -467,7 +463,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
         waiting.clear()
 
 
-def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
+def _run_queued(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
     """Call queued functions until the queue is empty. Exceptions, even SystemExit, are passed on to the run."""
     while True:
         try:
@@ -618,7 +614,7 @@ def _next(items: queue.SimpleQueue[_Item[_Value]], seconds: float, attempt: Atte
     except queue.Empty:
         error = too_late()
         if TAPE.get() is not None:
-            attempt.has_begun.wait(_START_SECONDS)
+            attempt.has_started.wait(_START_SECONDS)
         return error if attempt.give_up(error) else items.get()  # the answer arrived just now and is in the queue
 
 

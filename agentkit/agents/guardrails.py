@@ -32,7 +32,7 @@ from agentkit.tooling.run_context import ContextType, RunContext, RunParameter, 
 from agentkit.tooling.signature import REST, innermost, is_asynchronous
 
 if TYPE_CHECKING:
-    from agentkit.tooling.output_types import GrowingAnswer, OutputType
+    from agentkit.tooling.output_types import OutputType, PartialAnswerParser
 
 
 MAX_RETRIES = 2
@@ -105,8 +105,8 @@ class Guardrail:
         match answer:
             case ValueError() | AssertionError() as refusal:
                 raise ValueError(self.refusal(refusal)) from refusal
-            case Exception() as fault:
-                raise RunError(f"The guardrail {self.name} failed ({type(fault).__name__}: {fault}).") from fault
+            case Exception() as error:
+                raise RunError(f"The guardrail {self.name} failed ({type(error).__name__}: {error}).") from error
         if isinstance(value, str) and not isinstance(answer, str | None):
             raise RunError(
                 f"The guardrail {self.name} returned {type(answer).__name__} for a text. Return None to pass, or the "
@@ -197,7 +197,7 @@ class PartialAnswer:
 
     def __init__(self, answers: Callable[[], AnswerValidator]) -> None:
         self._answers = answers
-        self._growing: GrowingAnswer | None = None
+        self._parser: PartialAnswerParser | None = None
         self._holds_back = self._has_held_back = False
 
     def with_partial_output(self, event: Event) -> tuple[Event, ...]:
@@ -207,14 +207,14 @@ class PartialAnswer:
         """
         if isinstance(event, RequestStarted):
             output, self._holds_back = self._answers().output, bool(self._answers().of("output"))
-            self._growing = None if output is None else output.growing()
+            self._parser = None if output is None else output.partial_parser()
         elif self._holds_back and isinstance(event, TextDelta):
             self._has_held_back = True
             return ()
         elif self._has_held_back and isinstance(event, RunEnded) and event.status == "done":
             return (TextDelta(event.output), event)
-        elif self._growing is not None and isinstance(event, TextDelta):
-            value = self._growing.feed(event.text)
+        elif self._parser is not None and isinstance(event, TextDelta):
+            value = self._parser.feed(event.text)
             return (event,) if value is None else (event, PartialOutput(value))
         return (event,)
 
@@ -233,9 +233,9 @@ def _guardrail(function: GuardrailFunction) -> Guardrail:
         parameters = []
     of_run = run_parameter_of(function)
     others = [each for each in parameters if of_run is None or each.name != of_run.parameter.name]
-    asked = [each.name for each in others if each.default is each.empty]  # parameters with defaults keep them
+    required = [each.name for each in others if each.default is each.empty]  # parameters with defaults keep them
     names = [each.name for each in others]
-    if not names or (asked or names) != names[:1] or names[0] not in _STAGES:
+    if not names or (required or names) != names[:1] or names[0] not in _STAGES:
         raise ConfigError(
             "A guardrail is a function of one parameter, named `prompt`, `output` or `result` after what it checks, "
             "and optionally of a RunContext. It returns None to pass, another value to amend, and raises ValueError "
@@ -378,14 +378,14 @@ class ResultGuardrails:
         """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
         for guardrail in () if result.status == "waiting" or result.handoff_to else self._guardrails:
-            seen = result if result.full_content is None else replace(result, content=result.full_content)
-            effect = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
+            full_result = result if result.full_content is None else replace(result, content=result.full_content)
+            effect = CallFunction(guardrail.function, (full_result,), ends - time.monotonic())
             yield effect
             reason = _objection(guardrail, effect.answer)
             if reason:
                 result = _withheld_result(result, reason)
                 break
-            result = _apply_guardrail(result, seen, effect.answer, self._max_chars)
+            result = _apply_guardrail(result, full_result, effect.answer, self._max_chars)
         self.result = result
         return result
 
@@ -417,15 +417,17 @@ def _objection(guardrail: Guardrail, answer: object) -> str:
             return f"The guardrail {guardrail.name} did not finish in time."
         case BaseException() as error if isinstance(error, REFUSALS):
             return guardrail.refusal(error)
-        case BaseException() as fault:
-            return f"The guardrail {guardrail.name} failed ({type(fault).__name__}{_place(fault.__traceback__)})."
+        case BaseException() as failure:
+            return (
+                f"The guardrail {guardrail.name} failed ({type(failure).__name__}{_location(failure.__traceback__)})."
+            )
         case None | str() | ToolResult():
             return ""
     kind = type(answer).__name__
     return f"The guardrail {guardrail.name} returned {kind}; it must return None to pass, a text or another ToolResult."
 
 
-def _place(traceback: TracebackType | None) -> str:
+def _location(traceback: TracebackType | None) -> str:
     frames = extract_tb(traceback)
     return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
 

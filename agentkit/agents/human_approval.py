@@ -42,7 +42,7 @@ from agentkit.safety.approval import (
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import Step
 from agentkit.tooling.arguments import copy_arguments
-from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
+from agentkit.tooling.run_context import NO_RUN, RunContext, accepts, check_value, run_parameter_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
@@ -73,7 +73,7 @@ class HumanApproval:
 
     def settle(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, bool]:
         """Whether a waiting call now has a decision or an answer."""
-        if step.needs_words:
+        if step.needs_text:
             return (yield from self.answer_text(step)) is not None
         return (yield from self.decide(judge_call(step.call, self.policy_context, read), step, read)) is not None
 
@@ -235,13 +235,13 @@ def answer_later(_request: ApprovalRequest) -> Approval:
 
 def is_approver(value: object) -> bool:
     """Whether a value can be called as an approver."""
-    return callable(value) and can_be_called(approver_within(value, NO_RUN), object())
+    return callable(value) and accepts(approver_within(value, NO_RUN), object())
 
 
-def approver_in(context: RunContext[Any], approve: GivenApprover | None, above: ParentRun) -> Approver | None:
+def approver_in(context: RunContext[Any], approve: GivenApprover | None, parent: ParentRun) -> Approver | None:
     """The approver of a run: its agent's own, or that of the parent run. Not every call can wait."""
-    approver = above.approve if approve is None else approver_within(approve, context)
-    return without_waiting(approver) if above.depth and above.call_progress is None else approver
+    approver = parent.approve if approve is None else approver_within(approve, context)
+    return without_waiting(approver) if parent.depth and parent.call_progress is None else approver
 
 
 def approver_within(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:
@@ -297,7 +297,7 @@ def with_answers(config: RunConfig, answers: Answers | None, waiting: Sequence[S
         of_all = {
             step.pending_call.id: answers
             for step in waiting
-            if (not (step.needs_words and isinstance(answers, bool | Approval)))
+            if (not (step.needs_text and isinstance(answers, bool | Approval)))
         }
         return replace(config, prepared_answer=_LaterAnswers(of_all, waiting))
     if callable(answers):
@@ -310,15 +310,17 @@ def _check_answers(answers: Mapping[str, Any], waiting: Sequence[Step], tools: T
     ids = [step.pending_call.id for step in waiting]
     unknown = [str(each) for each in answers if each not in ids]
     if unknown:
-        which = ", ".join(ids) or "none"
+        known_ids = ", ".join(ids) or "none"
         other = f" To give it other arguments, write {{{ids[0]!r}: {{...}}}}." if len(ids) == 1 else ""
-        raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.{other}")
+        raise ConfigError(
+            f"No call with the id {', '.join(unknown)} waits for an answer. These do: {known_ids}.{other}"
+        )
     for step in waiting:
         call_id = step.pending_call.id
         answer = answers.get(call_id)
         if call_id in answers and not _is_valid_answer(answer, step):
             raise _no_answer(f" the call {call_id!r}", answer)
-        if isinstance(answer, Mapping) and not step.needs_words:
+        if isinstance(answer, Mapping) and not step.needs_text:
             _check_arguments(answer, step, tools)
 
 
@@ -362,10 +364,10 @@ def _require_tool(name: str, tools: Toolset) -> Tool[..., Any]:
     """The tool of that name. Raises ConfigError if the agent does not have it."""
     if name in tools.names:
         return tools.find(name)
-    which = ", ".join(tools.names) or "none"
+    known_names = ", ".join(tools.names) or "none"
     raise ConfigError(
-        f"A call of {name!r} waits for approval, but this agent has no such tool ({which}). Nothing was answered. Add "
-        f"the tool to the agent's tools=."
+        f"A call of {name!r} waits for approval, but this agent has no such tool ({known_names}). Nothing was "
+        f"answered. Add the tool to the agent's tools=."
     )
 
 
@@ -391,14 +393,14 @@ def _no_answer(to: str, answer: object) -> ConfigError:
 
 def _is_valid_answer(answer: object, step: Step) -> bool:
     """Whether the answer fits this call; a call that waits for a text takes any value."""
-    if step.needs_words:
+    if step.needs_text:
         return answer is not None and not callable(answer)
     return isinstance(answer, bool | str | Approval | ApproverAnswer | Mapping) and not is_mistaken(answer)
 
 
 def _is_clear(answer: object, waiting: Sequence[Step]) -> bool:
     """Whether one answer for all is unambiguous: a text that reads as a yes is not accepted as approval."""
-    return not is_mistaken(answer) or all(step.needs_words for step in waiting)
+    return not is_mistaken(answer) or all(step.needs_text for step in waiting)
 
 
 class _LaterAnswers:

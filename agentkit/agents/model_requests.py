@@ -65,7 +65,7 @@ def met_conditions(
 
     Raises RunError if a condition fails, times out or does not return a bool.
     """
-    met: set[ToolCondition] = set()
+    fulfilled: set[ToolCondition] = set()
     context = config.context.called("", read)
     for condition, tool in config.conditions.items():
         effect = CallFunction(condition.function, context_arguments(condition.function, context), seconds_left)
@@ -76,8 +76,8 @@ def met_conditions(
         if not isinstance(answer, bool):
             raise RunError(f"The condition of {tool} returned {type(answer).__name__}; it must return True or False.")
         if answer:
-            met.add(condition)
-    return frozenset(met)
+            fulfilled.add(condition)
+    return frozenset(fulfilled)
 
 
 _DEFAULT_LABELS = frozenset({Label.UNTRUSTED})
@@ -92,7 +92,7 @@ _OTHER_ARGUMENTS = "The arguments of a tool that the provider runs cannot be cha
 """Why such an answer counts as a refusal here: a request cannot be postponed, and has no arguments yet."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HostedToolUse:
     """The hosted tools of one run. `offered` are those of the newest request, with their decisions."""
 
@@ -195,7 +195,7 @@ _UNFORCED_CHOICES = (None, "auto", "none")
 """Values of `tool_choice` that do not force a tool call."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModelRequester:
     """The model requests of one run. `config` is the configuration of the active agent.
 
@@ -241,12 +241,14 @@ class ModelRequester:
         config = self.config
         if not config.conditions:
             return
-        met = yield from met_conditions(config, self._read(), self.budget.seconds_left)
-        if met != config.policy_context.met:
+        fulfilled = yield from met_conditions(config, self._read(), self.budget.seconds_left)
+        if fulfilled != config.policy_context.met_conditions:
             tools = config.policy_context.tools
-            tools, specs = initial_specs(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
+            tools, specs = initial_specs(tools.without(FIND_TOOLS) if tools.searchable_names else tools, fulfilled)
             self.config = replace(
-                config, specs=specs, policy_context=replace(config.policy_context, tools=tools, met=met)
+                config,
+                specs=specs,
+                policy_context=replace(config.policy_context, tools=tools, met_conditions=fulfilled),
             )
 
     def _read(self) -> Sequence[Message]:
@@ -308,13 +310,13 @@ class ModelRequester:
                 break
             self.config.context_budget.refused(request, reservation.max_tokens, answer.limit_tokens)
             shorter = yield from self.request(self._order)
-            again = self.reserve(shorter)
-            if isinstance(again, LimitReached):
+            new_reservation = self.reserve(shorter)
+            if isinstance(new_reservation, LimitReached):
                 break
-            if not _is_shorter(shorter, again, request, reservation):
-                self.budget.release(again)
+            if not _is_shorter(shorter, new_reservation, request, reservation):
+                self.budget.release(new_reservation)
                 break
-            request, reservation = shorter, again
+            request, reservation = shorter, new_reservation
             answer = yield from self._send_once(request, reservation)
         return answer
 
@@ -410,7 +412,7 @@ class ModelRequester:
         config, policy_context = self.config, self.policy_context()
         specs = config.specs
         if config.policy_context.tools.searchable_names:
-            specs = (*specs, *found_specs(messages, config.policy_context.tools, config.policy_context.met))
+            specs = (*specs, *found_specs(messages, config.policy_context.tools, config.policy_context.met_conditions))
         return specs if policy_context is config.policy_context else (*specs, policy_context.tools[READ_MORE].spec)
 
     def _max_tokens(self) -> int | None:

@@ -38,7 +38,7 @@ from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
 from agentkit.suggestions import closest
 from agentkit.tooling.json_schema import close_schema
-from agentkit.tooling.run_context import ContextType, is_told_of_run
+from agentkit.tooling.run_context import ContextType, accepts_run_context
 from agentkit.tooling.tool import Tool, names_in_use
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tracing.listeners import Listener
@@ -87,7 +87,7 @@ _ITERABLES = (tuple, list, Iterable)
 _VALID: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a string that is not blank"),
     "instruction": (
-        lambda value: isinstance(value, str) or is_told_of_run(value),
+        lambda value: isinstance(value, str) or accepts_run_context(value),
         "a string, or a function (sync or async) without parameters or with a RunContext that returns one; to join "
         "lines, use '\\n'.join(...)",
     ),
@@ -452,23 +452,23 @@ def _check_types(rule: Rule, tools: Iterable[AnyTool]) -> None:
         if test in ("equals", "one_of"):
             operands = operand if test == "one_of" else (operand,)
             expected = frozenset(name for each in operands for name in _types_of(plain(each)))
-            what = "another type than the values"
+            problem = "another type than the values"
         elif test in _TEST_TYPES:
-            what, expected = f"not {_TEST_TYPES[test][0]}, as", _TEST_TYPES[test][1]
+            problem, expected = f"not {_TEST_TYPES[test][0]}, as", _TEST_TYPES[test][1]
         else:
             continue
         if types and expected and all(known and known.isdisjoint(expected) for known in types):
             raise ConfigError(
                 f"The rule {rule.label!r} would apply to nothing. The argument {argument!r} is of type "
-                f"{' or '.join(sorted(types[0]))}: {what} of the test {test!r}."
+                f"{' or '.join(sorted(types[0]))}: {problem} of the test {test!r}."
             )
 
 
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
     """The types in JSON that a schema allows; none when it does not say."""
-    stated = schema.get("type")
-    if stated:
-        return frozenset([stated] if isinstance(stated, str) else stated)
+    declared = schema.get("type")
+    if declared:
+        return frozenset([declared] if isinstance(declared, str) else declared)
     choices = schema.get("anyOf") or schema.get("oneOf") or ()
     inner = [_types(each) for each in choices]
     return frozenset().union(*inner) if inner and all(inner) else frozenset()

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentkit import errors
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import MIN_TOKENS, Budget, Known
+from agentkit.agents.budget import MIN_TOKENS, Budget, RequestPrice
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult, to_agentkit_error
@@ -40,7 +40,7 @@ class Job:
 
     index: int
     prompt: Prompt
-    losses: int = 0
+    failures: int = 0
     earlier: RunResult[Any] | None = None
     saved: str = ""
     is_alone: bool = False
@@ -189,13 +189,13 @@ class PromptRun:
         return PromptOutcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 
     def _failed_result(self, error: Exception) -> RunResult[Any]:
-        fault = to_agentkit_error(error)
+        failure = to_agentkit_error(error)
         progress = RunState.of(self.events)
         for interrupted in tuple(progress.interruptions()):
             progress.apply(interrupted)
-        progress.apply(RunEnded("failed", progress.text, str(fault)))
+        progress.apply(RunEnded("failed", progress.text, str(failure)))
         self.events = progress.events
-        return rebuild_result(self.agent, self.session, _run_id(self.session), progress, error=fault)
+        return rebuild_result(self.agent, self.session, _run_id(self.session), progress, error=failure)
 
 
 def job_session(agent: Runner, job: Job) -> Session:
@@ -232,10 +232,10 @@ def rebuild_result(
     if progress.status == "done":
         try:
             value = rules.parse(progress.text)
-        except ValueError as fault:
+        except ValueError as failure:
             raise SessionError(
-                f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
-            ) from fault
+                f"The answer stored in {session.name!r} does not match the agent's output type: {failure}"
+            ) from failure
     has_calls = any(isinstance(event, ToolCallStarted) for event in progress.events)
     workspace = agent.workspace.for_run(
         progress.record or None, label=agent.name, dry_run=agent.dry_run, is_new=not has_calls
@@ -258,8 +258,8 @@ def _rules(agent: Runner, name: str) -> AnswerValidator:
 def stopped_result(agent: Runner, session: Session, run: str, events: Sequence[StoredEvent]) -> RunResult[Any]:
     """The result of a run that hit a limit before it could continue, with what was done so far. It can be resumed."""
     so_far = RunState.of(events)
-    why = "" if so_far.limit is None else so_far.limit.reason
-    return rebuild_result(agent, session, run, RunState.of([*events, RunEnded("limit", so_far.text, why)]))
+    reason = "" if so_far.limit is None else so_far.limit.reason
+    return rebuild_result(agent, session, run, RunState.of([*events, RunEnded("limit", so_far.text, reason)]))
 
 
 def failed_result(
@@ -280,12 +280,12 @@ def recreate_error(kind: str, text: str) -> AgentKitError:
     return RunError(text)
 
 
-def price_function(llm: LLM) -> Callable[[], Known]:
+def price_function(llm: LLM) -> Callable[[], RequestPrice]:
     """A function that returns the prices of the models."""
     return lambda: prices_under(llm.tariffs)
 
 
-def exhausted_limit(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
+def exhausted_limit(budget: Budget, price: Callable[[], RequestPrice]) -> LimitReached | None:
     """The limit that prevents another run, if any."""
     counted = filter(None, map(budget.exhausted, COUNTED_LIMITS))
     if (limit := next(counted, None)) is not None:
@@ -318,7 +318,7 @@ def reserve_part(budget: Budget, runs: int) -> Limits | None:
         if not all(parts.values()):
             return None
         part = replace(left, **parts)
-        budget.hold(part)
+        budget.reserve_part(part)
         return part
 
 

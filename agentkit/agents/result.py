@@ -159,8 +159,8 @@ class RunResult(Generic[T]):
         saved like that, and only a person can approve.
         """
         run_id, progress, history = read_saved(text)
-        why = "" if progress.ended is None else progress.ended.error
-        return RunResult.of(progress, run_id, history, RunError(why) if why else None, value=progress.text)
+        reason = "" if progress.ended is None else progress.ended.error
+        return RunResult.of(progress, run_id, history, RunError(reason) if reason else None, value=progress.text)
 
     @classmethod
     def of(
@@ -394,13 +394,13 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
     if version != _FORMAT:
         remedy = " Update agentkit." if isinstance(version, int) and version > _FORMAT else ""
         raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.{remedy}")
-    fault = _tampering(run_id, progress, history)
-    if fault is not None:
-        raise SessionError(f"This saved run was changed: {fault}")
-    unmade = set(
+    problem = _tampering(run_id, progress, history)
+    if problem is not None:
+        raise SessionError(f"This saved run was changed: {problem}")
+    undecided = set(
         map(id, unexecuted_approvals(progress.events, progress))
     )  # for example of a program with a waiting call
-    return run_id, RunState.of(each for each in progress.events if id(each) not in unmade), history
+    return run_id, RunState.of(each for each in progress.events if id(each) not in undecided), history
 
 
 def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
@@ -419,7 +419,7 @@ def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) ->
 
 def _pending(step: Step) -> Pending:
     call, within = step.pending_call, step.call.name if step.inner is not None else ""
-    return Pending(call.id, call.name, call.arguments, step.question, step.needs_words, within)
+    return Pending(call.id, call.name, call.arguments, step.question, step.needs_text, within)
 
 
 def to_agentkit_error(error: Exception) -> AgentKitError:

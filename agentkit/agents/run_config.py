@@ -120,11 +120,11 @@ class RunConfig:
 class ParentRun:
     """The budget, policies, approver and dry-run flag inherited from the parent run.
 
-    `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `found` collects the
-    labels of what is read here. `context` is the RunContext of the parent run, `config` its configuration if it runs in
-    this process. `workspace` is that of the caller of an agent that runs as a tool. `attached` wraps the calls of a
-    program in the context managers of the run's listeners. `call_progress` is the progress of the current tool call if
-    the calls it makes can wait for a person.
+    `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `collected_labels`
+    collects those of what is read here. `context` is the RunContext of the parent run, `config` its configuration if it
+    runs in this process. `workspace` is that of the caller of an agent that runs as a tool. `attached` wraps the calls
+    of a program in the context managers of the run's listeners. `call_progress` is the progress of the current tool
+    call if the calls it makes can wait for a person.
     """
 
     budget: Budget | None = None
@@ -133,17 +133,17 @@ class ParentRun:
     depth: int = 0
     dry_run: bool = False
     read: frozenset[Label] = frozenset()
-    found: set[Label] | None = None
+    collected_labels: set[Label] | None = None
     context: RunContext[Any] = NO_RUN
     config: RunConfig | None = None
     workspace: Workspace | None = None
     attached: Callable[[Any], Any] | None = None
     call_progress: CallProgress | None = None
 
-    def note(self, labels: frozenset[Label]) -> None:
+    def add_labels(self, labels: frozenset[Label]) -> None:
         """Report the labels of what was read here to the parent run."""
-        if self.found is not None:
-            self.found.update(labels)
+        if self.collected_labels is not None:
+            self.collected_labels.update(labels)
 
 
 NONE = ParentRun()
@@ -157,14 +157,14 @@ def collect_labels(**changed: Any) -> Iterator[set[Label]]:
 
     `changed` are the fields of the lineage that differ inside the block.
     """
-    above, found = LINEAGE.get(), set[Label]()
-    token = LINEAGE.set(replace(above, found=found, **changed))
+    parent, labels = LINEAGE.get(), set[Label]()
+    token = LINEAGE.set(replace(parent, collected_labels=labels, **changed))
     try:
-        yield found
+        yield labels
     finally:
         with suppress(ValueError):  # a coroutine that is no longer awaited is closed in a different context
             LINEAGE.reset(token)
-        above.note(frozenset(found))
+        parent.add_labels(frozenset(labels))
 
 
 def _workspace_of(config: RunConfig | None) -> Workspace | None:
@@ -185,21 +185,21 @@ class PausingTool(Tool[P, R]):
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
-        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().config)) as found:
+        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().config)) as labels:
             result = super().run(arguments, decision, timeout_seconds)
-        return self._with_labels(result, found)
+        return self._with_labels(result, labels)
 
     async def arun(
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Async version of `run`."""
-        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().config)) as found:
+        with collect_labels(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().config)) as labels:
             result = await super().arun(arguments, decision, timeout_seconds)
-        return self._with_labels(result, found)
+        return self._with_labels(result, labels)
 
-    def _with_labels(self, result: ToolResult, found: Set[Label]) -> ToolResult:
+    def _with_labels(self, result: ToolResult, labels: Set[Label]) -> ToolResult:
         pause = None if self.call_progress is None else self.call_progress.pause
-        return replace(result, labels=result.labels | found, pause=pause)
+        return replace(result, labels=result.labels | labels, pause=pause)
 
 
 class CallingTool(PausingTool[P, R]):
@@ -228,18 +228,18 @@ class BudgetScope:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        above = LINEAGE.get()
+        parent = LINEAGE.get()
         with self._lock:
             if self._budget is None:
-                self._budget = Budget(self._limits, above.budget, recording.clock(), self._spent)
-        _OUTSIDE.set((*_OUTSIDE.get(), above))
-        LINEAGE.set(replace(above, budget=self._budget))
+                self._budget = Budget(self._limits, parent.budget, recording.clock(), self._spent)
+        _OUTSIDE.set((*_OUTSIDE.get(), parent))
+        LINEAGE.set(replace(parent, budget=self._budget))
         return self
 
     def __exit__(self, *_: object) -> None:
-        *rest, above = _OUTSIDE.get()
+        *rest, parent = _OUTSIDE.get()
         _OUTSIDE.set(tuple(rest))
-        LINEAGE.set(above)
+        LINEAGE.set(parent)
 
     @property
     def usage(self) -> Usage:
@@ -350,11 +350,11 @@ class DurableScope(ABC):
         """Whether the current code is that of the function."""
 
     @abstractmethod
-    def events(self, agent: Any, prompt: Any, **given: Any) -> Generator[Event, None, None]:
+    def events(self, agent: Any, prompt: Any, **arguments: Any) -> Generator[Event, None, None]:
         """The events of a run of an agent, which is continued or not repeated if it is stored."""
 
     @abstractmethod
-    def aevents(self, agent: Any, prompt: Any, **given: Any) -> AsyncGenerator[Event, None]:
+    def aevents(self, agent: Any, prompt: Any, **arguments: Any) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
 
     @abstractmethod

@@ -102,8 +102,8 @@ class ActiveRun:
         self._request_seconds: float | None = None
         self._resources = loop.config.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
-        around = [listener for listener in agent.listeners if is_context_listener(listener)]
-        self.steps = self._attach(steps, around) if agent.listeners else steps
+        contexts = [listener for listener in agent.listeners if is_context_listener(listener)]
+        self.steps = self._attach(steps, contexts) if agent.listeners else steps
 
     def __enter__(self) -> Self:
         return self
@@ -200,8 +200,10 @@ class ActiveRun:
     @contextmanager
     def _around_request(self, listeners: Sequence[ContextListener], effect: AskModel) -> Iterator[None]:
         llm = effect.llm()
-        where, request = llm.describe(), llm.request_of(effect.request)
-        work = ModelRequest(self.origin(), request, where.provider, where.model, where.endpoint, effect.is_streamed)
+        description, request = llm.describe(), llm.request_of(effect.request)
+        work = ModelRequest(
+            self.origin(), request, description.provider, description.model, description.endpoint, effect.is_streamed
+        )
         with contexts_around(listeners, work):
             yield
             work.response = effect.answer if isinstance(effect.answer, Response) else None
@@ -342,13 +344,13 @@ class Runner(HandoffTarget):
         """The client if it exists, else the model's name, or None if the environment decides."""
         return self._llm or self._own_llm or self._model
 
-    def _client(self, given: LLM | None, inherited: Callable[[], LLM] | None) -> Callable[[], LLM]:
+    def _client(self, arguments: LLM | None, inherited: Callable[[], LLM] | None) -> Callable[[], LLM]:
         """The client of a run: the given one, the agent's own, that of the parent run, or the environment's."""
         is_own = self._llm is not None or self._model is not None
-        if given is None:
+        if arguments is None:
             chosen = inherited if inherited is not None and not is_own else lambda: self.llm
         else:
-            chosen = partial(_return_llm, given)
+            chosen = partial(_return_llm, arguments)
         return chosen if self._tool_calling is None else lambda: self._as_text(chosen())
 
     def _as_text(self, llm: LLM) -> LLM:
@@ -425,23 +427,25 @@ class Runner(HandoffTarget):
         """The configuration for a run that `other` started, with the same change record and parent policies."""
         policy_context = other.policy_context
         depth, is_dry = LINEAGE.get().depth, policy_context.workspace.dry_run
-        above = ParentRun(None, policy_context.policies[1:], other.approve, depth, is_dry, policy_context.above)
+        parent = ParentRun(
+            None, policy_context.policies[1:], other.approve, depth, is_dry, policy_context.parent_labels
+        )
         context = replace(other.context, agent=self.name)
-        config = self._run_config(context, policy_context.workspace.record_id, above, self._client(None, other.llm))
+        config = self._run_config(context, policy_context.workspace.record_id, parent, self._client(None, other.llm))
         return replace(config, answers=config.answers.or_type_of(other.answers), known=other.known)
 
     def _run_config(
         self,
         context: RunContext[Any],
         record: str,
-        above: ParentRun,
+        parent: ParentRun,
         llm: Callable[[], LLM],
         *,
         is_new: bool = False,
         prompt: str = "",
     ) -> RunConfig:
-        own, workspace, answers = self.workspace, above.workspace, self._answers
-        is_dry = self.dry_run or own.dry_run or above.dry_run
+        own, workspace, answers = self.workspace, parent.workspace, self._answers
+        is_dry = self.dry_run or own.dry_run or parent.dry_run
         if workspace is None or workspace.dry_run != is_dry or (own.is_fixed and own.folder != workspace.folder):
             workspace = own.for_run(record, f"{self.name}: {prompt}".removesuffix(": "), dry_run=is_dry, is_new=is_new)
         else:  # the run of an agent as a tool records its changes with those of its caller
@@ -451,8 +455,8 @@ class Runner(HandoffTarget):
         conditions, specs = conditions_of(tools), tuple(tool.spec for tool in tools)
         if conditions or tools.searchable_names:
             tools, specs = initial_specs(tools)
-        policies, grants, asks = (self.policy, *above.policies), Grants(self._grants.lasting), self.unlabelled == "ask"
-        read = above.read | getattr(self.instruction, "labels", frozenset())
+        policies, grants, asks = (self.policy, *parent.policies), Grants(self._grants.lasting), self.unlabelled == "ask"
+        read = parent.read | getattr(self.instruction, "labels", frozenset())
         policy_context = ToolPolicyContext(
             tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks
         )
@@ -465,14 +469,14 @@ class Runner(HandoffTarget):
             llm,
             answers.within(context) if answers.guardrails else answers,
             self._context_budget,
-            None if self.approve is None and above.approve is None else approver_in(context, self.approve, above),
+            None if self.approve is None and parent.approve is None else approver_in(context, self.approve, parent),
             record=record,
             conditions=conditions,
             middleware=tuple(each.within(context) for each in self._middleware),
         )
 
     def events(
-        self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
+        self, prompt: Work, *, streaming: bool = False, **arguments: Unpack[RunArguments]
     ) -> Generator[Event, None, None]:
         """Yield the events of a run in the agent's own session or another, each stored and sent to listeners first.
 
@@ -481,35 +485,35 @@ class Runner(HandoffTarget):
         context, and NoProvider if no provider is configured.
         """
         is_new = prompt is not None and not isinstance(prompt, Resumption)
-        if DURABLE.get() is not None and is_new and (scope := durable_scope(given.get("session"))) is not None:
-            return scope.events(self, prompt, streaming=streaming, **given)
-        return self._run_events(self._task(prompt, **given), streaming=streaming)
+        if DURABLE.get() is not None and is_new and (scope := durable_scope(arguments.get("session"))) is not None:
+            return scope.events(self, prompt, streaming=streaming, **arguments)
+        return self._run_events(self._task(prompt, **arguments), streaming=streaming)
 
     def aevents(
-        self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
+        self, prompt: Work, *, streaming: bool = False, **arguments: Unpack[RunArguments]
     ) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
         is_new = prompt is not None and not isinstance(prompt, Resumption)
-        if DURABLE.get() is not None and is_new and (scope := durable_scope(given.get("session"))) is not None:
-            return scope.aevents(self, prompt, streaming=streaming, **given)
-        return self._arun_events(self._task(prompt, **given), streaming=streaming)
+        if DURABLE.get() is not None and is_new and (scope := durable_scope(arguments.get("session"))) is not None:
+            return scope.aevents(self, prompt, streaming=streaming, **arguments)
+        return self._arun_events(self._task(prompt, **arguments), streaming=streaming)
 
-    def _stream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> RunStream[Any]:
+    def _stream_events(self, prompt: Work, **arguments: Unpack[RunArguments]) -> RunStream[Any]:
         """The events of a run with the text as it is written. Raises ConfigError in a durable function."""
-        self._refuse_durable(given)
+        self._refuse_durable(arguments)
         inbox = Inbox()
-        task = replace(self._task(prompt, **given), inbox=inbox)
+        task = replace(self._task(prompt, **arguments), inbox=inbox)
         return RunStream(self._run_events(task, streaming=True), inbox, options.content_from)
 
-    def _astream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> AsyncRunStream[Any]:
+    def _astream_events(self, prompt: Work, **arguments: Unpack[RunArguments]) -> AsyncRunStream[Any]:
         """Async version of `_stream_events`."""
-        self._refuse_durable(given)
+        self._refuse_durable(arguments)
         inbox = Inbox()
-        task = replace(self._task(prompt, **given), inbox=inbox)
+        task = replace(self._task(prompt, **arguments), inbox=inbox)
         return AsyncRunStream(self._arun_events(task, streaming=True), inbox, options.content_from)
 
-    def _refuse_durable(self, given: Mapping[str, Any]) -> None:
-        if durable_scope(given.get("session")) is not None:
+    def _refuse_durable(self, arguments: Mapping[str, Any]) -> None:
+        if durable_scope(arguments.get("session")) is not None:
             raise ConfigError(
                 f"stream() of {self.name} cannot be stored in a durable function. Call run(), and receive its events "
                 f"with on(...)."
@@ -532,23 +536,23 @@ class Runner(HandoffTarget):
         known = (context, earlier and earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
         model = options.validate_optional("model", client.get("model"))
-        given = options.llm_from(client.get("llm"), model)
+        arguments = options.llm_from(client.get("llm"), model)
         config = LINEAGE.get().config
-        talk = (
+        chat_session = (
             _open_session(session)
             or (earlier and earlier.session)
             or self._conversation(context, is_new=earlier is None)
         )
         if prompt is None:
-            work: Content | Resumption = options.empty_prompt(talk)
+            work: Content | Resumption = options.empty_prompt(chat_session)
         else:
             work = prompt if isinstance(prompt, Resumption) else options.content_from(prompt)
         task = _Task(
             work,
-            talk,
+            chat_session,
             options.validate_optional("limits", limits),
             context,
-            self._client(given if model is None else LLM(model=model), None if config is None else config.llm),
+            self._client(arguments if model is None else LLM(model=model), None if config is None else config.llm),
             rules if output_type is None else AnswerValidator.of_run(output_type),
             options.validate_optional("max_iterations", max_iterations) or stored_iterations,
         )
@@ -566,11 +570,11 @@ class Runner(HandoffTarget):
         llm: LLM | None = None,
     ) -> dict[str, Any]:
         """The validated options of the runs of a batch."""
-        given = options.llm_from(llm, options.validate_optional("model", model))
+        arguments = options.llm_from(llm, options.validate_optional("model", model))
         chosen = {
             "context": context,
             "session": _open_session(session),
-            "llm": given if model is None else LLM(model=model),
+            "llm": arguments if model is None else LLM(model=model),
         }
         chosen["max_iterations"] = options.validate_optional("max_iterations", max_iterations)
         return {name: value for name, value in chosen.items() if value is not None}
@@ -651,8 +655,8 @@ class Runner(HandoffTarget):
             loop = RunLoop(config, run, budget, target, task.inbox)
             if resumption is not None:
                 check_waiting(run.progress.steps.values(), loop.requester.policy_context())
-            if lineage.found is not None:
-                lineage.note(labels_of([*run.history, *run.progress.messages]))
+            if lineage.collected_labels is not None:
+                lineage.add_labels(labels_of([*run.history, *run.progress.messages]))
             steps = loop.resume() if isinstance(task.prompt, Resumption) else loop.begin(task.prompt)
             return ActiveRun(self, task, run, loop, steps)
         except BaseException:
@@ -684,7 +688,7 @@ class Runner(HandoffTarget):
     def count(self, event: Event) -> None:
         """Add the usage an event reports, and note the labels of what was read."""
         if isinstance(event, ToolCallFinished) and event.result.labels:
-            LINEAGE.get().note(event.result.labels)
+            LINEAGE.get().add_labels(event.result.labels)
         self.count_usage(spent_in(event))
 
     def count_usage(self, spent: Usage | None) -> None:
@@ -763,8 +767,8 @@ def reachable_agents(agent: Runner) -> list[Runner]:
         others = [other for other in (*each.handoff_targets.values(), *workers) if isinstance(other, Runner)]
         found += [
             other
-            for place, other in enumerate(others)
-            if not any(other is known for known in (*found, *others[:place]))
+            for index, other in enumerate(others)
+            if not any(other is known for known in (*found, *others[:index]))
         ]
     return found
 
@@ -787,9 +791,9 @@ def _reopen_run(session: Session, resumption: Resumption) -> SessionRun:
     if isinstance(saved, str) and saved in session.unfinished:
         return session.reopen(saved)
     if isinstance(saved, str) and _RUN_ID.fullmatch(saved):
-        which = ", ".join(session.unfinished) or "none"
+        run_names = ", ".join(session.unfinished) or "none"
         raise SessionError(
-            f"The session {session.name!r} has no unfinished run {saved!r}. Its unfinished runs: {which}."
+            f"The session {session.name!r} has no unfinished run {saved!r}. Its unfinished runs: {run_names}."
         )
     state = resumption.state
     if state is None:

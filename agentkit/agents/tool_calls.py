@@ -51,7 +51,7 @@ from agentkit.tooling.tool import Tool
 
 _NOTE = "\n\n[Note: "
 _EDITED = "a person changed the arguments of this call to "
-_AGAIN = "this call with these arguments has already returned this result; do something else, or answer"
+_REPEATED_CALL = "this call with these arguments has already returned this result; do something else, or answer"
 
 _FIRST_NOTE = 2
 """The earliest repetition at which the note is added, whatever the limit."""
@@ -90,7 +90,7 @@ class ResultNotes:
         if self.is_edited:
             notes.append(f"{_EDITED}{self.call.arguments}")
         if self.repeated_calls and before + 1 >= max(self.repeated_calls, _FIRST_NOTE):
-            notes.append(_AGAIN)
+            notes.append(_REPEATED_CALL)
         return replace(result, content=f"{result.content}{_NOTE}{'; '.join(notes)}.]") if notes else result
 
 
@@ -139,7 +139,7 @@ class Repeats:
 def _content_without_notes(result: ToolResult) -> str:
     """The content of a result without our notes and without the handle, which differs for each call."""
     text, _, note = result.content.rpartition(_NOTE)
-    is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
+    is_ours = note == f"{_REPEATED_CALL}.]" or note.startswith(_EDITED)
     content = result.full_content if result.full_content is not None else text if is_ours else result.content
     return f"{content}{_digest(result.attachments)}" if result.images or result.files else content
 
@@ -183,7 +183,7 @@ class ToolCallBatch:
         """Give each call its result, or postpone it."""
         read = [*self.run.history, *self.run.progress.messages]
         calls = yield from self._judge(read)
-        new = [judged.call.id for judged in calls if not judged.has_begun]
+        new = [judged.call.id for judged in calls if not judged.has_started]
         granted = self.budget.take("tool_calls", len(new)) if self.budget.seconds_left > 0 else 0
         refused = set(new[granted:])
         for judged in calls:
@@ -230,7 +230,7 @@ class ToolCallBatch:
 
     def _prepare_call(self, step: Step, read: Sequence[Message]) -> Generator[Event | Effect, None, JudgedCall | None]:
         """The call, ready to run; None if it already has its result or must wait."""
-        if step.needs_words and step.inner is None:
+        if step.needs_text and step.inner is None:
             yield from self._answer_by_person(step)
             return None
         tool, was_running = self._tool(step.call.name), step.decision is not None and step.decision.allowed
@@ -255,8 +255,8 @@ class ToolCallBatch:
             return None
         layers = tuple(each for each in self.config.middleware if each.stage == "call")
         guardrails = self._guardrails(notes, judged.tool) if self.config.answers.guardrails else None
-        again = partial(judge_call, policy_context=self.policy_context, read=read)
-        return replace(judged, amend=notes.amend, guardrails=guardrails, layers=layers, judge_again=again)
+        judge_again = partial(judge_call, policy_context=self.policy_context, read=read)
+        return replace(judged, amend=notes.amend, guardrails=guardrails, layers=layers, judge_again=judge_again)
 
     def _guardrails(self, notes: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""
@@ -353,7 +353,7 @@ class ToolCallBatch:
     def _known_labels(self, read: Sequence[Message]) -> frozenset[Label]:
         """The labels of everything read so far, including by finished calls of this response."""
         earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
-        return self.policy_context.above.union(labels_of(read), *earlier)
+        return self.policy_context.parent_labels.union(labels_of(read), *earlier)
 
     def _follow_up(self) -> Steps:
         """Act on the results once all are complete: hand off, or end the run with an answer."""
@@ -361,8 +361,8 @@ class ToolCallBatch:
             if used.result.ok and used.result.handoff_to:
                 self.handoff = self._handoff_target(used.result)
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
-                whole = used.result.value  # the content is bounded, and can contain a note for the model
-                answer = whole if isinstance(whole, str) else used.result.full_content or used.result.content
+                value = used.result.value  # the content is bounded, and can contain a note for the model
+                answer = value if isinstance(value, str) else used.result.full_content or used.result.content
                 yield from emit(self.run, AnswerGiven(answer))
                 return
 
@@ -394,12 +394,14 @@ def _with_progress(judged: JudgedCall, tool: PausingTool[..., Any], step: Step) 
 
     They can wait in a top-level run, and in the run of an agent whose own tool call can wait.
     """
-    waits, above = step.within, LINEAGE.get()
-    if above.depth and above.call_progress is None:
+    waiting_step, parent = step.within, LINEAGE.get()
+    if parent.depth and parent.call_progress is None:
         return judged
-    known = () if waits is step else (waits.postponed, waits.answer)
+    known = () if waiting_step is step else (waiting_step.postponed, waiting_step.answer)
     call_progress = CallProgress(judged.call.name, step.made, tuple(each for each in known if each is not None))
-    return replace(judged, tool=tool.with_progress(call_progress), has_begun=waits is not step or bool(step.made))
+    return replace(
+        judged, tool=tool.with_progress(call_progress), has_started=waiting_step is not step or bool(step.made)
+    )
 
 
 def _postponed_event(call: ToolCall, result: ToolResult) -> ToolCallPostponed:

@@ -62,15 +62,15 @@ def approval_binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], 
 
 def with_diff(bound: Mapping[str, str], diff: str) -> dict[str, str]:
     """The same, bound also to the lines that the shown diff adds and removes; unchanged without a diff."""
-    return {path: f"{was}{_DIFF}{_lines_digest(diff)}" if diff else was for path, was in bound.items()}
+    return {path: f"{state}{_DIFF}{_lines_digest(diff)}" if diff else state for path, state in bound.items()}
 
 
 def without_diff(bound: Mapping[str, str]) -> dict[str, str]:
     """The binding of a later call like this one, which has another diff."""
-    return {path: was.partition(_DIFF)[0] for path, was in bound.items()}
+    return {path: state.partition(_DIFF)[0] for path, state in bound.items()}
 
 
-def lapsed_denial(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str]) -> Decision | None:
+def changed_files_denial(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str]) -> Decision | None:
     """The denial of a call whose approval was bound to something else than what is there now; None when it holds.
 
     `diff` returns the diff of the call as it is now.
@@ -84,11 +84,11 @@ def lapsed_denial(decision: Decision, bound: Mapping[str, str], diff: Callable[[
     return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)
 
 
-def _current_binding(path: str, was: str, diff: Callable[[], str]) -> str:
+def _current_binding(path: str, state: str, diff: Callable[[], str]) -> str:
     """The binding of a path to what is there now, in the form of an earlier one."""
-    if _DIFF in was:
+    if _DIFF in state:
         return f"{_location(path)}{_DIFF}{_lines_digest(diff())}"
-    return _state(path) if _CONTENT in was else _location(path)
+    return _state(path) if _CONTENT in state else _location(path)
 
 
 def _lines_digest(diff: str) -> str:
@@ -250,7 +250,7 @@ class JudgedCall:
     amend: Callable[[ToolResult], ToolResult] = _unchanged
     by_person: bool = False
     guardrails: Checking | None = None
-    has_begun: bool = False
+    has_started: bool = False
     expected: Mapping[str, str] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
     layers: tuple[Middleware, ...] = ()
@@ -307,7 +307,7 @@ class JudgedCall:
         if not self.decision.allowed:
             return self.refusal()
         tool = self.tool
-        lapsed = lapsed_denial(
+        lapsed = changed_files_denial(
             self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff
         )
         return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
@@ -326,18 +326,18 @@ class JudgedCall:
 class ToolPolicyContext:
     """The context in which calls are judged: tools, policies, standing approvals and workspace.
 
-    The first policy is the agent's own; the others are those of the parent agents, and `above` holds the labels of what
-    these have read. `met` holds the tool conditions that are met, `context` the RunContext passed to judges; outside of
-    a run no condition is met and judges get no context. `asks_about_unlabelled` requires approval for tools without a
-    safety level.
+    The first policy is the agent's own; the others are those of the parent agents, and `parent_labels` holds the labels
+    of what these have read. `met_conditions` holds the tool conditions that are met, `context` the RunContext passed
+    to judges; outside of a run no condition is met and judges get no context. `asks_about_unlabelled` requires
+    approval for tools without a safety level.
     """
 
     tools: Toolset
     policies: tuple[Policy, ...]
     grants: Grants
     workspace: Workspace
-    above: frozenset[Label] = frozenset()
-    met: frozenset[ToolCondition] = frozenset()
+    parent_labels: frozenset[Label] = frozenset()
+    met_conditions: frozenset[ToolCondition] = frozenset()
     context: RunContext[Any] | None = None
     asks_about_unlabelled: bool = False
 
@@ -346,8 +346,8 @@ class ToolPolicyContext:
         # Labels missing in the messages come from calls made just before. Once all labels are present, arguments of
         # programs are not a person's own words: the data-flow rule would let a few of those through per program.
         known = labels_of(messages)
-        above = self.above | (read if known.issuperset(Label) else read - known)
-        return replace(self, tools=tools, above=above)
+        parent = self.parent_labels | (read if known.issuperset(Label) else read - known)
+        return replace(self, tools=tools, parent_labels=parent)
 
 
 def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence[Message]) -> JudgedCall:
@@ -356,7 +356,7 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
         tool = policy_context.tools.find(call.name)
     except UnknownTool as error:
         return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MAX_EVIDENCE_CHARS]))
-    if not policy_context.met.issuperset(tool.conditions):
+    if not policy_context.met_conditions.issuperset(tool.conditions):
         reason = f"The tool {tool.name} is not available now."
         return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Continue without it."))
     context = None if policy_context.context is None else policy_context.context.called(call.id, read)
@@ -371,17 +371,22 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
             own = replace(own, level=min(level, *(policy.level for policy in policy_context.policies)))
     try:
         has_rules = any(policy.rules for policy in policy_context.policies)
-        places = resolve_paths(tool, arguments, policy_context) if has_rules else NO_FACTS
+        path_facts = resolve_paths(tool, arguments, policy_context) if has_rules else NO_FACTS
         canonical = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
-        decision = _judge_by_all(policy_context, tool, own, (arguments, canonical, places), read)
+        decision = _judge_by_all(policy_context, tool, own, (arguments, canonical, path_facts), read)
         if decision.egress and any(policy.checks_data_flow for policy in policy_context.policies):
             hosted_labels = frozenset[Label]() if tool.spec.hosted is None else tool.labels
             decision = judge_flow(
-                read, tool.name, _model_arguments(tool, arguments), decision, policy_context.above, hosted_labels
+                read,
+                tool.name,
+                _model_arguments(tool, arguments),
+                decision,
+                policy_context.parent_labels,
+                hosted_labels,
             )
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
-    expected = expected_folders(arguments, places) if places.arguments else {}
+    expected = expected_folders(arguments, path_facts) if path_facts.arguments else {}
     return JudgedCall(call, decision, tool, arguments, expected=expected)
 
 
@@ -396,13 +401,13 @@ def _judge_by_all(
 
     With labels from parent agents, the prompt does not count as a person's own words.
     """
-    is_about_words = not policy_context.above and any(
+    is_about_words = not policy_context.parent_labels and any(
         rule.is_about_words for policy in policy_context.policies for rule in policy.rules
     )
-    arguments, canonical, places = known
+    arguments, canonical, path_facts = known
     personal = _personal_arguments(tool, arguments, read) if is_about_words else frozenset[str]()
     is_unlabelled = policy_context.asks_about_unlabelled and not tool.is_labelled
-    facts = replace(places, user_written=personal)
+    facts = replace(path_facts, user_written=personal)
     level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
     judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in policy_context.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
@@ -445,7 +450,7 @@ def locate(workspace: Workspace | None, value: Any) -> Located:
     """Resolve a path or a list of paths in a workspace; with None, relative to the current folder."""
     is_list = isinstance(value, list | tuple | set | frozenset)
     values = list(value) if is_list else [value]
-    found = [_places(workspace, each) for each in values[:_MAX_PATHS]]
+    found = [_resolved_paths(workspace, each) for each in values[:_MAX_PATHS]]
     paths = tuple(each for each in found if each is not None)
     return Located(paths, is_list, len(paths) == len(values))
 
@@ -454,18 +459,18 @@ def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]
     """The real paths of paths that lead through a link: relative to the workspace, or absolute if outside."""
     found = {}
     for folder in folders:
-        places = _in_workspace(workspace, folder)
-        if places is not None and places[0] != places[1]:
-            found[folder] = str(places[1].relative)
-        elif places is None and os.path.isabs(folder) and os.path.realpath(folder) != os.path.normpath(folder):
+        resolved = _in_workspace(workspace, folder)
+        if resolved is not None and resolved[0] != resolved[1]:
+            found[folder] = str(resolved[1].relative)
+        elif resolved is None and os.path.isabs(folder) and os.path.realpath(folder) != os.path.normpath(folder):
             found[folder] = os.path.realpath(folder)
     return found
 
 
-def expected_folders(arguments: Mapping[str, Any], places: CallFacts) -> dict[str, str]:
+def expected_folders(arguments: Mapping[str, Any], path_facts: CallFacts) -> dict[str, str]:
     """The real location of each path argument, keyed by the path as written."""
     found = {}
-    for name, located in places.arguments.items():
+    for name, located in path_facts.arguments.items():
         paths = arguments[name] if located.is_list else [arguments[name]]
         if located.is_complete:
             for path, (*_, real) in zip(paths, located.paths, strict=True):
@@ -473,7 +478,7 @@ def expected_folders(arguments: Mapping[str, Any], places: CallFacts) -> dict[st
     return found
 
 
-def _places(workspace: Workspace | None, path: Any) -> tuple[Place, ...] | None:
+def _resolved_paths(workspace: Workspace | None, path: Any) -> tuple[Place, ...] | None:
     if not isinstance(path, str | os.PathLike):
         return None
     text = str(os.fspath(path))
@@ -494,10 +499,10 @@ def _in_workspace(workspace: Workspace, path: str) -> tuple[Place, Place] | None
 def _in_current_folder(path: str) -> tuple[Place, ...] | None:
     """The locations for a function that opens paths itself and can expand `~` to the home folder."""
     try:
-        here, home = Path.cwd(), os.path.expanduser(path)
+        current_folder, home = Path.cwd(), os.path.expanduser(path)
         spelled = {os.path.abspath(each) for each in (path, home)}
         return tuple(
-            _place_from(here, each)
+            _path_from(current_folder, each)
             for path_text in sorted(spelled)
             for each in (path_text, os.path.realpath(path_text))
         )
@@ -505,6 +510,6 @@ def _in_current_folder(path: str) -> tuple[Place, ...] | None:
         return None
 
 
-def _place_from(here: Path, path: str) -> Place:
-    inner = os.path.relpath(path, here)
+def _path_from(current_folder: Path, path: str) -> Place:
+    inner = os.path.relpath(path, current_folder)
     return Place(None if inner.split("/")[0] == ".." else inner, (path,))

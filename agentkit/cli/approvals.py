@@ -175,14 +175,15 @@ class TerminalApproval:
 
     def __call__(self, request: ApprovalRequest) -> ApproverReply | Awaitable[ApproverReply]:
         """Return the person's answer. Raises KeyboardInterrupt if the question cannot be postponed."""
-        self._status.clear()
-        try:
-            return self._approver(request)
-        except KeyboardInterrupt:
-            click.echo(err=True)
-            if self._can_wait:
-                return Approval.LATER
-            raise
+        with self._status.turn:
+            self._status.clear()
+            try:
+                return self._approver(request)
+            except KeyboardInterrupt:
+                click.echo(err=True)
+                if self._can_wait:
+                    return Approval.LATER
+                raise
 
 
 class InterruptibleInput:
@@ -272,8 +273,8 @@ def list_approvals(*, as_json: bool) -> None:
         click.echo(document_text(approvals=[asdict(each) for each in stored]))
         return
     for each in stored:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.created))
-        click.echo(clean(f"{each.id}  {when}  {each.calls}\n        in {each.folder}"))
+        created_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.created))
+        click.echo(clean(f"{each.id}  {created_text}  {each.calls}\n        in {each.folder}"))
     if not stored:
         click.echo("No approval is stored. To store one, answer a question with: a", err=True)
 
@@ -304,8 +305,8 @@ def command_approver(
         return CommandApprover(None, stored)
     from agentkit.safety.terminal_approver import TerminalApprover
 
-    lasting = STORED_NOTE if stored is not None else ""
-    ask = TerminalApprover(source, can_wait=can_wait, lasting=lasting, in_workspace=in_workspace, edit=edit_text)
+    duration_note = STORED_NOTE if stored is not None else ""
+    ask = TerminalApprover(source, can_wait=can_wait, lasting=duration_note, in_workspace=in_workspace, edit=edit_text)
     return CommandApprover(TerminalApproval(ask, status, can_wait=can_wait), stored)
 
 

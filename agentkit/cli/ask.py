@@ -124,6 +124,14 @@ def ask(**options: Any) -> int:
 _SESSION_FORMAT = 1
 
 
+OFFLINE_NAME = "offline model"
+
+
+def model_name(llm: LLM) -> str:
+    """The model's name in a status line."""
+    return OFFLINE_NAME if llm.provider == "offline" else llm.model
+
+
 class Screen:
     """Render a run: text on stdout as it streams, tool calls on stderr, and a status line while it waits."""
 
@@ -133,7 +141,11 @@ class Screen:
         self._is_at_line_start = True
 
     def render(self, event: Event) -> None:
-        """Render an event."""
+        """Render an event, after the person has answered a question that another thread asks."""
+        with self._status.turn:
+            self._render(event)
+
+    def _render(self, event: Event) -> None:
         match event:
             case RequestStarted():
                 self._wait(f"asking {self.model}")
@@ -282,7 +294,7 @@ def answer(options: AskOptions) -> int:
         began = time.monotonic()
         result = _run(options, agent, prompt, output_type, output, status)
     if is_temporary(session) and (session.unfinished or (result is not None and result.status in _RESUMABLE)):
-        session = make_permanent(session, options.place)
+        session = make_permanent(session, options.store)
     if result is None:
         return _interrupted(session)
     if options.verbose:
@@ -321,7 +333,7 @@ def _session(options: AskOptions, settings: Settings, question: Content) -> Sess
     if chosen is not None:
         return chosen
     return (
-        temporary_session(text_of(question)) if options.place is None else new_session(options.place, text_of(question))
+        temporary_session(text_of(question)) if options.store is None else new_session(options.store, text_of(question))
     )
 
 
@@ -377,7 +389,7 @@ def _run(
     output_type = output_type or agent.answer_validator.output
     prints_answer = not (options.as_json or options.as_jsonl)
     streams = prints_answer and options.output is None and not options.no_stream and not agent.withholds_text
-    screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=prints_answer and not options.quiet)
+    screen = Screen(status, model_name(agent.llm), shows_text=streams, shows_calls=prints_answer and not options.quiet)
     try:
         with _recording(options, agent, screen, output):
             result = _result(agent, prompt, screen, streaming=streams)
@@ -441,8 +453,8 @@ def exit_code(result: RunResult[Any], session: Session) -> int:
         print_error(limit_error(result), _advice(result, session))
         return LIMIT
     if result.status == "paused":
-        waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-        print_note(f"The run waits for your answer about {waiting}.\n{resume_hint(result, stored_name(session))}")
+        pending_tools = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
+        print_note(f"The run waits for your answer about {pending_tools}.\n{resume_hint(result, stored_name(session))}")
         return INTERRUPTED
     result.raise_for_status()
     calls = result.tool_calls

@@ -22,7 +22,7 @@ from agentkit.cli.loaders import run_file, split_target
 from agentkit.cli.options import (
     COLLECTIONS,
     FILE,
-    PLACE,
+    STORE,
     WholeNumber,
     checked_options,
     limits_option,
@@ -106,7 +106,7 @@ _CONVERSATION_OPTIONS = (
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Use the session of that name."),
     click.option("--no-session", is_flag=True, help="Do not store this conversation."),
     click.option("--trace", metavar="FILE", help="Write the events of runs to a file, a line each, without texts."),
-    PLACE,
+    STORE,
 )
 
 RECORD = click.option(
@@ -167,7 +167,7 @@ class AskOptions:
     continue_last: bool = False
     session: str | None = None
     no_session: bool = False
-    place: str | None = None
+    store: str | None = None
     dry_run: bool = False
     output: Path | None = None
     record: Path | None = None
@@ -179,9 +179,9 @@ class AskOptions:
     verbose: bool = False
 
     def __post_init__(self) -> None:
-        for one, other, why in _EXCLUSIVE:
+        for one, other, reason in _EXCLUSIVE:
             if getattr(self, one) and getattr(self, other):
-                raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
+                raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {reason}.")
 
         if self.record is not None and not self.record.parent.is_dir():
             raise click.UsageError(f"The folder {str(self.record.parent)!r} does not exist. Create it, then --record.")
@@ -439,8 +439,8 @@ def _is_name(word: str) -> bool:
 
 
 def _is_type(word: str) -> bool:
-    whole = _OPTIONAL.sub("", word)
-    return whole.lower() in _TYPES or bool(_LIST_TYPE.fullmatch(whole) or _CHOICE.fullmatch(whole))
+    type_name = _OPTIONAL.sub("", word)
+    return type_name.lower() in _TYPES or bool(_LIST_TYPE.fullmatch(type_name) or _CHOICE.fullmatch(type_name))
 
 
 def _parse_type(word: str, field_text: str) -> Any:

@@ -20,7 +20,7 @@ from agentkit.cli.settings import (
     parse_setting,
     templates_folder,
 )
-from agentkit.cli.terminal import clean, document_text, print_note
+from agentkit.cli.terminal import clean, document_text, print_error, print_note
 from agentkit.errors import ConfigError
 from agentkit.settings import settings_file
 
@@ -147,11 +147,11 @@ def init(*, project: bool) -> None:
     from agentkit.cli.settings import PROJECT_FILE, current_folder
 
     path = current_folder() / PROJECT_FILE if project else settings_file()
-    where, system = (_PROJECT_EXAMPLE, "") if project else (_USER_EXAMPLE, ", system")
+    example, system = (_PROJECT_EXAMPLE, "") if project else (_USER_EXAMPLE, ", system")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as stream:
-            stream.write(_EXAMPLE.format(collections=COLLECTIONS, where=where, system=system))
+            stream.write(_EXAMPLE.format(collections=COLLECTIONS, where=example, system=system))
     except FileExistsError:
         raise ConfigError(f"{path} already exists. Edit it, or move it first.") from None
     except OSError as error:
@@ -284,8 +284,10 @@ def read_template(path: Path) -> Template:
 
 def _files() -> Iterator[Path]:
     """Yield the files of templates, those of the nearest project first."""
-    here = current_folder()
-    project = next((each / PROJECT_FOLDER for each in (here, *here.parents) if (each / PROJECT_FOLDER).is_dir()), None)
+    current = current_folder()
+    project = next(
+        (each / PROJECT_FOLDER for each in (current, *current.parents) if (each / PROJECT_FOLDER).is_dir()), None
+    )
     for folder in (project, templates_folder()):
         if folder is not None and folder.is_dir():
             yield from (path for path in sorted(folder.glob(f"*{_SUFFIX}")) if has_trusted_owner(path))
@@ -301,7 +303,12 @@ def templates(*, as_json: bool) -> None:
     settings. It contains a prompt with $input and other parameters, their [defaults], and settings such as model and
     tools.
     """
-    found = list({path.stem: read_template(path) for path in reversed(list(_files()))}.values())
+    found: list[Template] = []
+    for path in {path.stem: path for path in reversed(list(_files()))}.values():
+        try:
+            found.append(read_template(path))
+        except ConfigError as error:
+            print_error(error)
     if as_json:
         rows = [
             {"name": each.name, "path": str(each.path), "parameters": each.parameters, "description": each.description}
@@ -312,7 +319,7 @@ def templates(*, as_json: bool) -> None:
     for each in found:
         needs = " ".join(f"-P {name} …" for name in each.parameters)
         click.echo(clean("  ".join(filter(None, (each.name, needs, each.description, str(each.path))))))
-    if not found:
+    if not found and not any(_files()):
         click.echo(f"No template exists. Write one: {templates_folder() / f'NAME{_SUFFIX}'}", err=True)
 
 

@@ -38,32 +38,32 @@ def select_session(options: AskOptions, settings: Settings) -> Session | None:
     Raises UsageError if this folder has no conversation to continue.
     """
     if options.continue_last:
-        return latest_session(options.place)
+        return latest_session(options.store)
     name = settings.of("session")
     if name is None:
         return None
     if not name:
         return Session()
-    session = Session.open(options.place, name)
-    record_latest(options.place, name)
+    session = Session.open(options.store, name)
+    record_latest(options.store, name)
     return session
 
 
-def latest_session(place: str | None) -> Session:
-    """The latest conversation of this folder, or of `place`. Raises UsageError without one."""
+def latest_session(store: str | None) -> Session:
+    """The latest conversation of this folder, or of `store`. Raises UsageError without one."""
     index = _load()
-    latest = index["folders"].get(_here(), {})
-    if latest.get("place", "") == (place or ""):
+    latest = index["folders"].get(_current_folder_key(), {})
+    if latest.get("store", "") == (store or ""):
         temporary = _temporary_sessions()
         if not latest.get("name") and temporary:
-            return make_permanent(Session.open(_temporary_place(), temporary[0]), place)
-        names = [summary.name for summary in Session.summaries(place)]
+            return make_permanent(Session.open(_temporary_place(), temporary[0]), store)
+        names = [summary.name for summary in Session.summaries(store)]
         if latest.get("name") in names:
-            return Session.open(place, latest["name"])
-    summaries = Session.summaries(place)
-    unassigned = [each.name for each in summaries if place is not None or each.name not in index["names"]]
+            return Session.open(store, latest["name"])
+    summaries = Session.summaries(store)
+    unassigned = [each.name for each in summaries if store is not None or each.name not in index["names"]]
     if unassigned:  # of a program, in whichever folder
-        return Session.open(place, unassigned[0])
+        return Session.open(store, unassigned[0])
     if summaries:
         name = summaries[0].name
         raise click.UsageError(
@@ -78,19 +78,19 @@ def continuation_text(session: Session) -> str:
     from agentkit.event_rendering import content_text
     from agentkit.messages import UserMessage
 
-    asked = [content_text(each.content) for each in session.messages if isinstance(each, UserMessage)]
-    return f"Continues {session.name!r}" + (f": {line_text(asked[-1])}" if asked else ".")
+    prompts = [content_text(each.content) for each in session.messages if isinstance(each, UserMessage)]
+    return f"Continues {session.name!r}" + (f": {line_text(prompts[-1])}" if prompts else ".")
 
 
 def temporary_session(question: str) -> Session:
     """The session of a question, stored until the next one in this folder; not stored if that is not possible."""
-    place = _temporary_place()
+    store = _temporary_place()
     try:
-        Path(place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(store).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in _temporary_sessions():
             with contextlib.suppress(SessionError):  # the question of another process is still running
-                Session.open(place, name).delete()
-        session = Session.open(place, new_name(question))
+                Session.open(store, name).delete()
+        session = Session.open(store, new_name(question))
         record_latest(None, "")
     except (SessionError, OSError) as error:
         print_note(f"This conversation is not stored: {error}", "yellow")
@@ -98,16 +98,16 @@ def temporary_session(question: str) -> Session:
     return session
 
 
-def make_permanent(session: Session, place: str | None) -> Session:
+def make_permanent(session: Session, store: str | None) -> Session:
     """Make a temporary session permanent and return it. Raises SessionError."""
     if session.store is None:
         return session
-    permanent = Session.open(place, session.name)
+    permanent = Session.open(store, session.name)
     if permanent.store is not None:
         permanent.store.create(permanent.name, session.entries)
     session.delete()
-    record_latest(place, permanent.name)
-    return Session.open(place, permanent.name)
+    record_latest(store, permanent.name)
+    return Session.open(store, permanent.name)
 
 
 def is_temporary(session: Session) -> bool:
@@ -115,39 +115,39 @@ def is_temporary(session: Session) -> bool:
     return session.store is not None and str(getattr(session.store, "path", "")) == _temporary_place()
 
 
-def new_session(place: str | None, question: str) -> Session:
+def new_session(store: str | None, question: str) -> Session:
     """Open a new session for a chat; if the default place is not writable, warn and return one without a store."""
     try:
-        session = Session.open(place, new_name(question))
+        session = Session.open(store, new_name(question))
     except SessionError as error:
-        if place is not None:
+        if store is not None:
             raise
         print_note(f"This conversation is not stored: {error}", "yellow")
         return Session()
-    record_latest(place, session.name)
+    record_latest(store, session.name)
     return session
 
 
-def configured_session(place: str | None, name: str, otherwise: str = "") -> Session:
+def configured_session(store: str | None, name: str, otherwise: str = "") -> Session:
     """Open an existing session. Raises SessionError with the closest name and the hint `otherwise`."""
-    names = [summary.name for summary in Session.summaries(place)]
+    names = [summary.name for summary in Session.summaries(store)]
     if name not in names:
         raise SessionError(f"No session is named {name!r}.{suggestion(name, names)}{otherwise}")
-    return Session.open(place, name)
+    return Session.open(store, name)
 
 
-def record_latest(place: str | None, name: str) -> None:
+def record_latest(store: str | None, name: str) -> None:
     """Store that this session is the latest of this folder; an empty name means the temporary session."""
-    latest, index = {"place": place or "", "name": name}, _load()
+    latest, index = {"store": store or "", "name": name}, _load()
     folders, names = index["folders"], index["names"]
-    if folders.pop(_here(), None) == latest:
+    if folders.pop(_current_folder_key(), None) == latest:
         return
-    folders[_here()] = latest
+    folders[_current_folder_key()] = latest
     names = [*names, *([name] if name and name not in names else [])][-_MAX_NAMES:]
-    kept = {"folders": dict(list(folders.items())[-_MAX_FOLDERS:]), "names": names}
+    updated = {"folders": dict(list(folders.items())[-_MAX_FOLDERS:]), "names": names}
     try:
         _index().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(_index(), json.dumps(kept))
+        write_whole(_index(), json.dumps(updated))
     except OSError as error:
         print_note(f"-c will not find this conversation: {error}", "yellow")
 
@@ -171,12 +171,12 @@ def _index() -> Path:
     return state_folder() / "latest.json"
 
 
-def _here() -> str:
+def _current_folder_key() -> str:
     return os.path.realpath(os.curdir)
 
 
 def _temporary_place() -> str:
-    folder = hashlib.sha256(_here().encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    folder = hashlib.sha256(_current_folder_key().encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return str(state_folder() / "latest" / f"{folder}.db")
 
 

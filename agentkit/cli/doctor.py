@@ -58,9 +58,9 @@ def doctor(*, as_json: bool) -> int:
         click.echo(document_text(ok=not failed, findings=[asdict(each) for each in findings], next_step=step))
         return FAILED if failed else ANSWERED
     width = max(len(finding.name) for finding in findings)
-    for group, some in groups.items():
+    for group, group_findings in groups.items():
         click.echo(f"{group}")
-        for each in some:
+        for each in group_findings:
             rows = [f"  {_MARKS[each.state]} {each.name:<{width}}  {each.found}"]
             rows += [f"    {'':<{width}}  → {each.fix}"] if each.fix else []
             click.echo("\n".join(wrap_lines(clean(row), sys.stdout, width + 8) for row in rows))
@@ -76,9 +76,9 @@ def _next_step(groups: Mapping[str, Sequence[Finding]]) -> str:
         return f"repair {failed.name}: {failed.fix or failed.found}"
     if any(each.name == "provider" and each.state == "missing" for each in findings):
         return "store a key: agentkit keys set openai   (or ask the offline model: agentkit --offline ...)"
-    weak = next((each for each in groups[_RUNNING] if each.state == "missing"), None)
-    if weak is not None:
-        return f"isolate {weak.name}: {weak.fix}"
+    missing_item = next((each for each in groups[_RUNNING] if each.state == "missing"), None)
+    if missing_item is not None:
+        return f"isolate {missing_item.name}: {missing_item.fix}"
     return 'ask a question: agentkit "How much is 17% of 2400?"'
 
 
@@ -207,7 +207,7 @@ _MODELS_EXAMPLES = """\b
 Examples:
   agentkit models
   agentkit models gpt-5.4-mini groq:llama-3.3-70b-versatile
-  agentkit models list                        the models that the provider offers
+  agentkit models list  the models that the provider offers
   agentkit models list ollama
 """
 
@@ -240,14 +240,16 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
                 raise
             problem = error
     if as_json:
-        providers = [{"name": name, "ready": ready, "why": why} for name, ready, why in _providers()]
+        providers = [{"name": name, "ready": ready, "why": reason} for name, ready, reason in _providers()]
         click.echo(document_text(models=parts, providers=providers))
         return
     lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in parts]
     lines += [for_shell(f"{problem}")] if problem else []
     if not names:
         width = max(len(name) for name, _, _ in _providers())
-        lines.append("\n".join(f"{_READY_MARKS[ready]} {name:<{width}}  {why}" for name, ready, why in _providers()))
+        lines.append(
+            "\n".join(f"{_READY_MARKS[ready]} {name:<{width}}  {reason}" for name, ready, reason in _providers())
+        )
     click.echo(wrap_lines(clean("\n\n".join(lines)), sys.stdout, 15))
 
 
@@ -259,13 +261,13 @@ def _list_models(providers: tuple[str, ...], *, as_json: bool) -> None:
     if len(providers) > 1:
         raise click.UsageError("Name one provider: agentkit models list PROVIDER")
     settings = load_settings()
-    wanted = providers[0] if providers else None
-    if wanted is not None and wanted not in PROVIDERS:
+    provider = providers[0] if providers else None
+    if provider is not None and provider not in PROVIDERS:
         from agentkit.event_rendering import suggestion
 
-        hint = suggestion(wanted, PROVIDERS)
-        raise click.UsageError(f"No provider is named {wanted!r}.{hint} Known: {', '.join(PROVIDERS)}.")
-    llm = settings.llm() if wanted is None else settings.llm(f"{wanted}:any")
+        hint = suggestion(provider, PROVIDERS)
+        raise click.UsageError(f"No provider is named {provider!r}.{hint} Known: {', '.join(PROVIDERS)}.")
+    llm = settings.llm() if provider is None else settings.llm(f"{provider}:any")
     names = llm.list_models()
     if as_json:
         click.echo(document_text(provider=llm.provider, models=names))

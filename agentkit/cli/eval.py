@@ -48,7 +48,7 @@ _EXAMPLES = """\b
 Examples:
   agentkit eval run suite.py --agent bot.txt
   agentkit eval run suite.py --agent pipeline.py:answer
-  agentkit eval run suite.py -m gpt-5.4-mini -m ollama:qwen3 --repeats 3 --html report.html
+  agentkit eval run suite.py -m gpt-5.4-mini -m ollama:qwen3 --repeats 3
   agentkit eval run cases.csv --scorer numeric --offline --threshold 0.9
   agentkit eval run suite.py --resume trials.jsonl --limit cost=2.00
   agentkit eval run suite.py --baseline main.json --junit report.xml
@@ -143,9 +143,9 @@ def run_suite(**options: Any) -> int:
 @_JUNIT
 @_HTML
 @_MARKDOWN
-def show_report(*, report: Path, **places: Any) -> None:
+def show_report(*, report: Path, **artifacts: Any) -> None:
     """Show the REPORT that `eval run -o` wrote, also as a page, JUnit XML or Markdown."""
-    print_report(load_report(report), ReportFiles(**places))
+    print_report(load_report(report), ReportFiles(**artifacts))
 
 
 @evaluation.command("compare", short_help="Compare two reports.")
@@ -159,14 +159,14 @@ def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: 
     return FAILED if is_worse else ANSWERED
 
 
-def load_suite(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
+def load_suite(target: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
     """Load the suite from `FILE.py`, `FILE.py:NAME` or a file of cases, and the other names in a Python file.
 
     Raises UsageError if the suite is missing, ConfigError if the file is invalid.
     """
     from agentkit import evals
 
-    path, name = split_target(place)
+    path, name = split_target(target)
     if path.suffix != SUFFIX:
         chosen = [getattr(evals, each)() for each in scorers or ("contains", "tool_calls")]
         return _load_cases(path, chosen), {}
@@ -190,45 +190,45 @@ def _load_cases(path: Path, scorers: Sequence[Any]) -> Suite:
         raise ConfigError(with_remedy(error, remedy)) from error
 
 
-def load_agents(places: Sequence[str], others: Mapping[str, Any], settings: Settings) -> dict[str, Target]:
+def load_agents(targets: Sequence[str], others: Mapping[str, Any], settings: Settings) -> dict[str, Target]:
     """Load the named agents: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
 
     A function is named as `FILE.py:NAME` or by its name in the suite's file. Without names, use the agents in that
     file, or else the agent from the settings. Raises UsageError and ConfigError.
     """
-    if not places:
+    if not targets:
         found = [each for each in others.values() if isinstance(each, Agent)] or [settings.agent()]
         return {agent.name: agent for agent in found}
-    agents = [load_agent(place, others, settings) for place in places]
+    agents = [load_agent(target, others, settings) for target in targets]
     by_name = {name_of(agent): agent for agent in agents}
     if len(by_name) == len(agents):
         return by_name
-    return dict(zip(places, agents, strict=True))
+    return dict(zip(targets, agents, strict=True))
 
 
-def _near(name: str, found: Mapping[str, Any]) -> str:
+def _suggestion(name: str, found: Mapping[str, Any]) -> str:
     """Suggest the agent or function of a file closest to a name; empty if none is close."""
     return suggestion(
         name, [each for each, value in found.items() if is_target(value) and not each.startswith("_")], 0.7
     )
 
 
-def load_agent(place: str, others: Mapping[str, Any], settings: Settings) -> Target:
+def load_agent(target: str, others: Mapping[str, Any], settings: Settings) -> Target:
     """Load one named agent or function. A text file without a model uses the model of the settings."""
     from agentkit.agents.agent_file import read_manifesto
 
-    if is_target(others.get(place)):
-        agent: Target = others[place]
+    if is_target(others.get(target)):
+        agent: Target = others[target]
         return agent
-    path, name = split_target(place)
+    path, name = split_target(target)
     if path.suffix == SUFFIX:
         found = run_file(path)
-        if name and not is_target(found.get(name)) and (near := _near(name, found)):
-            raise click.UsageError(f"{path} defines no agent or function {name!r}.{near}")
+        if name and not is_target(found.get(name)) and (suggested := _suggestion(name, found)):
+            raise click.UsageError(f"{path} defines no agent or function {name!r}.{suggested}")
         return found[name] if is_target(found.get(name)) else select_object(found, name, Agent, path)
     known = [each for each, value in others.items() if isinstance(value, Agent)]
     if known and not path.exists():
-        text = f"Neither a file nor an agent is named {place!r}.{_near(place, others)}"
+        text = f"Neither a file nor an agent is named {target!r}.{_suggestion(target, others)}"
         raise click.UsageError(f"{text} Known: {', '.join(known)}.")
     return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
 
@@ -341,7 +341,7 @@ def _check(*, offline: bool, models: Sequence[str], baseline: object, no_broken:
 
 
 def _report(
-    place: str,
+    folder: str,
     agents: Sequence[str],
     models: Sequence[str],
     scorers: Sequence[str],
@@ -353,11 +353,11 @@ def _report(
     settings = load_settings({"provider": "offline" if is_offline else None, "model": next(iter(models), None)})
     for note in settings.notes:
         print_note(note, "yellow")
-    suite, others = load_suite(place, scorers)
+    suite, others = load_suite(folder, scorers)
     cases = [case for case in suite if not tags or set(case.tags) & set(tags)]
     if not cases:
         known = ", ".join(dict.fromkeys(tag for case in suite for tag in case.tags))
-        problem = f"No case of {place} has the tag {' or '.join(tags)}."
+        problem = f"No case of {folder} has the tag {' or '.join(tags)}."
         raise click.UsageError(f"{problem} Its tags are {known}." if known else f"{problem} Its cases have no tags.")
     with Cassettes(None, None if options["replay"] is None else str(options["replay"])).without_provider():
         targets = load_agents(agents, others, settings)

@@ -175,10 +175,10 @@ def _result(result: ToolResult) -> Markup:
     )
     if len(text) <= _OPEN_CHARS:
         return element("div", element("h4", word), shown, note, class_=kind)
-    glimpse = " ".join(text[: 2 * _GLIMPSE_CHARS].split())[:_GLIMPSE_CHARS]
+    excerpt = " ".join(text[: 2 * _GLIMPSE_CHARS].split())[:_GLIMPSE_CHARS]
     size = f"{len(text):,} characters"
     return element(
-        "div", _collapsible([f"{word}, {size} ", element("span", f"{glimpse}…")], [shown, note]), class_=kind
+        "div", _collapsible([f"{word}, {size} ", element("span", f"{excerpt}…")], [shown, note]), class_=kind
     )
 
 
@@ -388,7 +388,7 @@ def _markdown_parts(run: RunTranscript) -> Iterator[str]:
     for step in run.steps:
         yield from _markdown_call(step) if isinstance(step, CallTranscript) else _markdown_step(step.event)
     if run.end is not None and (run.end.error or run.status == "interrupted"):
-        yield from _remark(run.status, run.end.error)
+        yield from _note(run.status, run.end.error)
     if run.end is not None and run.end.changes:
         yield _code("diff", run.end.changes)
 
@@ -397,7 +397,7 @@ def _markdown_call(call: CallTranscript) -> Iterator[str]:
     if call.result is not None:
         yield _code("", call_line(ToolCallFinished(call.call, call.result)))
     if answer := answers_text(call):
-        yield from _remark("", answer)
+        yield from _note("", answer)
 
 
 def _markdown_step(event: StoredEvent) -> Iterator[str]:
@@ -415,7 +415,7 @@ def _markdown_step(event: StoredEvent) -> Iterator[str]:
             pass  # the end of the run contains the same error
         case _:
             description = event.describe()
-            yield from _remark(description.title, description.text)
+            yield from _note(description.title, description.text)
 
 
 def _markdown_message(message: Message) -> Iterator[str]:
@@ -437,13 +437,13 @@ def _quote(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in split_lines(text))
 
 
-def _remark(title: str, text: str) -> Iterator[str]:
+def _note(title: str, text: str) -> Iterator[str]:
     """Render a remark on one line, even if its words span several."""
     yield f"*{' '.join(': '.join(filter(None, [title, text])).split())}*"
 
 
-def _heading(speaker: str, when: str = "") -> str:
-    return f"## {speaker}{', ' if when else ''}{when}"
+def _heading(speaker: str, time_text: str = "") -> str:
+    return f"## {speaker}{', ' if time_text else ''}{time_text}"
 
 
 def _code(language: str, text: str) -> str:

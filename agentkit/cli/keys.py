@@ -152,8 +152,8 @@ def _providers(_context: click.Context, _parameter: click.Parameter, incomplete:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit keys set openai                    asks for the key; it is not shown
-  pass show groq | agentkit keys set groq     reads the key from a pipe
+  agentkit keys set openai                 asks for the key; it is not shown
+  pass show groq | agentkit keys set groq  reads the key from a pipe
   agentkit keys remove openai
 """
 
@@ -189,18 +189,18 @@ def set_key(*, provider: str) -> None:
 @JSON
 def list_keys(*, as_json: bool) -> None:
     """List the providers with a key, and the place of each key. No key is shown."""
-    places = dict(_places())
+    locations = dict(_locations())
     if as_json:
-        click.echo(document_text(keys=places))
+        click.echo(document_text(keys=locations))
         return
-    width = max(map(len, places), default=0)
-    for name, place in places.items():
-        click.echo(f"{name:<{width}}  {place}")
-    if not places:
+    width = max(map(len, locations), default=0)
+    for name, location in locations.items():
+        click.echo(f"{name:<{width}}  {location}")
+    if not locations:
         click.echo("No key is stored or set. To store one: agentkit keys set openai", err=True)
 
 
-def _places() -> Iterator[tuple[str, str]]:
+def _locations() -> Iterator[tuple[str, str]]:
     variables, stored, store = environment(), KeyStore().load(), KeyStore()
     for name, variable in key_variables().items():
         if variable in variables:

@@ -24,8 +24,8 @@ Examples:
   agentkit knowledge list
   agentkit knowledge remove docs/
 """
-_PLACE = click.option(
-    "--place",
+_STORE = click.option(
+    "--store",
     metavar="FILE|URL",
     default="knowledge.db",
     show_default=True,
@@ -44,17 +44,19 @@ def knowledge() -> None:
 
 
 @knowledge.command("add")
-@click.argument("places", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
+@click.argument("sources", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
 @_EMBED
-@_PLACE
+@_STORE
 @JSON
-def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
+def add_documents(*, sources: tuple[str, ...], embed: str | None, store: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
-    is_new = "://" not in place and not Path(place).exists()
-    with _open(place, embed) as knowledge_base:
-        report = knowledge_base.add(*places)
-    if is_new and Path(place).exists():
-        print_note(f"Created: {place}. It contains the text of the added documents; --place selects another file.")
+    is_new = "://" not in store and not Path(store).exists()
+    try:
+        with _open(store, embed) as knowledge_base:
+            report = knowledge_base.add(*sources)
+    finally:
+        if is_new and Path(store).exists():
+            print_note(f"Created: {store}, for the text of the added documents; --store selects another file.")
     if as_json:
         click.echo(json_text(asdict(report)))
     else:
@@ -65,15 +67,15 @@ def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_
 @knowledge.command("refresh")
 @click.option("--outside", is_flag=True, help="Also read places outside the current folder and the one of the file.")
 @_EMBED
-@_PLACE
+@_STORE
 @JSON
-def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: bool) -> int:
+def refresh_documents(*, outside: bool, embed: str | None, store: str, as_json: bool) -> int:
     """Update all added documents.
 
     Their sources are listed in the file. Sources outside the current folder and the folder of the file are shown, and
     read only when you agree.
     """
-    with _open_existing(place, embed) as knowledge_base:
+    with _open_existing(store, embed) as knowledge_base:
         refused = () if outside else knowledge_base.outside
         report = knowledge_base.refresh(outside=outside or (refused if _confirm_reading(refused) else ()))
     if as_json:
@@ -90,13 +92,13 @@ def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: 
 )
 @click.option("--source", help="Only in this source; * matches anything.")
 @_EMBED
-@_PLACE
+@_STORE
 @JSON
 def search_documents(
-    *, question: str, limit: int, source: str | None, embed: str | None, place: str, as_json: bool
+    *, question: str, limit: int, source: str | None, embed: str | None, store: str, as_json: bool
 ) -> int:
     """Show the passages that answer QUESTION best."""
-    with _open_existing(place, embed) as knowledge_base:
+    with _open_existing(store, embed) as knowledge_base:
         found = knowledge_base.search(question, limit, source=source)
     if as_json:
         documents = [{"citation": each.citation, "position": each.position, **asdict(each)} for each in found]
@@ -107,11 +109,11 @@ def search_documents(
 
 
 @knowledge.command("list")
-@_PLACE
+@_STORE
 @JSON
-def list_documents(*, place: str, as_json: bool) -> None:
+def list_documents(*, store: str, as_json: bool) -> None:
     """List the documents, by their sources."""
-    with _open_existing(place) as knowledge_base:
+    with _open_existing(store) as knowledge_base:
         documents = knowledge_base.documents
     if as_json:
         click.echo(json_text([asdict(each) for each in documents]))
@@ -121,10 +123,10 @@ def list_documents(*, place: str, as_json: bool) -> None:
 
 @knowledge.command("remove")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE|FOLDER...")
-@_PLACE
-def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
+@_STORE
+def remove_documents(*, sources: tuple[str, ...], store: str) -> int:
     """Remove documents from the store; their files are not deleted."""
-    with _open_existing(place) as knowledge_base:
+    with _open_existing(store) as knowledge_base:
         removed = knowledge_base.remove(*sources)
     click.echo(f"{len(removed)} removed")
     return ANSWERED if removed else FAILED
@@ -132,8 +134,8 @@ def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
 
 @knowledge.command("embed", short_help="Recompute all vectors with MODEL.")
 @click.argument("model")
-@_PLACE
-def embed_documents(*, model: str, place: str) -> None:
+@_STORE
+def embed_documents(*, model: str, store: str) -> None:
     """Embed all passages again with another MODEL.
 
     MODEL is the name of an embedding model, such as ollama:nomic-embed-text.
@@ -141,20 +143,20 @@ def embed_documents(*, model: str, place: str) -> None:
     from agentkit.errors import KnowledgeError
     from agentkit.event_rendering import count_text
 
-    with _open_existing(place, model) as knowledge_base:
+    with _open_existing(store, model) as knowledge_base:
         if not knowledge_base.documents:
-            raise KnowledgeError(f"{place!r} contains no documents. To add some: agentkit knowledge add FILE")
+            raise KnowledgeError(f"{store!r} contains no documents. To add some: agentkit knowledge add FILE")
         count = knowledge_base.embed_again()
     click.echo(f"{count_text(count, 'passage')} embedded")
 
 
-def _confirm_reading(places: tuple[str, ...]) -> bool:
+def _confirm_reading(sources: tuple[str, ...]) -> bool:
     """Whether the person at the terminal agrees to read these places; False without a terminal."""
     from agentkit.event_rendering import escape_invisible
 
-    if not places or sys.stdin is None or not sys.stdin.isatty():
+    if not sources or sys.stdin is None or not sys.stdin.isatty():
         return False
-    for each in places:
+    for each in sources:
         click.echo(escape_invisible(f"outside {each}"), err=True)
     return click.confirm("The file refers to these places outside its folder. Read them?", err=True)
 
@@ -171,19 +173,19 @@ def _print_result(report: AddResult) -> None:
         click.echo(escape_invisible(f"outside {each}: not read; to read it, add --outside"), err=True)
 
 
-def _open(place: str, embed: str | None = None) -> Knowledge:
+def _open(store: str, embed: str | None = None) -> Knowledge:
     from agentkit.knowledge import Knowledge
 
-    return Knowledge(place, embed=embed)
+    return Knowledge(store, embed=embed)
 
 
-def _open_existing(place: str, embed: str | None = None) -> Knowledge:
+def _open_existing(store: str, embed: str | None = None) -> Knowledge:
     """Open existing knowledge; a missing file is not created. Raises KnowledgeError if it does not exist."""
     from agentkit.errors import KnowledgeError
 
-    if "://" not in place and place != ":memory:" and not Path(place).exists():
-        raise KnowledgeError(f"{place!r} contains no knowledge. To add some: agentkit knowledge add FILE")
-    return _open(place, embed)
+    if "://" not in store and store != ":memory:" and not Path(store).exists():
+        raise KnowledgeError(f"{store!r} contains no knowledge. To add some: agentkit knowledge add FILE")
+    return _open(store, embed)
 
 
 def _is_failure(report: AddResult) -> bool:

@@ -34,10 +34,10 @@ SUFFIX = ".py"
 _ObjectType = TypeVar("_ObjectType")
 
 
-def split_target(place: str) -> tuple[Path, str]:
+def split_target(target: str) -> tuple[Path, str]:
     """Split `FILE` or `FILE.py:NAME` into the file and the name; the name is empty if not given."""
-    file, colon, name = place.rpartition(":")
-    return (Path(file), name) if colon and file.endswith(SUFFIX) else (Path(place), "")
+    file, colon, name = target.rpartition(":")
+    return (Path(file), name) if colon and file.endswith(SUFFIX) else (Path(target), "")
 
 
 def run_file(path: Path) -> Mapping[str, Any]:
@@ -76,11 +76,13 @@ def run_program(program: Path) -> Mapping[str, Any]:
             vars(sys.modules[name]).update(found)
             return found
     except AgentKitError as error:
-        raise ConfigError(f"{_where(error, program)}: {error}") from error
+        raise ConfigError(f"{_error_location(error, program)}: {error}") from error
     except (Exception, SystemExit) as error:
         detail = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
         message = f"{type(error).__name__}: {detail}".strip(": ")
-        raise ConfigError(f"{_where(error, program)}: {message}\nThe whole traceback: python {program}") from error
+        raise ConfigError(
+            f"{_error_location(error, program)}: {message}\nThe whole traceback: python {program}"
+        ) from error
 
 
 def _is_taken(name: str) -> bool:
@@ -89,7 +91,7 @@ def _is_taken(name: str) -> bool:
     return is_loaded or name in sys.stdlib_module_names or PathFinder.find_spec(name, sys.path[1:]) is not None
 
 
-def _where(error: BaseException, program: Path) -> str:
+def _error_location(error: BaseException, program: Path) -> str:
     """The program, and the line of it that failed."""
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
     for frame in traceback.extract_tb(error.__traceback__):
@@ -108,18 +110,18 @@ def _own_folder(program: Path) -> Iterator[None]:
         sys.path[0] = folder
 
 
-def is_program(place: Path) -> bool:
+def is_program(path: Path) -> bool:
     """Whether an agent is given as a program, `FILE.py` or `FILE.py:NAME`."""
-    return split_target(str(place))[0].suffix == SUFFIX
+    return split_target(str(path))[0].suffix == SUFFIX
 
 
 @cache
-def agent_from_program(place: str) -> Agent[Any]:
+def agent_from_program(target: str) -> Agent[Any]:
     """The agent in `FILE.py`, or the named one in `FILE.py:NAME`; the program is run once.
 
     Raises UsageError if the agent is missing, ConfigError with the line if the program fails.
     """
-    path, name = split_target(place)
+    path, name = split_target(target)
     return select_object(run_file(path), name, Agent, path)
 
 
@@ -186,8 +188,8 @@ def _load_named(name: str, levels: Mapping[str, str]) -> Toolset:
             return plugin
         problem, _, known = str(error).partition("The tools are: ")
         collections = f"The collections are: {COLLECTIONS}."
-        near = (COLLECTIONS.split(", "), installed("tools"), catalog.all_tools.names)
-        hint = next(filter(None, (suggestion(name, each, 0.6) for each in near)), "")
+        candidates = (COLLECTIONS.split(", "), installed("tools"), catalog.all_tools.names)
+        hint = next(filter(None, (suggestion(name, each, 0.6) for each in candidates)), "")
         first = f"{problem.partition(' Did you mean ')[0].strip()}{hint}"
         raise UnknownTool(f"{first}\nThe tools are: {known} {collections} {_other_sources(name)}") from None
 

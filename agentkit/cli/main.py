@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 import agentkit
-from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, print_error, split_remedy
+from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, print_error, split_remedy, stdin_mode
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 if TYPE_CHECKING:
@@ -105,14 +105,14 @@ class QuestionOrCommand(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the options of `ask`, too, since its name can be omitted."""
-        offered = super().shell_complete(ctx, incomplete)
+        completions = super().shell_complete(ctx, incomplete)
         if not incomplete.startswith("-"):
-            return offered
+            return completions
         from agentkit.cli.ask import ask
 
-        known = {each.value for each in offered}
+        known = {each.value for each in completions}
         ask_options = ask.shell_complete(click.Context(ask, parent=ctx), incomplete)
-        return [*offered, *(each for each in ask_options if each.value not in known)]
+        return [*completions, *(each for each in ask_options if each.value not in known)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `ask` before arguments that start with neither a command nor a group option, and for piped input."""
@@ -174,17 +174,14 @@ def _is_plugin(word: str) -> bool:
 
 def _has_piped_input() -> bool:
     """Whether stdin is a pipe or file, which can contain a question; not a terminal or the null device of a service."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # stdin is missing, closed, or not a file of the system
-        return False
+    mode = stdin_mode()
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 _EXAMPLES = """\b
 Examples:
-  agentkit "How much is 1250 * 0.17?"      ask; the same as: agentkit ask ...
-  agentkit --offline "What time is it?"    ask the offline model: no key, no network
+  agentkit "How much is 1250 * 0.17?"    ask; the same as: agentkit ask ...
+  agentkit --offline "What time is it?"  no key, no network
   agentkit tools run calculator expression="2+2"
 """
 

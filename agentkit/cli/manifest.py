@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit manifest bot.py                                     show it
-  agentkit manifest bot.py --write agentkit.manifest.json      write it, to review and commit
-  agentkit manifest bot.py --check agentkit.manifest.json      in CI: fail when the agent may do more
-  agentkit manifest bot.py:clerk                               one of several agents
+  agentkit manifest bot.py        show it
+  agentkit manifest bot.py --write agentkit.manifest.json
+      write it, to review and commit
+  agentkit manifest bot.py --check agentkit.manifest.json
+      in CI: fail when the agent may do more
+  agentkit manifest bot.py:clerk  one of several agents
 """
 
 
@@ -57,8 +59,8 @@ def manifest(*, program: str, output: Path | None, baseline: Path | None, strict
         try:
             write_whole(output, f"{current}", 0o666)
         except OSError as error:
-            what = f"{output} cannot be written: {error.strerror}. "
-            raise ConfigError(f"{what}Does its folder exist, and is it writable?") from None
+            problem = f"{output} cannot be written: {error.strerror}. "
+            raise ConfigError(f"{problem}Does its folder exist, and is it writable?") from None
         print_note(f"Written: {output}. Review it, and commit it.")
     return ANSWERED
 

@@ -95,11 +95,14 @@ def _show_address(address: str) -> None:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit mcp serve --tools core,web           for a client that starts it
-  agentkit mcp serve --tools core,web --http    for clients that send the printed token
-  agentkit mcp tools "uvx mcp-server-time"      list the tools of a server, and their changes
+  agentkit mcp serve --tools core,web  for a client that starts it
+  agentkit mcp serve --tools core,web --http
+      for clients that send the printed token
+  agentkit mcp tools "uvx mcp-server-time"
+      list the tools of a server, and their changes
   agentkit mcp tools "uvx mcp-server-time" --accept
-  agentkit mcp tools --config mcp.json          the same for all servers that a file lists
+  agentkit mcp tools --config mcp.json
+      the same for all servers that a file lists
   agentkit mcp login https://mcp.example.com/mcp
 """
 
@@ -169,10 +172,10 @@ def serve_tools(
     chosen = load_tools(split_names(tools))
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
     approve: Any = "client" if ask_client else None
-    offered: dict[str, Any] = {"files": files, "sessions": sessions, "prompts": map(_prompt, split_names(prompts))}
+    resources: dict[str, Any] = {"files": files, "sessions": sessions, "prompts": map(_prompt, split_names(prompts))}
     where = _address(**address) if http else None
     try:
-        serve(chosen, http=where, safety=safety, approve=approve, workspace=workspace, **offered)
+        serve(chosen, http=where, safety=safety, approve=approve, workspace=workspace, **resources)
     except KeyboardInterrupt:  # Ctrl-C stops the server
         return ANSWERED
     return ANSWERED

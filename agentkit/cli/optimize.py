@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   agentkit optimize suite.py --agent bot.txt --budget 2.00
-  agentkit optimize suite.py --agent bot.txt --budget 2.00 --proposer gpt-5.4 --out improved.txt
-  agentkit optimize cases.csv --scorer numeric --agent bot.txt -m ollama:qwen3 --tokens 500000
-  agentkit optimize suite.py --agent bot.txt --budget 3.00 --resume bot.search.jsonl
+  agentkit optimize suite.py --agent bot.txt --budget 2 --out improved.txt
+  agentkit optimize cases.csv --scorer numeric --tokens 500000
+  agentkit optimize suite.py --budget 3 --resume bot.search.jsonl
 """
 
 

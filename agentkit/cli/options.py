@@ -42,7 +42,7 @@ def session_names(context: click.Context, _parameter: click.Parameter, incomplet
     from agentkit.sessions.session import Session
 
     try:
-        summaries = Session.summaries(context.params.get("place"))
+        summaries = Session.summaries(context.params.get("store"))
     except AgentKitError:
         return []
     return [summary.name for summary in summaries if summary.name.startswith(incomplete)]
@@ -114,21 +114,21 @@ def limits_option(help_text: str) -> Callable[[Command], Command]:
     )
 
 
-def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
+def _check_store(_context: click.Context, _parameter: click.Parameter, store: str | None) -> str | None:
     """Return the place unchanged. Raises BadParameter for a URL that cannot store sessions."""
     from agentkit.sessions.stores import refuse_foreign
 
     try:
-        refuse_foreign(place or "")
+        refuse_foreign(store or "")
     except AgentKitError as error:
         raise click.BadParameter(str(error)) from error
-    return place
+    return store
 
 
-PLACE = click.option(
-    "--place",
+STORE = click.option(
+    "--store",
     metavar="FILE|URL",
-    callback=_place,
+    callback=_check_store,
     help="The store of the sessions: a file, or the URL of a PostgreSQL database.",
 )
 
@@ -180,11 +180,11 @@ def checked_options(given: dict[str, Any]) -> dict[str, Any]:
     misspelt reasoning effort.
     """
     effort = str(given.get("reasoning_effort") or REASONING_EFFORTS[0])
-    if effort not in REASONING_EFFORTS and (near := closest(effort.lower(), REASONING_EFFORTS, _NEAR_EFFORT)):
-        raise ConfigError(f"No reasoning effort is named {effort!r:.80}. Did you mean {near!r}?")
+    if effort not in REASONING_EFFORTS and (closest_effort := closest(effort.lower(), REASONING_EFFORTS, _NEAR_EFFORT)):
+        raise ConfigError(f"No reasoning effort is named {effort!r:.80}. Did you mean {closest_effort!r}?")
     for name, value in given.items():
-        if name not in _OF_MODELS and (near := closest(name.lower(), _OF_MODELS, _NEAR)):
-            raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {near!r}?")
+        if name not in _OF_MODELS and (closest_effort := closest(name.lower(), _OF_MODELS, _NEAR)):
+            raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {closest_effort!r}?")
         if name in _NUMERIC and (not isinstance(value, int | float | None) or isinstance(value, bool)):
             raise ConfigError(f"The option {name} takes a number. Got {value!r:.80}.")
     return given

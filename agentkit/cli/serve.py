@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import stat
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,8 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.cli.ask_options import AskOptions, model_options
-from agentkit.cli.options import PLACE, WholeNumber, session_names
-from agentkit.cli.terminal import ANSWERED, print_note
+from agentkit.cli.options import STORE, WholeNumber, session_names
+from agentkit.cli.terminal import ANSWERED, print_note, stdin_mode
 from agentkit.errors import MissingExtra
 from agentkit.http_security import create_server, is_local, open_listener, origin_of
 from agentkit.server import app
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit serve                               open the printed address in a browser
-  agentkit serve -t core,files --safety safe   with other tools and a stricter level
+  agentkit serve  open the printed address in a browser
+  agentkit serve -t core,files --safety safe
+      with other tools and a stricter level
   agentkit serve --agent clerk.txt --port 9000
   agentkit serve --agent bot.py:clerk
-  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
+  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host example.com
 
 \b
 For OpenAI clients: base URL http://127.0.0.1:8080/v1, model agentkit,
@@ -54,7 +56,7 @@ page, and denied to other clients.
 )
 @model_options
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
-@PLACE
+@STORE
 @click.option(
     "--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Maximum number of concurrent runs."
 )
@@ -78,13 +80,15 @@ _UNENCRYPTED = (
 
 _ACP_EXAMPLES = """\b
 Example, in the settings of an editor:
-  "agent_servers": {"agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}}
+  "agent_servers": {
+    "agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}
+  }
 """
 
 
 @click.command(short_help="Serve an editor over standard input and output.", epilog=_ACP_EXAMPLES)
 @model_options
-@PLACE
+@STORE
 def acp(**options: Any) -> int:
     """Serve an editor that starts this command and speaks the Agent Client Protocol.
 
@@ -96,12 +100,17 @@ def acp(**options: Any) -> int:
     from agentkit.server.acp import serve_editor
     from agentkit.sessions.stores import store_at
 
+    if not any(is_connected(stdin_mode()) for is_connected in (stat.S_ISFIFO, stat.S_ISSOCK)):
+        raise click.UsageError(
+            "An editor starts this command, and standard input is not connected to one. Add the command to the "
+            "editor's settings, as shown by: agentkit acp --help"
+        )
     order = AskOptions(**options)
     for note in order.settings.notes:
         print_note(note, "yellow")
     agent = order.settings.agent()
     _ = agent.llm  # fail at startup if no model is configured
-    asyncio.run(serve_editor(agent, store_at(order.place)))
+    asyncio.run(serve_editor(agent, store_at(order.store)))
     return ANSWERED
 
 
@@ -136,7 +145,7 @@ def start(options: ServeOptions) -> int:
         token=token,
         hosts=hosts,
         origins=options.origins,
-        sessions=options.agent_options.place,
+        sessions=options.agent_options.store,
         session=session,
         max_runs=options.runs,
     )

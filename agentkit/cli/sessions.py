@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import FILE, JSON, PLACE, DefaultGroup, WholeNumber, session_names
+from agentkit.cli.options import FILE, JSON, STORE, DefaultGroup, WholeNumber, session_names
 from agentkit.cli.terminal import (
     ANSWERED,
     FAILED,
@@ -50,14 +50,14 @@ def sessions() -> None:
 
 
 @sessions.command("list")
-@PLACE
+@STORE
 @JSON
-def list_sessions(*, place: str | None, as_json: bool) -> None:
+def list_sessions(*, store: str | None, as_json: bool) -> None:
     """List the sessions, the newest change first."""
     from agentkit.cli.export import summary_line
     from agentkit.sessions.session import Session
 
-    summaries = Session.summaries(place)
+    summaries = Session.summaries(store)
     if as_json:
         click.echo(document_text(sessions=[asdict(each) for each in summaries]))
         return
@@ -65,8 +65,8 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
     for each in summaries:
         click.echo(clean(summary_line(each, width)))
     if not summaries:
-        where = "yet" if place is None else f"in {place}"
-        click.echo(f'No session is stored {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
+        store_text = "yet" if store is None else f"in {store}"
+        click.echo(f'No session is stored {store_text}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
 
 
 @sessions.command("search", short_help="Find sessions that contain all words of QUERY.")
@@ -74,21 +74,21 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 @click.option(
     "-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="The maximum number of sessions."
 )
-@PLACE
+@STORE
 @JSON
-def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
+def search(*, query: tuple[str, ...], limit: int, store: str | None, as_json: bool) -> int:
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
     from agentkit.cli.terminal import clean, document_text
     from agentkit.sessions.stores import store_at
     from agentkit.sessions.transcript import search_sessions
 
-    found = list(search_sessions(store_at(place), " ".join(query), limit))
+    found = list(search_sessions(store_at(store), " ".join(query), limit))
     if as_json:
         click.echo(document_text(sessions=[asdict(each) for each in found]))
         return ANSWERED if found else FAILED
     for each in found:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.changed))
-        click.echo(clean(f"{each.name}  {when}\n    {each.snippet}"))
+        time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.changed))
+        click.echo(clean(f"{each.name}  {time_text}\n    {each.snippet}"))
     if not found:
         print_note("No session contains these words. To list all: agentkit sessions list")
     return ANSWERED if found else FAILED
@@ -96,16 +96,16 @@ def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bo
 
 @sessions.command("prune", short_help="Delete sessions that have not changed for some time.")
 @click.option("--older-than", "age", required=True, metavar="AGE", help="The age of the last change: 12h, 30d, 8w.")
-@PLACE
+@STORE
 @click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
 @click.option("--dry-run", is_flag=True, help="List the sessions, and delete none.")
-def prune(*, age: str, place: str | None, yes: bool, dry_run: bool) -> int:
+def prune(*, age: str, store: str | None, yes: bool, dry_run: bool) -> int:
     """Delete the sessions that did not change for AGE. At a terminal you are asked first."""
     from agentkit.event_rendering import count_text
     from agentkit.sessions.session import Session
 
     before = time.time() - _parse_age(age)
-    old = [each for each in Session.summaries(place) if each.changed < before]
+    old = [each for each in Session.summaries(store) if each.changed < before]
     for each in old:
         click.echo(clean(f"{time.strftime('%Y-%m-%d', time.localtime(each.changed))}  {each.name}"), err=True)
     if not old or dry_run:
@@ -117,7 +117,7 @@ def prune(*, age: str, place: str | None, yes: bool, dry_run: bool) -> int:
         print_note("Nothing was deleted.")
         return INTERRUPTED
     for each in old:
-        Session.open(place, each.name).delete()
+        Session.open(store, each.name).delete()
     print_note(f"Deleted: {count_text(len(old), 'session')}.")
     return ANSWERED
 
@@ -135,13 +135,13 @@ def _parse_age(age: str) -> float:
 
 @sessions.command("show")
 @_NAME
-@PLACE
+@STORE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every entry.")
-def show_session(*, name: str, place: str | None, as_json: bool) -> None:
+def show_session(*, name: str, store: str | None, as_json: bool) -> None:
     """Show the messages and calls of the session NAME."""
     from agentkit.sessions.codec import encode_entry
 
-    session = _session(name, place)
+    session = _session(name, store)
     if as_json:
         click.echo(document_text(name=name, entries=list(map(encode_entry, session.entries))))
     else:
@@ -151,55 +151,55 @@ def show_session(*, name: str, place: str | None, as_json: bool) -> None:
 @sessions.command("rename")
 @click.argument("old", shell_complete=session_names)
 @click.argument("new")
-@PLACE
-def rename_session(*, old: str, new: str, place: str | None) -> None:
+@STORE
+def rename_session(*, old: str, new: str, store: str | None) -> None:
     """Rename the session OLD to NEW."""
-    _session(old, place).rename(new)
+    _session(old, store).rename(new)
     print_note(f"The session {old!r} is now {new!r}.")
 
 
 @sessions.command("fork")
 @_NAME
 @click.argument("new")
-@PLACE
+@STORE
 @click.option("--at", type=WholeNumber(min=0), metavar="N", help="Begin with the first N messages; all by default.")
-def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> None:
+def fork_session(*, name: str, new: str, store: str | None, at: int | None) -> None:
     """Create the session NEW with the messages of the session NAME."""
     from agentkit.event_rendering import count_text
 
-    fork = _session(name, place).fork(new, at)
+    fork = _session(name, store).fork(new, at)
     print_note(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
 
 
 @sessions.command("export", short_help="Write the session NAME to the new FILE.")
 @_NAME
 @click.argument("file", type=FILE)
-@PLACE
-def export_session(*, name: str, file: Path, place: str | None) -> None:
+@STORE
+def export_session(*, name: str, file: Path, store: str | None) -> None:
     """Write the session NAME to the new FILE, one JSON object per line; `agentkit show FILE` reads it."""
-    _session(name, place).export(file)
+    _session(name, store).export(file)
     print_note(f"Written: {file}")
 
 
 @sessions.command("import", short_help="Import the session that was exported to FILE.")
 @click.argument("file", type=FILE)
 @click.argument("name", required=False)
-@PLACE
-def import_session(*, file: Path, name: str | None, place: str | None) -> None:
+@STORE
+def import_session(*, file: Path, name: str | None, store: str | None) -> None:
     """Import the session in FILE under its old name, or as NAME."""
     from agentkit.sessions.session import Session
 
-    session = Session.restore(file, place, name or "")
+    session = Session.restore(file, store, name or "")
     print_note(f'Imported. Continue with: agentkit --session {quote_word(session.name)} "..."')
 
 
 @sessions.command("delete")
 @_NAME
-@PLACE
+@STORE
 @click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
-def delete_session(*, name: str, place: str | None, yes: bool) -> int:
+def delete_session(*, name: str, store: str | None, yes: bool) -> int:
     """Delete the session NAME, for good. At a terminal you are asked first."""
-    session = _session(name, place)
+    session = _session(name, store)
     if not yes and not _is_confirmed(f"Delete {session.name!r} with its {len(session.messages)} messages?"):
         print_note("Nothing was deleted.")
         return INTERRUPTED
@@ -208,11 +208,11 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     return ANSWERED
 
 
-def _session(name: str, place: str | None) -> Session:
+def _session(name: str, store: str | None) -> Session:
     """Open an existing session. Raises SessionError if it does not exist."""
     from agentkit.cli.conversations import configured_session
 
-    return configured_session(place, name)
+    return configured_session(store, name)
 
 
 def _is_confirmed(question: str) -> bool:
@@ -309,8 +309,8 @@ def undo_text(record: Record) -> str:
     from agentkit.workspace.snapshots import merge_changes
 
     effects = {change.path: _effect(change) for change in merge_changes(record.changes)}
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
-    lines = [f"{when}  {one_line(record.label)}"]
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
+    lines = [f"{time_text}  {one_line(record.label)}"]
     lines += [f"  {effect:<8} {path}" for path, effect in list(effects.items())[:_MAX_FILES]]
     omitted = len(effects) - _MAX_FILES
     return "\n".join([*lines, *([f"  and {count_text(omitted, 'more file')}"] if omitted > 0 else [])])
@@ -334,11 +334,11 @@ def _find_record(journal: Journal, run: str) -> Record:
 
 def _latest_record(records: list[Record]) -> Record | None:
     """The last run in the current folder that can be undone; prints an explanation if it returns None."""
-    here = os.path.realpath(os.curdir)
+    current_folder = os.path.realpath(os.curdir)
     open_records = [record for record in records if not record.is_undone]
-    found = next((record for record in open_records if _folder(record) == here), None)
+    found = next((record for record in open_records if _folder(record) == current_folder), None)
     if found is None:
-        text = f"There is nothing to undo in {here}.\n{_SEE_LIST}"
+        text = f"There is nothing to undo in {current_folder}.\n{_SEE_LIST}"
         if open_records:
             text += f"\nThe latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
         click.echo(text, err=True)
@@ -351,14 +351,15 @@ def _folder(record: Record) -> str:
 
 def _line(record: Record) -> str:
     state = "undone" if record.is_undone else f"{len(record.changes)} changed"
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
-    return f"{record.id}  {when}  {state}  {_folder(record)}  {record.label}"
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
+    return f"{record.id}  {time_text}  {state}  {_folder(record)}  {record.label}"
 
 
 _REPLAY_EXAMPLES = """\b
 Examples:
-  agentkit replay trip.cassette              play the recorded runs
-  agentkit replay trip.cassette program.py   run a program on the recorded answers
+  agentkit replay trip.cassette  play the recorded runs
+  agentkit replay trip.cassette program.py
+      run a program on the recorded answers
 """
 
 

@@ -273,8 +273,8 @@ def _location(path: Path, text: str, name: str) -> str:
     pattern = re.compile(rf"""^\s*\[?([\w.]+\.)?["']?{re.escape(name)}["']?\s*[=\].]""")
     inline = re.compile(rf"""[{{,]\s*["']?{re.escape(name)}["']?\s*=""")
     lines = split_lines(text)
-    for wanted in (pattern.search, inline.search):
-        number = next((number for number, line in enumerate(lines, 1) if wanted(line)), None)
+    for search in (pattern.search, inline.search):
+        number = next((number for number, line in enumerate(lines, 1) if search(line)), None)
         if number is not None:
             return f"{path}, line {number}"
     return str(path)
@@ -513,8 +513,8 @@ class Settings:
         model = self._resolve_alias(model)
         named = model or (chosen["model"].value if chosen["provider"].value is None else None)
         _check_model(self._resolve_alias(named) or "", self.of("base_url"))
-        if named is not None and (offered := _plugin_client(self._resolve_alias(named) or "")):
-            return self._with_options(offered)
+        if named is not None and (client := _plugin_client(self._resolve_alias(named) or "")):
+            return self._with_options(client)
         if arguments.get("model"):
             arguments["model"] = self._resolve_alias(arguments["model"])
         if model is not None and _selects_endpoint({"model": model}):
@@ -549,10 +549,10 @@ class Settings:
 
         return [JSONLines(Path(self.of("trace")).expanduser())]
 
-    def agent(self, **more: Any) -> Agent[Any]:
-        """Build the configured agent, with `more` arguments of Agent. Raises the errors of `llm`, `tools` and Agent."""
+    def agent(self, **options: Any) -> Agent[Any]:
+        """Build the configured agent with further arguments. Raises the errors of `llm`, `tools` and Agent."""
         if self.program_agent is not None:
-            return self._configure(self.program_agent, **more)
+            return self._configure(self.program_agent, **options)
         from agentkit.agents.agent import Agent
 
         tools = self.tools  # a misspelt tool is reported before a missing key
@@ -564,7 +564,7 @@ class Settings:
             data["instruction"] = coding.coding_instruction(own, self.project)
         data |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
         data["max_iterations"] = self.of("limits.iterations")
-        return Agent(self.name, tools, **data, **more)
+        return Agent(self.name, tools, **data, **options)
 
     def _configure(
         self,
@@ -637,15 +637,15 @@ def load_settings(
     own = user_file(settings_file())
     project = project_file(current_folder())
     notes: list[str] = []
-    below = [Layer(str(own.path), own.values), Layer(DEFAULT, _DEFAULTS)]
+    lower_layers = [Layer(str(own.path), own.values), Layer(DEFAULT, _DEFAULTS)]
     if project is not None:
-        values, notes = _project_values(project, below)
-        below.insert(0, Layer(str(project.path), values))
+        values, notes = _project_values(project, lower_layers)
+        lower_layers.insert(0, Layer(str(project.path), values))
     flag_values = {name: value for name, value in (flags or {}).items() if value is not None}
-    layers = [Layer(FLAG, flag_values), Layer("environment", _environment_values()), *below]
-    more: dict[str, Any] = {}
+    layers = [Layer(FLAG, flag_values), Layer("environment", _environment_values()), *lower_layers]
+    options: dict[str, Any] = {}
     if agent_file is not None:
-        layer, more = _agent_file_layer(agent_file)
+        layer, options = _agent_file_layer(agent_file)
         layers.insert(1, layer)
     if template is not None:
         layers.insert(1, Layer(str(template.path), _template_values(template, layers[1:])))
@@ -653,10 +653,10 @@ def load_settings(
     settings += [_merge_tables(key, layers) for key in _MERGED_KEYS]
     settings += [_first(key, layers) for key in KEYS if key not in (*_ENDPOINT_KEYS, *_MERGED_KEYS, "limits")]
     values = {each.key: each for each in settings}
-    if CODE in values["tools"].value and "program_agent" not in more:
-        more["project"], unread = _coding_project(values)
+    if CODE in values["tools"].value and "program_agent" not in options:
+        options["project"], unread = _coding_project(values)
         notes += unread
-    return Settings(values, (*notes, *_offline_warnings(values, agent_file)), **more)
+    return Settings(values, (*notes, *_offline_warnings(values, agent_file)), **options)
 
 
 def _coding_project(values: dict[str, Setting]) -> tuple[ProjectFiles | None, list[str]]:
@@ -691,14 +691,14 @@ def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
     from agentkit.cli.loaders import agent_from_program, is_program
 
     if is_program(path):
-        made = agent_from_program(str(path))
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
+        agent = agent_from_program(str(path))
+        return Layer(str(path), _agent_values(agent)), {"name": agent.name, "program_agent": agent}
     parsed_file = read_manifesto(path)
     if parsed_file.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
-        made = Agent.from_file(path)
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
+        agent = Agent.from_file(path)
+        return Layer(str(path), _agent_values(agent)), {"name": agent.name, "program_agent": agent}
     data: dict[str, Any] = {"instruction": parsed_file.instruction, "tools": parsed_file.tools.names}
     data |= {key: getattr(parsed_file, key) for key in ("model", "safety") if getattr(parsed_file, key) is not None}
     data["limits"] = _changed_limits(parsed_file.limits or Limits())
@@ -708,12 +708,12 @@ def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
     return Layer(str(path), data), {"name": parsed_file.name, "workspace": parsed_file.workspace}
 
 
-def _agent_values(made: Agent[Any]) -> dict[str, Any]:
+def _agent_values(agent: Agent[Any]) -> dict[str, Any]:
     """The settings of a program's agent: they override environment and files, and flags override them."""
-    data: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
-    data["limits"] = {"iterations": made.max_iterations, **_changed_limits(made.limits)}
-    if isinstance(made.configured_session, str):
-        data["session"] = made.configured_session
+    data: dict[str, Any] = {"safety": agent.policy.level, "tools": agent.tools.names}
+    data["limits"] = {"iterations": agent.max_iterations, **_changed_limits(agent.limits)}
+    if isinstance(agent.configured_session, str):
+        data["session"] = agent.configured_session
     return data
 
 
@@ -736,7 +736,7 @@ def _environment_values() -> dict[str, Any]:
     return found
 
 
-def _project_values(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any], list[str]]:
+def _project_values(project: SettingsFile, lower_layers: list[Layer]) -> tuple[dict[str, Any], list[str]]:
     """The values of a project file that apply, and notes about the others. Raises ConfigError for forbidden values.
 
     Somebody else can have written the file: it can narrow what the user allows, and set the rest once it is trusted.
@@ -744,14 +744,14 @@ def _project_values(project: SettingsFile, below: list[Layer]) -> tuple[dict[str
     values = dict(project.values)
     check_project(project)
     if "safety" in values:
-        values["safety"] = min(values["safety"], _first("safety", below).value)
+        values["safety"] = min(values["safety"], _first("safety", lower_layers).value)
     if is_trusted(project):
         return values, []
     ignored = [key for key in KEYS if key not in _NARROWABLE_KEYS and values.pop(key, None) is not None]
     if "limits" in values:
-        values["limits"] = _narrow_limits(values["limits"], below)
+        values["limits"] = _narrow_limits(values["limits"], lower_layers)
     if "tools" in values:
-        values["tools"] = _narrow_tools(values["tools"], _first("tools", below).value)
+        values["tools"] = _narrow_tools(values["tools"], _first("tools", lower_layers).value)
     notes = [f"{project.path} is not trusted, so that {' and '.join(ignored)} in it does not count."] if ignored else []
     return values, [f"{note}\nReview the file, then run: agentkit config trust" for note in notes]
 
@@ -795,9 +795,9 @@ def check_project(project: SettingsFile) -> None:
         )
 
 
-def _narrow_limits(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
+def _narrow_limits(limits: Mapping[str, Any], lower_layers: list[Layer]) -> dict[str, Any]:
     """The limits that are stricter than those of the layers below."""
-    lower = {name: _limit(name, below).value for name in limits if name != "unknown_price"}
+    lower = {name: _limit(name, lower_layers).value for name in limits if name != "unknown_price"}
     return {
         name: limits[name]
         for name, value in lower.items()
@@ -850,14 +850,14 @@ def _merge_tables(key: str, layers: list[Layer]) -> Setting:
     return Setting(key, values, found[0].source_of(key) if found else DEFAULT)
 
 
-def _template_values(template: SettingsFile, below: list[Layer]) -> dict[str, Any]:
+def _template_values(template: SettingsFile, lower_layers: list[Layer]) -> dict[str, Any]:
     """The settings of a template; one of a project cannot raise the safety level or the limits."""
     values = dict(template.values)
     if template.path.parent != templates_folder():
         if "safety" in values:
-            values["safety"] = min(values["safety"], _first("safety", below).value)
+            values["safety"] = min(values["safety"], _first("safety", lower_layers).value)
         if "limits" in values:
-            values["limits"] = _narrow_limits(values["limits"], below)
+            values["limits"] = _narrow_limits(values["limits"], lower_layers)
     return values
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -123,16 +124,24 @@ def wrap_lines(text: str, stream: TextIO | None, indent: int = 0) -> str:
     return "\n".join(wrapped(line) if len(line) > width else line for line in split_lines(text))
 
 
+def stdin_mode() -> int:
+    """The mode of standard input as in `os.stat_result.st_mode`; 0 if it is missing, closed, or not a system file."""
+    try:
+        return os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
 def split_remedy(text: str) -> tuple[str, str]:
     """Split a text into its first sentence and the rest; a multi-line text is split at the first line at the latest.
 
     A single sentence is split at its semicolon, unless that is quoted.
     """
-    line, _, more = text.strip().partition("\n")
+    line, _, remedy = text.strip().partition("\n")
     first, *rest = _FIRST_SENTENCE.split(line, maxsplit=1)
-    if not rest and not more:
+    if not rest and not remedy:
         first, *rest = _split_clause(first)
-    return first, "\n".join(filter(None, (*rest, more)))
+    return first, "\n".join(filter(None, (*rest, remedy)))
 
 
 def with_remedy(error: Exception, remedy: str) -> str:
@@ -227,15 +236,19 @@ REFUSED = 4
 INTERRUPTED = 130
 
 
-_SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ERASE = "\r\x1b[K"
 _EVERY_SECONDS = 0.1
 
 
 class StatusLine:
-    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing."""
+    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing.
+
+    `turn` is held while a person is asked a question, so that other threads write nothing into it.
+    """
 
     def __init__(self, stream: TextIO | None, after_seconds: float = 0.3) -> None:
+        self.turn = threading.RLock()
         self._stream, self._after_seconds = stream, after_seconds
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
@@ -267,7 +280,9 @@ class StatusLine:
         began, count = time.monotonic(), 0
         pause = self._after_seconds
         while not stop.wait(pause):
-            stream.write(f"{_ERASE}{_line(_SIGNS[count % len(_SIGNS)], text, time.monotonic() - began)}")
+            stream.write(
+                f"{_ERASE}{_line(_SPINNER_FRAMES[count % len(_SPINNER_FRAMES)], text, time.monotonic() - began)}"
+            )
             stream.flush()
             pause, count = _EVERY_SECONDS, count + 1
         if count:
@@ -275,9 +290,9 @@ class StatusLine:
             stream.flush()
 
 
-def _line(sign: str, text: str, seconds: float) -> str:
+def _line(frame: str, text: str, seconds: float) -> str:
     """Sign, text and seconds, cut to the terminal's width."""
     columns = shutil.get_terminal_size().columns
     tail = f" {seconds:.0f} s"
-    room = max(1, columns - len(tail) - len(sign) - 2)
-    return f"{sign} {line_text(text, room)}{tail}"
+    available_width = max(1, columns - len(tail) - len(frame) - 2)
+    return f"{frame} {line_text(text, available_width)}{tail}"

@@ -200,8 +200,8 @@ def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if key not in names and _MISSPELT.match(word):
-            which = ", ".join(names) or "none"
-            raise click.UsageError(f"{tool.name} has no parameter {key!r}; its parameters are: {which}.")
+            known_names = ", ".join(names) or "none"
+            raise click.UsageError(f"{tool.name} has no parameter {key!r}; its parameters are: {known_names}.")
         if not equals or key not in names:
             values.append(word)
         elif key in named:

@@ -193,7 +193,7 @@ class ProgramCalls:
             raise SandboxError(_NOT_AGAIN.format(problem))
         if earlier is None:
             return None
-        self._lineage.note(earlier.labels)
+        self._lineage.add_labels(earlier.labels)
         self._add_summary(earlier)
         return {"value": json.dumps([earlier.value])} if earlier.error is None else {"error": earlier.error}
 
@@ -248,7 +248,7 @@ class ProgramCalls:
         labels = result.labels | found
         if not labels <= labels_of(self._read):
             self._read += [AssistantMessage("", (call,)), ToolMessage(call.id, call.name, "", labels)]
-        self._lineage.note(labels)
+        self._lineage.add_labels(labels)
         if result.handoff_to or result.status == "waiting":
             result = failure(call.name, _NO_HANDOFF if result.handoff_to else _NO_WAITING, "denied")
         self._refused += result.status == "denied" or (result.decision is not None and result.decision.denied)

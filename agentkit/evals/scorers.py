@@ -28,7 +28,7 @@ from agentkit.redaction import redact
 from agentkit.sessions.session import Session
 from agentkit.tooling.execution import call
 from agentkit.tooling.results import text_of
-from agentkit.tooling.run_context import can_be_called
+from agentkit.tooling.run_context import accepts
 from agentkit.tools.web.page_text import remove_controls
 from agentkit.usage import Usage
 
@@ -63,7 +63,7 @@ class Scorer:
                 f"A scorer is numeric(), exact() or the like, or a function of a case and a result. Got {value!r:.200}."
             )
         name = getattr(value, "__name__", type(value).__name__)
-        if not can_be_called(value, None, None):
+        if not accepts(value, None, None):
             raise ConfigError(
                 f"The scorer {name!r} cannot be called with a case and a result. "
                 "Pass a function that takes both, or call a built-in factory: exact()."

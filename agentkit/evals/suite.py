@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Never, Unpack
 
 from agentkit.agents.batch import BatchRun
-from agentkit.agents.budget import Known
+from agentkit.agents.budget import RequestPrice
 from agentkit.agents.prompt_run import Job, PromptOutcome, PromptRun, SharedBudget
 from agentkit.agents.result import RunResult
 from agentkit.errors import ConfigError
@@ -104,7 +104,7 @@ class Trials(BatchRun):
             if spent.key in seeds and seeds[spent.key] == spent.seed:
                 self._budget.charge(charge_of(spent.usage, spent.tool_calls, self._budget.limits.unknown_price))
 
-    def _price_function(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
+    def _price_function(self, llm: Callable[[], LLM]) -> Callable[[], RequestPrice]:
         return super()._price_function(llm) if self._asks_models else lambda: None
 
     def _prompt_run(self, job: Job) -> PromptRun:

@@ -97,13 +97,13 @@ def _extraction(llm: LLM, request: Request, output: OutputType[_T], retries: int
         try:
             return output.parse(response.text)
         except BadResponse as error:
-            fault = error
+            failure = error
         if response.finish_reason == "length":
-            raise answer_cut(response) from fault
+            raise answer_cut(response) from failure
         if left:
-            request = replace(request, messages=[*request.messages, *_objection(response, fault, output)])
+            request = replace(request, messages=[*request.messages, *_objection(response, failure, output)])
     times = "" if retries == 0 else f" in {retries + 1} answers"
-    raise BadResponse(f"The model gave no {output.name}{times}. {fault}") from fault
+    raise BadResponse(f"The model gave no {output.name}{times}. {failure}") from failure
 
 
 def answer_cut(response: Response) -> BadResponse:
@@ -114,10 +114,10 @@ def answer_cut(response: Response) -> BadResponse:
     return error
 
 
-def _objection(response: Response, fault: BadResponse, output: OutputType[Any]) -> list[Message]:
+def _objection(response: Response, error: BadResponse, output: OutputType[Any]) -> list[Message]:
     """The invalid answer and the validation error as messages. Unoffered tool calls are left out: they lack results."""
     answer: list[Message] = [response.message] if response.text and not response.tool_calls else []
-    return [*answer, UserMessage(_CORRECTION.format(fault=fault, instruction=output.instruction).strip())]
+    return [*answer, UserMessage(_CORRECTION.format(fault=error, instruction=output.instruction).strip())]
 
 
 _OF_ANSWERS = frozenset({"temperature", "max_tokens", "reasoning_effort"})
@@ -128,10 +128,10 @@ def _embedding_answer(embeddings: Embeddings) -> EmbeddingAnswer:
     return EmbeddingAnswer(embeddings, embeddings.model, embeddings.usage)
 
 
-def _embeddings(made: EmbeddingAnswer) -> Embeddings:
+def _embeddings(answer: EmbeddingAnswer) -> Embeddings:
     from agentkit.llm.embeddings import Embeddings
 
-    return Embeddings(made.vectors, made.model, made.usage)
+    return Embeddings(answer.vectors, answer.model, answer.usage)
 
 
 _BAR = "|"
@@ -466,25 +466,25 @@ class LLM:
         """
         from agentkit.tracing.listeners import contexts_around_embedding
 
-        asked = self._embedding_request(texts, dimensions, settings)
-        with contexts_around_embedding(asked, self.describe) as work:
-            made = work.made = record_or_replay(
-                asked, lambda: _embedding_answer(self._embedder().embed(asked.texts, asked.settings))
+        query = self._embedding_request(texts, dimensions, settings)
+        with contexts_around_embedding(query, self.describe) as work:
+            answer = work.made = record_or_replay(
+                query, lambda: _embedding_answer(self._embedder().embed(query.texts, query.settings))
             )
-        return _embeddings(made)
+        return _embeddings(answer)
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Async version of `embed`."""
         from agentkit.tracing.listeners import contexts_around_embedding
 
-        asked = self._embedding_request(texts, dimensions, settings)
+        query = self._embedding_request(texts, dimensions, settings)
 
         async def make() -> EmbeddingAnswer:
-            return _embedding_answer(await self._embedder().aembed(asked.texts, asked.settings))
+            return _embedding_answer(await self._embedder().aembed(query.texts, query.settings))
 
-        with contexts_around_embedding(asked, self.describe) as work:
-            made = work.made = await arecord_or_replay(asked, make)
-        return _embeddings(made)
+        with contexts_around_embedding(query, self.describe) as work:
+            answer = work.made = await arecord_or_replay(query, make)
+        return _embeddings(answer)
 
     def _embedding_request(
         self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]
@@ -663,7 +663,7 @@ class LLM:
             transport.close()
         rows = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(rows, list):
-            raise BadResponse(f"The list of models of {transport.where} has an unexpected format: {answer!r:.200}")
+            raise BadResponse(f"The list of models of {transport.server} has an unexpected format: {answer!r:.200}")
         return sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
 
     def _open(self) -> None:
@@ -705,13 +705,13 @@ class LLM:
         if given:
             from agentkit.llm.fallback import FallbackProvider
 
-            fallbacks = tuple(each if isinstance(each, LLM) else self._named(each) for each in given)
+            fallbacks = tuple(each if isinstance(each, LLM) else self._with_model(each) for each in given)
             self._provider = FallbackProvider(
                 [*self.members(), *(member for each in fallbacks for member in each.members())]
             )
             self._fallbacks = fallbacks
 
-    def _named(self, name: str) -> LLM:
+    def _with_model(self, name: str) -> LLM:
         """An LLM for another model with the same settings; at the same endpoint unless the name includes a provider."""
         other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
         other.__setstate__(state | {"_arguments": fallback_arguments(name, self._arguments)})

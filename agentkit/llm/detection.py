@@ -63,8 +63,8 @@ def _prefix_of(name: str, *variables: str) -> Callable[[Values], str | None]:
     def prefix(values: Values) -> str | None:
         found = _prefix(values[name])
         is_hosted = found is not None and found in SERVICES and bool(SERVICES[found].key_variable)
-        is_placed = any(variable in values for variable in variables)
-        return None if is_placed and (is_hosted or ":" not in values[name]) else found
+        has_endpoint = any(variable in values for variable in variables)
+        return None if has_endpoint and (is_hosted or ":" not in values[name]) else found
 
     return prefix
 

@@ -87,7 +87,7 @@ def _usage(figures: Mapping[str, Any]) -> Usage:
 
 def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The entries in the order of the texts. If the server sends no indexes, or only 0, the order is unchanged."""
-    numbers = [_place(entry.get("index")) for entry in entries]
+    numbers = [_index(entry.get("index")) for entry in entries]
     if not any(numbers):
         return entries
     known = dict(zip(numbers, entries, strict=True))
@@ -98,7 +98,7 @@ def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any
     return [known[number] for number in range(len(entries))]
 
 
-def _place(index: object) -> object:
+def _index(index: object) -> object:
     """The index of a vector, which some servers send as text or float; 0 if missing."""
     if isinstance(index, str) and index.isdecimal() and len(index) < _MAX_DIGITS:
         return int(index)
@@ -149,9 +149,9 @@ class EmbeddingProvider(Protocol):
 def embedder(provider: Provider, name: str = "") -> EmbeddingProvider:
     """The provider, if it supports embeddings. Raises ConfigError otherwise."""
     if not hasattr(provider, "embed"):
-        who = f"The provider {name!r}" if name else "This provider"
+        provider_text = f"The provider {name!r}" if name else "This provider"
         raise ConfigError(
-            f"{who} cannot compute embeddings. Use a model that can: "
+            f"{provider_text} cannot compute embeddings. Use a model that can: "
             "LLM('openai', model='text-embedding-3-small') or, without a key, LLM(model='ollama:nomic-embed-text')."
         )
     return cast("EmbeddingProvider", provider)
@@ -213,8 +213,8 @@ def embedding_settings(dimensions: int | None, settings: Mapping[str, Any]) -> d
     """The settings to send with the texts. Raises ConfigError if `dimensions` is invalid."""
     if dimensions is not None and not is_whole(dimensions, 1):
         raise ConfigError(f"dimensions= takes a whole number of at least 1. Got {dimensions!r:.200}.")
-    said = {name: value for name, value in settings.items() if value is not None}
-    return said if dimensions is None else {**said, "dimensions": dimensions}
+    set_values = {name: value for name, value in settings.items() if value is not None}
+    return set_values if dimensions is None else {**set_values, "dimensions": dimensions}
 
 
 def embedding_steps(

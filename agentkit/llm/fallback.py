@@ -63,8 +63,8 @@ def failed_model(name: str, error: ModelError, tariff: Tariff | None) -> FailedM
 
 def count_lost_requests(error: ModelError) -> int:
     """Number of requests that a server started but did not answer completely; their cost is unknown."""
-    has_begun = error.status is None and isinstance(error, BadResponse)
-    return max(error.unanswered, int(has_begun))
+    has_started = error.status is None and isinstance(error, BadResponse)
+    return max(error.unanswered, int(has_started))
 
 
 def all_failed_error(last: ModelError, all_missed: Sequence[FailedModel]) -> ModelError:
@@ -101,13 +101,13 @@ class CircuitBreaker:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._lock = now, threading.Lock()
         self._missed: FailedModel | None = None
-        self._pause_seconds = self._until = self._failed_at = 0.0
+        self._pause_seconds = self._paused_until = self._failed_at = 0.0
 
     @property
     def missed(self) -> FailedModel | None:
         """The failure for which the model is currently skipped; None if it can be called."""
         missed = self._missed
-        return missed if missed is not None and self._now() < self._until else None
+        return missed if missed is not None and self._now() < self._paused_until else None
 
     def claim(self) -> FailedModel | None:
         """None if the caller should call the model (or probe it after a pause), otherwise the failure to report."""
@@ -115,8 +115,8 @@ class CircuitBreaker:
             return None
         with self._lock:
             missed, now = self._missed, self._now()
-            if missed is not None and now >= self._until:
-                self._until = now + self._pause_seconds
+            if missed is not None and now >= self._paused_until:
+                self._paused_until = now + self._pause_seconds
                 return None
             return missed
 
@@ -136,7 +136,7 @@ class CircuitBreaker:
             retry_after = error.retry_after_seconds if isinstance(error, RateLimited) else None
             pause = max(pause, now - sent_at, retry_after or 0.0, MAX_SECONDS if is_permanent(error) else 0.0)
             self._pause_seconds = min(pause, MAX_SECONDS)
-            self._until, self._failed_at = now + self._pause_seconds, now
+            self._paused_until, self._failed_at = now + self._pause_seconds, now
             self._missed = replace(missed, usage=NO_USAGE, was_tried=False)
 
 

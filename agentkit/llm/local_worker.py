@@ -27,9 +27,9 @@ def serve() -> None:
     reply = {"url": f"{url}/v1", "supports_tools": _supports_tools(url, options["api_key"])}
     os.write(answers, json.dumps(reply).encode() + b"\n")
     os.close(answers)
-    nowhere = os.open(os.devnull, os.O_WRONLY)  # the host reads the log of the start only
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    devnull = os.open(os.devnull, os.O_WRONLY)  # the host reads the log of the start only
+    os.dup2(devnull, 1)
+    os.dup2(devnull, 2)
     while sys.stdin.buffer.read(1):
         pass
     os._exit(0)  # the server's destructor waits for the requests that are being answered

@@ -193,19 +193,19 @@ def map_events(steps: StageSteps[_T], emit: Callable[[Event], Iterable[Event]]) 
 def partial_answer(events: Iterable[Event]) -> AssistantMessage | None:
     """The message that these events of a stream were about; None without deltas."""
     texts: list[str] = []
-    thoughts: list[str] = []
+    reasoning: list[str] = []
     calls: dict[int, ToolCall] = {}
     for event in events:
         if isinstance(event, TextDelta):
             texts.append(event.text)
         elif isinstance(event, ReasoningDelta):
-            thoughts.append(event.text)
+            reasoning.append(event.text)
         elif isinstance(event, ToolCallDelta):
             call = calls.get(event.index, ToolCall("", "", ""))
             calls[event.index] = ToolCall("", call.name + event.name, call.arguments + event.arguments)
-    if not (texts or thoughts or calls):
+    if not (texts or reasoning or calls):
         return None
-    return AssistantMessage("".join(texts), tuple(calls.values()), "".join(thoughts))
+    return AssistantMessage("".join(texts), tuple(calls.values()), "".join(reasoning))
 
 
 def run(steps: StageSteps[_T]) -> _T:

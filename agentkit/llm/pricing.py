@@ -139,8 +139,8 @@ def _price_of(provider: str, model: str, on: date, _timestamp: datetime, needed:
     if found is None:
         return None
     prices = filter(None, (_price(found.get_prices(moment), needed) for moment in _moments(found, on)))
-    dearest = max(prices, key=lambda price: (price.input, price.output), default=None)
-    return dearest and _with_source(dearest, *_source(_snapshot(), on))
+    most_expensive = max(prices, key=lambda price: (price.input, price.output), default=None)
+    return most_expensive and _with_source(most_expensive, *_source(_snapshot(), on))
 
 
 def _model(provider: str, model: str) -> ModelInfo | None:

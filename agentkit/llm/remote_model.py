@@ -55,7 +55,9 @@ _STREAM = re.compile(r"\s*(?:[a-zA-Z][\w-]*(?::[^\n]*)?\n\s*){0,9}(?:data|event|
 """The start of an event stream, which can have a few unknown fields."""
 
 
-_CLOSES_THOUGHTS = re.compile(r"\bqwq|deepseek-?r1|\br1-distill|[-_]thinking\b|\bphi-?4-reasoning", re.IGNORECASE)
+_UNOPENED_REASONING_MODELS = re.compile(
+    r"\bqwq|deepseek-?r1|\br1-distill|[-_]thinking\b|\bphi-?4-reasoning", re.IGNORECASE
+)
 """Models whose chat templates put the opening tag of reasoning into the prompt, so that answers have the closing one.
 
 For any other model the first such answer shows it; its stream has shown the reasoning as text by then.
@@ -85,9 +87,9 @@ class RemoteModel(Stage):
         self._own_converter = converter, EncodingCache(converter.message)
         self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
         """Those for rules learnt from refusals."""
-        self._learnt: dict[str, Adjustment] = {}
+        self._learned: dict[str, Adjustment] = {}
         self._batches = BatchLimits()
-        self._closes_thoughts = _CLOSES_THOUGHTS.search(endpoint.model) is not None
+        self._has_unopened_reasoning = _UNOPENED_REASONING_MODELS.search(endpoint.model) is not None
 
     @cached_property
     def _transport(self) -> Transport:
@@ -99,7 +101,7 @@ class RemoteModel(Stage):
     @property
     def adjustments(self) -> tuple[str, ...]:
         """The names of the adjustments made to requests because the server rejected the original form."""
-        return tuple(self._learnt)
+        return tuple(self._learned)
 
     def prepare(self) -> None:
         """Load the client of the blocking methods. Nothing is sent."""
@@ -146,20 +148,20 @@ class RemoteModel(Stage):
         # Each round encodes the request with all known adjustments and sends it. A refusal adds an adjustment for the
         # next round, which is stored for later requests once it has changed the body. The loop ends with a response,
         # with a refusal that no adjustment fits, or when an adjustment leaves the body as it was.
-        retries, learnt = self._transport.retries(has_fallback=has_fallback), dict(self._learnt)
+        retries, learned = self._transport.retries(has_fallback=has_fallback), dict(self._learned)
         body: dict[str, Any] = {}
         adjustment: Adjustment | None = None
         with self._scrubbed(retries):
             for _ in range(_MAX_ADAPTATIONS + 1):
                 before = body
-                body, names = self._encoded(request, learnt, streaming=streaming)
-                for each in learnt.values():
+                body, names = self._encoded(request, learned, streaming=streaming)
+                for each in learned.values():
                     apply = partial(each.apply, body)
                     body = (yield IOCall(apply, partial(_in_thread, apply))) if each.is_slow else apply()
                 if body == before:
                     break
                 if adjustment is not None and adjustment.is_lasting:
-                    self._learnt[adjustment.name] = adjustment
+                    self._learned[adjustment.name] = adjustment
                 try:
                     steps = self._exchange(body, retries, streaming=streaming)
                     return (yield from names.restored(steps, streaming=streaming) if names else steps)
@@ -169,30 +171,30 @@ class RemoteModel(Stage):
                 if adjustment is None:
                     add_file_advice(refusal, body)
                     break
-                adjustment = joined(adjustment, self._learnt.get(adjustment.name))
-                learnt = {**learnt, **self._learnt, adjustment.name: adjustment}  # other threads learn meanwhile
+                adjustment = joined(adjustment, self._learned.get(adjustment.name))
+                learned = {**learned, **self._learned, adjustment.name: adjustment}  # other threads learn meanwhile
             raise refusal
 
     def _exchange(self, body: dict[str, Any], retries: Retries, *, streaming: bool) -> StageSteps[Response]:
         """Send one body and return the response; a temporary error inside a response with status 200 is retried."""
         path, content = self._wire.url(self._endpoint.model, streaming=streaming), serialise_body(body)
         while True:
-            reading = self._reading() if streaming else None
+            streamed = self._streamed_answer() if streaming else None
             try:
-                if reading is None:
+                if streamed is None:
                     received = yield from self._transport.request(path, content, retries)
                     response = self._decode(received.text)
                 else:
-                    yield from self._transport.stream(path, content, reading, retries)
-                    response = yield from reading.finish()
+                    yield from self._transport.stream(path, content, streamed, retries)
+                    response = yield from streamed.finish()
             except GeneratorExit:
                 count = ABANDONED_USAGE.get()
                 if count is not None:
-                    known = NO_USAGE if reading is None else reading.usage
+                    known = NO_USAGE if streamed is None else streamed.usage
                     count(replace(known + unreported(retries.unanswered), unreported=1).with_tariff(self._tariff))
                 raise
             except ModelError as error:
-                error.partial = reading and partial_answer(reading.emitted)
+                error.partial = streamed and partial_answer(streamed.emitted)
                 seconds = retries.after_response_error(error)
                 if seconds is None:
                     raise
@@ -200,17 +202,17 @@ class RemoteModel(Stage):
                 return retries.with_unanswered(response) if retries.unanswered else response
             yield pause(seconds)
 
-    def _reading(self) -> _StreamedAnswer:
-        holder = UnopenedReasoningHolder() if self._closes_thoughts else None
+    def _streamed_answer(self) -> _StreamedAnswer:
+        holder = UnopenedReasoningHolder() if self._has_unopened_reasoning else None
         framing = self._wire.framing(self._transport.scrub)
         return _StreamedAnswer(framing, self._wire.reader(), self._decode, self._attribute, holder)
 
     def _encoded(
-        self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool
+        self, request: Request, learned: Mapping[str, Adjustment], *, streaming: bool
     ) -> tuple[dict[str, Any], ReceiverNames | None]:
         """The body of a request under the rules that are known so far, and the names that were changed in it."""
         receiver, is_strict = self._receiver, self._endpoint.strict
-        for adjustment in learnt.values():
+        for adjustment in learned.values():
             receiver = receiver.learning(adjustment.rules) if adjustment.rules else receiver
             is_strict = is_strict and adjustment.keeps_strict
         found = self._own_converter if receiver is self._receiver else self._converters.get(receiver)
@@ -244,7 +246,7 @@ class RemoteModel(Stage):
         tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
         message = replace(response.message, origin=self._origin)
         if (parts := split_unopened_reasoning(message.text)) is not None:
-            self._closes_thoughts = True
+            self._has_unopened_reasoning = True
             message = replace(
                 message, reasoning="\n\n".join(filter(None, (message.reasoning, parts[0]))), text=parts[1]
             )

@@ -19,19 +19,19 @@ def given_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ConfigError for settings of the connection, which belong to the LLM, and for `stream=True`.
     """
-    made = {name: value for name, value in settings.items() if value is not None}
-    if _NO_SETTINGS.isdisjoint(made):
-        return made
-    for name in made:
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    if _NO_SETTINGS.isdisjoint(chosen):
+        return chosen
+    for name in chosen:
         if advice := _OF_CONNECTION.get(name):
             raise ConfigError(f"{name}= is not a setting of a request. {advice}")
-    if made.pop("stream", False):
+    if chosen.pop("stream", False):
         raise ConfigError("stream=True is not a setting; use LLM.stream or LLM.astream.")
-    extra = made.pop("extra_body", {})
+    extra = chosen.pop("extra_body", {})
     if not isinstance(extra, Mapping):
         raise ConfigError(f"extra_body= takes a dictionary of fields of the request. Got {extra!r:.200}.")
-    made = {**made, **extra}
-    return {**made, **_ANY_TOOL} if made.get("tool_choice") == "any" else made
+    chosen = {**chosen, **extra}
+    return {**chosen, **_ANY_TOOL} if chosen.get("tool_choice") == "any" else chosen
 
 
 _OF_CONNECTION = {
@@ -56,5 +56,5 @@ _ANY_TOOL = {"tool_choice": "required"}
 def merge_settings(own: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Merge an LLM's settings with those of a request; a token limit replaces limits under its other names."""
     is_limited = not LIMITS.isdisjoint(chosen)
-    kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
-    return {**kept, **chosen}
+    merged = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
+    return {**merged, **chosen}

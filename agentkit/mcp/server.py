@@ -33,7 +33,7 @@ from agentkit.safety.policy import Policy
 from agentkit.sessions.session import Session
 from agentkit.tooling import execution
 from agentkit.tooling.arguments import copy_arguments
-from agentkit.tooling.run_context import can_be_called
+from agentkit.tooling.run_context import accepts
 from agentkit.tooling.signature import is_asynchronous
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -141,7 +141,7 @@ class ToolServer:
         self._policy_context = ToolPolicyContext(servable, (tool_policy,), Grants(), tool_workspace)
         if isinstance(approve, str) and approve != CLIENT:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
-        if callable(approve) and not can_be_called(approve, object()):
+        if callable(approve) and not accepts(approve, object()):
             raise ConfigError("approve= takes a function of an ApprovalRequest alone: MCP clients have no run.")
         self.name, self._approve, self._numbers = name, approve, itertools.count(1)
         self.prompts = {each.name: each for each in map(_prompt, prompts)}

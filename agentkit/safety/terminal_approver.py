@@ -42,8 +42,9 @@ _EDIT = ("e", "edit")
 _VIEW = ("v", "view")
 _STYLES = {"bold yellow": "1;33", "bold": "1", "yellow": "33", "green": "32", "red": "31", "cyan": "36", "dim": "2"}
 _DIFF_STYLES = (("  │ +", "green"), ("  │ -", "red"), ("  │ @@", "cyan"))
+_NO_TERMINAL = "there is no terminal to ask at."
 _UNCLEAR = "Answer with one of the letters; to give a reason for a no, write: n because ..."
-_MORE = "-- {} to {} of {} lines; Enter shows more, q and Enter stop -- "
+_MORE = "-- {} of {} lines; Enter: more, q: stop -- "
 
 
 class AskLine(Protocol):
@@ -157,7 +158,7 @@ class ApprovalDialog:
         while start < len(rows):
             end = _page_end(rows, start)
             self._show([*rows[start:end], *([] if end < len(rows) else [" "])])
-            if end < len(rows) and self._ask(_MORE.format(start + 1, end, len(rows))).strip().lower().startswith("q"):
+            if end < len(rows) and self._ask(_MORE.format(end, len(rows))).strip().lower().startswith("q"):
                 return
             start = end
 
@@ -180,9 +181,10 @@ class ApprovalDialog:
 class TerminalApprover:
     """Asks on `target` and reads the answer from `source`; by default standard error and standard input.
 
-    If the source is not a terminal, the answer is no. With `can_wait`, a person can postpone the answer, which pauses
-    the run. `lasting` and `in_workspace` describe how long the answers `a` and `w` apply; an empty text means that the
-    answer is not offered. `edit` returns the edited form of a text; without it, a line of JSON is read.
+    If the source is not a terminal, the answer is no, with this reason. With `can_wait`, a person can postpone the
+    answer, which pauses the run. `lasting` and `in_workspace` describe how long the answers `a` and `w` apply; an empty
+    text means that the answer is not offered. `edit` returns the edited form of a text; without it, a line of JSON is
+    read.
     """
 
     def __init__(
@@ -205,7 +207,7 @@ class TerminalApprover:
         """Return the person's answer."""
         source, target = self._streams()
         if source is None or target is None or not source.isatty():
-            return Approval.NO
+            return _NO_TERMINAL
         with self._one_at_a_time:
             return self._dialog(request)
 

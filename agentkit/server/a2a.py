@@ -419,15 +419,15 @@ class A2AAgent:
         approve, answers = LINEAGE.get().approve, dict[str, Any]()
         for step in RunState.of(result.events).waiting:
             call, words = step.pending_call, Decision(Verdict.ASK, WORDS, step.question)
-            arguments = {} if step.needs_words else arguments_of(call)
+            arguments = {} if step.needs_text else arguments_of(call)
             decision = words if step.postponed is None or step.postponed.decision is None else step.postponed.decision
             given = arguments if isinstance(arguments, dict) else {"arguments": arguments}
             request = ApprovalRequest(self.name, call.name, given, decision, call_id=call.id)
             answer: Any = None if approve is None else await asyncio.to_thread(approve, request)
             answer = await answer if isawaitable(answer) else answer
-            if ApproverAnswer.of(answer).approval is Approval.LATER or (step.needs_words and approve is None):
+            if ApproverAnswer.of(answer).approval is Approval.LATER or (step.needs_text and approve is None):
                 return None
-            answers[call.id] = _answer_text(answer) if step.needs_words else ApproverAnswer.of(answer)
+            answers[call.id] = _answer_text(answer) if step.needs_text else ApproverAnswer.of(answer)
         return answers
 
     async def _exchange(self, task: _RemoteTask) -> AsyncGenerator[str, None]:

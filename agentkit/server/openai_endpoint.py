@@ -385,7 +385,7 @@ class _CompletionRun:
             self._session.append(before)
         self._read |= self._endpoint.answers.labels(before)
         lineage = LINEAGE.get()
-        LINEAGE.set(replace(lineage, read=lineage.read | self._read, found=self._read))
+        LINEAGE.set(replace(lineage, read=lineage.read | self._read, collected_labels=self._read))
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         """Yield the events of the run. Raises HTTPError if it fails."""

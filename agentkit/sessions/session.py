@@ -19,7 +19,6 @@ from agentkit.sessions import transfer
 from agentkit.sessions.state import Conversation, RunState, Summary
 from agentkit.sessions.store import (
     START,
-    Position,
     Release,
     SessionEntry,
     SessionStore,
@@ -191,7 +190,7 @@ class Session:
         self._lock = threading.RLock()
         self._run_locks = LocalRunLocks() if store is None else store
         self.resumed: dict[str, int] = {}  # how often runs were resumed, including runs removed since
-        self._forget()
+        self.conversation, self._position = Conversation(), START
 
     @classmethod
     def open(cls, store: StoreLocation = None, name: str = "default") -> Session:
@@ -382,8 +381,7 @@ class Session:
 
     def _forget(self) -> None:
         """Reset the state read from the store."""
-        self.conversation = Conversation()
-        self._position: Position = START
+        self.conversation, self._position = Conversation(), START
 
     def _refresh(self) -> None:
         """Apply the entries added to the store since; all entries, if the name now refers to another session."""

@@ -82,7 +82,7 @@ class Step:
         return self.postponed is not None and self.answer is None and self.result is None
 
     @property
-    def needs_words(self) -> bool:
+    def needs_text(self) -> bool:
         """Whether it was postponed for text from a person, which becomes its result, rather than for approval."""
         return self.postponed is not None and self.postponed.decision is None
 
@@ -348,7 +348,7 @@ def _interrupted_result(step: Step) -> ToolResult:
 _MAX_FULL_TEXTS = 50
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Conversation:
     """The state of a session, folded from its entries. A run's messages are added as one block when the run ends.
 

@@ -20,10 +20,10 @@ _MAX_TEXT = 1_000
 _MAX_SENTENCES = 5
 _MAX_SHOWN = 80
 _MAX_REPAIRS = 10
-"""Maximum number of repair passes: nested faults show up only after the outer value is fixed."""
+"""Maximum number of repair passes: nested problems show up only after the outer value is fixed."""
 
-MAX_FAULTS = 1_000
-"""Maximum number of faults examined in one check: a model can send tens of thousands in one call."""
+MAX_PROBLEMS = 1_000
+"""Maximum number of problems examined in one check: a model can send tens of thousands in one call."""
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = _MAX_SHOWN
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 Arguments = str | Mapping[str, Any] | None
 
-Place = tuple[str | int, ...]
-Fault = tuple[Place, str, Any]
+ValuePath = tuple[str | int, ...]
+ValidationProblem = tuple[ValuePath, str, Any]
 """The path in the arguments, the problem, and the value that was given."""
 
 
@@ -41,7 +41,7 @@ Fault = tuple[Place, str, Any]
 class ArgumentErrors:
     """The validation errors of a tool's arguments."""
 
-    faults: Sequence[Fault]
+    problems: Sequence[ValidationProblem]
 
 
 def validate_or_repair(
@@ -58,33 +58,33 @@ def validate_or_repair(
     repairs = 0
     while isinstance(result := validate(arguments), ArgumentErrors):
         repairs += 1
-        faults = result.faults[:MAX_FAULTS]
-        new = repair(arguments, faults, optional, schema) if repairs < _MAX_REPAIRS else None
+        problems = result.problems[:MAX_PROBLEMS]
+        new = repair(arguments, problems, optional, schema) if repairs < _MAX_REPAIRS else None
         if new is None:
-            is_cut = len(faults) == MAX_FAULTS
-            raise arguments_error(_sentences(faults, schema, tool_name), is_cut=is_cut)
+            is_cut = len(problems) == MAX_PROBLEMS
+            raise arguments_error(_sentences(problems, schema, tool_name), is_cut=is_cut)
         arguments = new
     return result
 
 
-def _sentences(faults: Iterable[Fault], schema: Schema, tool_name: str) -> Iterator[str]:
+def _sentences(problems: Iterable[ValidationProblem], schema: Schema, tool_name: str) -> Iterator[str]:
     """Yield one error sentence per path."""
-    grouped: dict[Place, list[Fault]] = {}
-    for fault in faults:
-        grouped.setdefault(fault[0], []).append(fault)
-    pydantic_annotation = tidy(schema)
-    for path, same_place in grouped.items():
-        yield _sentence(path, same_place, pydantic_annotation, tool_name)
+    grouped: dict[ValuePath, list[ValidationProblem]] = {}
+    for problem in problems:
+        grouped.setdefault(problem[0], []).append(problem)
+    schema_text = tidy(schema)
+    for path, same_path in grouped.items():
+        yield _sentence(path, same_path, schema_text, tool_name)
 
 
-def _sentence(path: Place, faults: Sequence[Fault], schema: Schema, tool_name: str) -> str:
-    reasons = list(dict.fromkeys(what for _, what, _ in faults))
+def _sentence(path: ValuePath, problems: Sequence[ValidationProblem], schema: Schema, tool_name: str) -> str:
+    reasons = list(dict.fromkeys(reason for _, reason, _ in problems))
     properties = schema.get("properties", {})
     if reasons == [MISSING]:
         return missing_sentence(path, properties.get(path[0]) if len(path) == 1 else None)
     if reasons == [UNKNOWN] and len(path) == 1:
         return unknown_sentence(str(path[0]), tool_name, list(properties))
-    return invalid_sentence(path, join_reasons(reasons), faults[0][2])
+    return invalid_sentence(path, join_reasons(reasons), problems[0][2])
 
 
 def read_arguments(arguments: Arguments, *, has_parameters: bool = True) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def read_arguments(arguments: Arguments, *, has_parameters: bool = True) -> dict
 
 
 def arguments_error(sentences: Iterable[str], *, is_cut: bool = False) -> BadArguments:
-    """Build the error from the first few sentences, length-limited; `is_cut` marks an incomplete list of faults."""
+    """Build the error from the first few sentences, length-limited; `is_cut` marks an incomplete list of problems."""
     distinct = list(dict.fromkeys(sentences))
     more = len(distinct) - _MAX_SENTENCES
     rest = [f"And {'at least ' if is_cut else ''}{more:,} more."] if more > 0 else []
@@ -128,10 +128,10 @@ def unknown_sentence(name: str, tool_name: str, names: Sequence[str]) -> str:
     return f"{tool_name} has no parameter {truncate(name, _MAX_SHOWN)!r}; {accepted}."
 
 
-def invalid_sentence(path: Sequence[str | int], what: str, value: object) -> str:
+def invalid_sentence(path: Sequence[str | int], reason: str, value: object) -> str:
     """Return the error sentence for an invalid value."""
-    where = f"Argument {format_path(path)!r}" if path else "The arguments"
-    return f"{where} {what}; got {format_value(value)}."
+    subject = f"Argument {format_path(path)!r}" if path else "The arguments"
+    return f"{subject} {reason}; got {format_value(value)}."
 
 
 def format_path(path: Sequence[str | int]) -> str:
@@ -166,23 +166,26 @@ def describe_type(schema: object) -> str:
 
 
 def repair(
-    arguments: dict[str, Any], faults: Iterable[Fault], optional: Sequence[str], schema: Schema | None = None
+    arguments: dict[str, Any],
+    issues: Iterable[ValidationProblem],
+    optional: Sequence[str],
+    schema: Schema | None = None,
 ) -> dict[str, Any] | None:
     """Repair common mistakes of models in the arguments, or return None if nothing could be repaired.
 
-    At each fault, null is treated as "not given" and a list or object encoded as text is parsed. If the schema is
+    At each problem, null is treated as "not given" and a list or object encoded as text is parsed. If the schema is
     known, a value or name is replaced by the one it unambiguously matches. Top-level arguments are dropped only if they
     are in `optional`.
     """
-    changes: dict[Place, Any] = {}
-    reasons: dict[Place, list[str]] = {}
-    for path, what, _ in faults:
+    changes: dict[ValuePath, Any] = {}
+    reasons: dict[ValuePath, list[str]] = {}
+    for path, reason, _ in issues:
         if path:
-            reasons.setdefault(path, []).append(what)
+            reasons.setdefault(path, []).append(reason)
     is_misnamed = any(len(path) == 1 and problems in ([MISSING], [UNKNOWN]) for path, problems in reasons.items())
-    whole = nest_or_unwrap(arguments, schema) if is_misnamed and schema else None
-    if whole is not None:
-        return whole
+    restructured = nest_or_unwrap(arguments, schema) if is_misnamed and schema else None
+    if restructured is not None:
+        return restructured
     names = functools.cache(lambda parent: _Names.at(arguments, parent, schema or {}))
     for path, problems in reasons.items():
         if problems in ([MISSING], [UNKNOWN]):
@@ -193,12 +196,12 @@ def repair(
 
 
 def _repairs(
-    arguments: dict[str, Any], path: Place, problems: Sequence[str], optional: Sequence[str], schema: Schema
-) -> dict[Place, Any]:
-    """Return the changes, by path, that repair one fault."""
-    value: Any = functools.reduce(_inside, path, cast("Any", arguments))
+    arguments: dict[str, Any], path: ValuePath, problems: Sequence[str], optional: Sequence[str], schema: Schema
+) -> dict[ValuePath, Any]:
+    """Return the changes, by path, that repair one problem."""
+    value: Any = functools.reduce(_child, path, cast("Any", arguments))
     parent, last = path[:-1], path[-1]
-    if any(what.startswith(KEY) for what in problems):
+    if any(reason.startswith(KEY) for reason in problems):
         return _replace_key(arguments, path, schema)
     if value is None and isinstance(last, str) and (parent or last in optional):
         return {path: _DROPPED}
@@ -213,7 +216,7 @@ def _repairs(
 class _Names:
     """The names in one object of the arguments, indexed by their letters.
 
-    `unknown_sentence` are names missing from the schema, `unused` are names of the schema that were not given. The
+    `unknown` are names missing from the schema, `unused` are names of the schema that were not given. The
     index is built once per object, because a model can send thousands of unknown names.
     """
 
@@ -222,15 +225,15 @@ class _Names:
     unused: Mapping[str, Sequence[str]]
 
     @classmethod
-    def at(cls, arguments: Mapping[str, Any], parent: Place, schema: Schema) -> Self:
+    def at(cls, arguments: Mapping[str, Any], parent: ValuePath, schema: Schema) -> Self:
         """Index the names of the object at a path in the arguments."""
-        container = functools.reduce(_inside, parent, cast("Any", arguments))
+        container = functools.reduce(_child, parent, cast("Any", arguments))
         present: Mapping[str, Any] = container if isinstance(container, Mapping) else {}
         known = dict.fromkeys(coercion.names_in(coercion.nodes_at(schema, parent)))
         unknown = coercion.group_by_letters(name for name in present if name not in known)
         return cls(container, unknown, coercion.group_by_letters(name for name in known if name not in present))
 
-    def rename(self, path: Place) -> dict[Place, Any]:
+    def rename(self, path: ValuePath) -> dict[ValuePath, Any]:
         """Rename an unknown argument to the missing one if they match by letters; drop a null."""
         *parent, last = path
         if not isinstance(self.container, Mapping) or not isinstance(last, str):
@@ -246,26 +249,30 @@ class _Names:
         return {(*parent, old): _DROPPED, (*parent, new): self.container[old]}
 
 
-def _replace_key(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Place, Any]:
+def _replace_key(arguments: dict[str, Any], path: ValuePath, schema: Schema) -> dict[ValuePath, Any]:
     """Replace an invalid key of an object by the allowed key that it matches."""
     *parent, last = path
-    container = functools.reduce(_inside, parent, cast("Any", arguments))
+    container = functools.reduce(_child, parent, cast("Any", arguments))
     new = coercion.matching_key(str(last), coercion.nodes_at(schema, parent), schema)
     return {} if new is None or new in container else {path: _DROPPED, (*parent, new): container[last]}
 
 
-def _is_optional(path: Place, schema: Schema) -> bool:
+def _is_optional(path: ValuePath, schema: Schema) -> bool:
     *parent, last = path
     return isinstance(last, str) and coercion.is_optional(last, coercion.nodes_at(schema, parent))
 
 
-def _replacement(value: Any, problems: Sequence[str], path: Place, schema: Schema, *, may_drop: bool) -> Any:
+def _replacement(value: Any, problems: Sequence[str], path: ValuePath, schema: Schema, *, may_drop: bool) -> Any:
     """Return the replacement for an invalid value.
 
     A text such as "null" becomes null, or is dropped, if the schema does not expect a string.
     """
     nodes = coercion.nodes_at(schema, path)
-    if isinstance(value, str) and coercion.is_null(value) and all(what.startswith("should be ") for what in problems):
+    if (
+        isinstance(value, str)
+        and coercion.is_null(value)
+        and all(reason.startswith("should be ") for reason in problems)
+    ):
         if any(map(admits_null, nodes)):
             return None
         if may_drop:
@@ -278,13 +285,13 @@ def copy_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _copy(value) for name, value in arguments.items()}
 
 
-def walk(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
+def existing_steps(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
     """Return the steps that exist in the arguments; the others are branch names added by a validator."""
     path: list[str | int] = []
     for step in steps:
-        inside = _inside(arguments, step)
-        if inside is not _ABSENT:
-            arguments = inside
+        inner = _child(arguments, step)
+        if inner is not _ABSENT:
+            arguments = inner
             path.append(step)
     return tuple(path)
 
@@ -296,9 +303,9 @@ def _repair_json(text: str) -> Any:
     try:
         return read_json(text)
     except json.JSONDecodeError as error:
-        where = text[max(error.pos - 20, 0) : error.pos + 20]
+        context = text[max(error.pos - 20, 0) : error.pos + 20]
         raise BadArguments(
-            f"The arguments are not valid JSON: {error.msg} at character {error.pos}, near {format_value(where)}."
+            f"The arguments are not valid JSON: {error.msg} at character {error.pos}, near {format_value(context)}."
         ) from None
     except RecursionError:
         raise BadArguments("The arguments cannot be read as JSON: they are nested too deeply.") from None
@@ -323,7 +330,7 @@ _ABSENT = object()
 _DROPPED = object()
 
 
-def _inside(container: Any, step: str | int) -> Any:
+def _child(container: Any, step: str | int) -> Any:
     if isinstance(container, Mapping):
         return container.get(step, _ABSENT)
     if isinstance(container, list | tuple) and isinstance(step, int) and step < len(container):
@@ -333,10 +340,10 @@ def _inside(container: Any, step: str | int) -> Any:
 
 def _apply_changes(arguments: dict[str, Any], changes: Mapping[tuple[str | int, ...], Any]) -> dict[str, Any]:
     """Apply changes at paths, none of which contains another; containers are copied once, on demand."""
-    whole = dict(arguments)
-    copies = {id(whole)}
+    result = dict(arguments)
+    copies = {id(result)}
     for (*outer, last), new in changes.items():
-        container: Any = whole
+        container: Any = result
         for step in outer:
             inner = container[step]
             if id(inner) not in copies:
@@ -347,7 +354,7 @@ def _apply_changes(arguments: dict[str, Any], changes: Mapping[tuple[str | int, 
             del container[last]
         else:
             container[last] = new
-    return whole
+    return result
 
 
 _KINDS = {

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from agentkit.text_encoding import lazy_pattern
-from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, resolve_reference
+from agentkit.tooling.strict_schema import FLAGS, PYTHON, Schema, resolve_reference
 
 _MAX_DATE_CHARS = 60
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -233,7 +233,7 @@ def reason(kind: str, message: str) -> str:
     return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
 
 
-def discriminator_fault(context: Mapping[str, Any], value: Any) -> tuple[str, str, Any] | None:
+def discriminator_error(context: Mapping[str, Any], value: Any) -> tuple[str, str, Any] | None:
     """Return the name of the discriminator field at fault, the reason, and its value, if any.
 
     None if the error is not about a discriminator field.
@@ -463,7 +463,7 @@ def _match_choice(value: Any, nodes: Sequence[Schema]) -> Any:
 def _choices_of(node: Schema) -> list[tuple[Any, str, Any]]:
     """Return each choice of a node: its JSON value, its name, and its value for the validator."""
     json_values = node["enum"] if "enum" in node else [node["const"]] if "const" in node else []
-    python = node.get(PYTHON, [("", each) for each in json_values]) if SUMMED not in node else []
+    python = node.get(PYTHON, [("", each) for each in json_values]) if FLAGS not in node else []
     return [(each, name, value) for each, (name, value) in zip(json_values, python, strict=True)]
 
 
@@ -475,7 +475,7 @@ def _unqualify(text: str) -> str:
 
 def _coerce_flags(value: Any, nodes: Sequence[Schema]) -> Any:
     """Coerce flags given by name: `R|W`, `R, W` or a list."""
-    flags = {normalise_letters(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
+    flags = {normalise_letters(name): flag for node in nodes if FLAGS in node for name, flag in node[PYTHON]}
     parts = re.split(r"[|,;+]", value) if isinstance(value, str) else value
     if not flags or not isinstance(parts, list) or not parts:
         return AMBIGUOUS

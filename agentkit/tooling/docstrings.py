@@ -13,13 +13,13 @@ from typing import Any
 from agentkit.text_encoding import lazy_pattern
 
 _PARAMETERS = r"Args|Arguments|Parameters|Params|Keyword [Aa]rg(?:ument)?s|Other [Pp]arameters|Attributes"
-_OTHERS = r"Returns?|Yields?|Raises|Examples?|Notes?|Usage|See Also|References|Warnings?|Todo|Side Effects"
+_OTHER_SECTIONS = r"Returns?|Yields?|Raises|Examples?|Notes?|Usage|See Also|References|Warnings?|Todo|Side Effects"
 _HEADING = r"^(?P<indent>[ \t]*)(?:#+[ ]*(?:{0}):?|\*\*(?:{0}):?\*\*:?|(?:{0}):)[ \t]*$"
-_START = lazy_pattern(_HEADING.format(rf"{_PARAMETERS}|Returns?|Yields?|Raises|Examples?"), re.MULTILINE)
-_RETURNED = lazy_pattern(_HEADING.format(r"Returns?|Yields?"), re.MULTILINE)
-_ABOUT = lazy_pattern(_HEADING.format(_PARAMETERS), re.MULTILINE)
-_ANY = lazy_pattern(_HEADING.format(f"{_PARAMETERS}|{_OTHERS}"), re.MULTILINE)
-_WORDS = lazy_pattern(
+_FIRST_HEADING = lazy_pattern(_HEADING.format(rf"{_PARAMETERS}|Returns?|Yields?|Raises|Examples?"), re.MULTILINE)
+_RETURNS_HEADING = lazy_pattern(_HEADING.format(r"Returns?|Yields?"), re.MULTILINE)
+_PARAMETER_HEADING = lazy_pattern(_HEADING.format(_PARAMETERS), re.MULTILINE)
+_ANY_HEADING = lazy_pattern(_HEADING.format(f"{_PARAMETERS}|{_OTHER_SECTIONS}"), re.MULTILINE)
+_UNKNOWN_HEADING = lazy_pattern(
     r"^(?P<indent>[ \t]*)(?:#+[ ]*|\*\*)?[^\n:\uff1a]{1,40}(?:\*\*)?[:\uff1a](?:\*\*)?[ \t]*$", re.MULTILINE
 )
 _UNDERLINED = lazy_pattern(
@@ -74,11 +74,11 @@ def with_fields_last(docstring: str) -> str:
         return docstring
     fields = list(_FIELD.finditer(docstring))
     is_about = bool(fields) and not fields[-1][0][1:].startswith(("return", "rtype", "raise"))
-    afterword = _TRAILING_TEXT.search(docstring, fields[-1].start()) if is_about else None
-    if afterword is None:
+    trailing = _TRAILING_TEXT.search(docstring, fields[-1].start()) if is_about else None
+    if trailing is None:
         return docstring
-    start, end = fields[0].start(), afterword.start()
-    text = "" if docstring[afterword.end() :].startswith("..") else docstring[afterword.start() :].strip()
+    start, end = fields[0].start(), trailing.start()
+    text = "" if docstring[trailing.end() :].startswith("..") else docstring[trailing.start() :].strip()
     return f"{docstring[:start].rstrip()}\n\n{text}\n\n{docstring[start:end]}"
 
 
@@ -86,13 +86,13 @@ def _underline(heading: re.Match[str]) -> str:
     return f"{heading['indent']}{heading['name']}\n{heading['indent']}{'-' * len(heading['name'])}"
 
 
-def _below(found: re.Match[str], names: Collection[str]) -> str:
+def _entry_below_heading(found: re.Match[str], names: Collection[str]) -> str:
     """Move an entry on the line of its heading, if it names a parameter, to an indented line below."""
     entry = _ENTRY.fullmatch(found["entry"])
     if entry is None or not {*names} & {*re.findall(r"\w+", entry["names"])}:
         return found[0]
-    below = _NEXT_TEXT.match(found.string, found.end())
-    line = below["line"] if below else ""
+    next_line = _NEXT_TEXT.match(found.string, found.end())
+    line = next_line["line"] if next_line else ""
     indent = line[: len(line) - len(line.lstrip())]
     deeper = indent if len(indent) > len(found["indent"]) else f"{found['indent']}    "
     return f"{found['indent']}{found['heading']}\n{deeper}{found['entry']}"
@@ -111,7 +111,7 @@ def split_docstring(docstring: str, names: Collection[str] = ()) -> tuple[str, d
     found = _split(docstring, names)
     if all(name in found[1] for name in names):
         return found
-    rewritten = _INLINE_ENTRY.sub(lambda heading: _below(heading, names), docstring)
+    rewritten = _INLINE_ENTRY.sub(lambda heading: _entry_below_heading(heading, names), docstring)
     rewritten = _WRAPPED_ENTRY.sub(lambda entry: re.sub(r"\s*\n\s*", " ", entry[0]), rewritten)
     return found if rewritten == docstring else _split(rewritten, names)
 
@@ -119,32 +119,32 @@ def split_docstring(docstring: str, names: Collection[str] = ()) -> tuple[str, d
 def returns_section(docstring: str) -> str:
     """Return the `Returns:` section of a docstring in one line, or an empty string."""
     docstring = normalise(docstring)
-    heading = _RETURNED.search(docstring)
+    heading = _RETURNS_HEADING.search(docstring)
     if heading is None:
         return ""
-    following = _ANY.search(docstring, heading.end())
+    following = _ANY_HEADING.search(docstring, heading.end())
     return " ".join(docstring[heading.end() : None if following is None else following.start()].strip("- \n").split())
 
 
 def _split(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
-    first = _START.search(docstring)
-    about = [*_ABOUT.finditer(docstring, first.start())] if first else []
-    about = [heading for heading in about if len(heading["indent"]) <= len(about[0]["indent"])]
-    entries = {name: text for heading in about for name, text in _entries(docstring, heading).items()}
+    first = _FIRST_HEADING.search(docstring)
+    headings = [*_PARAMETER_HEADING.finditer(docstring, first.start())] if first else []
+    headings = [heading for heading in headings if len(heading["indent"]) <= len(headings[0]["indent"])]
+    entries = {name: text for heading in headings for name, text in _entries(docstring, heading).items()}
     undescribed = {*names} - entries.keys()
-    own = _find_heading(docstring, undescribed) if undescribed else None
-    if own is not None and not (about and own.start() > about[0].start()):
-        entries = {**_entries(docstring, own), **entries}
-        first = own if first is None or own.start() < first.start() else first
+    first_unknown = _find_heading(docstring, undescribed) if undescribed else None
+    if first_unknown is not None and not (headings and first_unknown.start() > headings[0].start()):
+        entries = {**_entries(docstring, first_unknown), **entries}
+        first = first_unknown if first is None or first_unknown.start() < first.start() else first
     return (docstring, {}) if first is None else (docstring[: first.start()].strip(), entries)
 
 
-def _find_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
+def _find_heading(docstring: str, names: set[str]) -> re.Match[str] | None:
     """Return the first line that looks like a heading and is followed by an entry for one of the names."""
-    for heading in _WORDS.finditer(docstring):
-        below = _NEXT_TEXT.match(docstring, heading.end())
-        entry = _ENTRY.fullmatch(below["line"]) if below else None
-        if entry and wanted & {*re.findall(r"\w+", entry["names"])}:
+    for heading in _UNKNOWN_HEADING.finditer(docstring):
+        next_line = _NEXT_TEXT.match(docstring, heading.end())
+        entry = _ENTRY.fullmatch(next_line["line"]) if next_line else None
+        if entry and names & {*re.findall(r"\w+", entry["names"])}:
             return heading
     return None
 
@@ -161,7 +161,7 @@ def _entries(docstring: str, heading: re.Match[str]) -> dict[str, str]:
         indent = len(line) - len(line.lstrip())
         outermost = indent if outermost < 0 else outermost
         entry = _ENTRY.fullmatch(line) if indent == outermost else None
-        is_other = indent <= outermost and _ANY.fullmatch(line)
+        is_other = indent <= outermost and _ANY_HEADING.fullmatch(line)
         if indent < outermost or (entry is None and indent <= len(heading["indent"])) or is_other:
             break
         if entry is None and not (indent == outermost and lines[-1:] == [""] and line.rstrip().endswith(":")):
@@ -177,17 +177,17 @@ def _entries(docstring: str, heading: re.Match[str]) -> dict[str, str]:
 
 
 _MAX_CHARS = 80
-_STATED_TYPE = lazy_pattern(
+_DOCUMENTED_TYPE = lazy_pattern(
     rf"""^[ \t]*+(?:
     (?:[-*+][ ]++)?[`*]*+(?P<entry>\w++)[`*]*+[ ]*+
         [(<{{](?P<bracketed>[^()<>\n]{{1,{_MAX_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
-    | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MAX_CHARS}}})$
-    | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MAX_CHARS}}})$
+    | (?P<spaced>\w++)[ ]*+:[ ](?P<after>[^\n:.]{{1,{_MAX_CHARS}}})$
+    | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<type>[^\n]{{1,{_MAX_CHARS}}})$
     | :param[ ]++(?P<before>[^\n:]{{1,{_MAX_CHARS}}}?)[ ]++(?P<named>\w++):
     )""",
     re.MULTILINE | re.VERBOSE,
 )
-_PLACES = (("entry", "bracketed"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
+_TYPE_GROUPS = (("entry", "bracketed"), ("spaced", "after"), ("field", "type"), ("named", "before"))
 _TYPE_NOTE = lazy_pattern(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
 _CHOICES = lazy_pattern(r"\s*\|\s*|\s+or\s+|,\s*(?:or\s+)?(?![^\[]*\])")
 _LIST = lazy_pattern(r"(?:list|array|sequence)(?: of |\[)(?P<inner>[\w| ]+)\]?", re.IGNORECASE)
@@ -205,32 +205,32 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def stated_types(docstring: str) -> dict[str, Any]:
+def documented_types(docstring: str) -> dict[str, Any]:
     """Return the JSON types that a docstring states for parameters, by name.
 
     Understands `limit (int, optional): ...`, `limit : int`, `:type limit: int`, `:param int limit:` and `@type limit:
     int`; a parameter with two different types is left out.
     """
     found: dict[str, set[Any]] = {}
-    for place in _STATED_TYPE.finditer(docstring):
-        name, kind_text = next((place[name], place[kind_text]) for name, kind_text in _PLACES if place[name])
-        found.setdefault(name, set()).add(stated_type(kind_text))
+    for match in _DOCUMENTED_TYPE.finditer(docstring):
+        name, kind_text = next((match[name], match[kind_text]) for name, kind_text in _TYPE_GROUPS if match[name])
+        found.setdefault(name, set()).add(parse_type(kind_text))
     return {name: kind for name, (kind, *others) in found.items() if kind not in (None, types.NoneType) and not others}
 
 
-def stated_type(text: str) -> Any:
+def parse_type(text: str) -> Any:
     """Parse a type such as `str, optional`, `list of int` or `int or None`; None for any other text."""
     text = _TYPE_NOTE.sub("", text.strip().strip("`*")).strip()
     optional = _OPTIONAL.fullmatch(text)
     if optional is not None:
-        kinds = [stated_type(part) for part in _CHOICES.split(optional["inner"])]
+        kinds = [parse_type(part) for part in _CHOICES.split(optional["inner"])]
         return _union([*kinds, *([types.NoneType] if optional["kind"] == "Optional" else [])])
     parts = _CHOICES.split(text)
     if len(parts) > 1:
-        return _union([stated_type(part) for part in parts])
+        return _union([parse_type(part) for part in parts])
     entries = _LIST.fullmatch(text)
     if entries is not None:
-        inner = stated_type(entries["inner"])
+        inner = parse_type(entries["inner"])
         return None if inner is None else types.GenericAlias(list, (inner,))
     return dict if _DICT.fullmatch(text) else _TYPES.get(text.lower())
 

@@ -32,8 +32,8 @@ _MAX_VALUES = 100_000
 _MAX_LENGTH = 50_000_000
 """Maximum total length, in characters and bytes, of the values of a generator."""
 
-_TEXTS = (str, bytes, bytearray)
-_LISTS = (list, tuple)
+_TEXT_TYPES = (str, bytes, bytearray)
+_LIST_TYPES = (list, tuple)
 _ENTRY_LENGTH = 8
 """The length counted for each entry of a list or dictionary, in addition to its text."""
 
@@ -41,10 +41,10 @@ _PLAIN_TYPES = frozenset({str, dict, list, int, float, bool, type(None)})
 _THREAD_CONTINUES = "its thread could not be stopped and may still be running"
 _COROUTINE_STOPPED = "it was cancelled"
 _COROUTINE_CONTINUES = "it did not stop when it was cancelled and may still be running"
-_CANCELLED_WITHIN = "Its work was cancelled from within (CancelledError), and not by the caller."
+_CANCELLED_BY_ITSELF = "Its work was cancelled from within (CancelledError), and not by the caller."
 _LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may still be running"
 
-_on_own_loop = contextvars.ContextVar("agentkit_on_own_loop", default=False)
+_on_background_loop = contextvars.ContextVar("agentkit_on_own_loop", default=False)
 _loops: dict[int, AbstractEventLoop] = {}
 _locks: dict[int, threading.Lock] = {}
 """The background event loop and its start lock, by process id: a forked child creates its own."""
@@ -68,10 +68,10 @@ def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async
         return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
     except BaseException as error:
         if _is_cancellation(error):  # synchronous code cannot be cancelled from outside
-            raise ToolError(_CANCELLED_WITHIN) from error
+            raise ToolError(_CANCELLED_BY_ITSELF) from error
         raise
     finally:
-        collecting.is_over = True
+        collecting.is_done = True
 
 
 async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
@@ -86,15 +86,15 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
         value = collecting() if is_async else await _acall_in_thread(collecting, timeout_seconds)
         return await _await_with_timeout(value, timeout_seconds) if inspect.isawaitable(value) else value
     finally:
-        collecting.is_over = True
+        collecting.is_done = True
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _CollectingCall:
     """A call that collects generator values in a list, up to the limits or until the caller stops waiting."""
 
     function: Callable[[], Any]
-    is_over: bool = False
+    is_done: bool = False
 
     def __call__(self) -> Any:
         """Return the value of the function, or a coroutine for it."""
@@ -112,54 +112,54 @@ class _CollectingCall:
     def _collect(self, values: Any) -> Any:
         if not isinstance(values, Iterator) or isinstance(values, io.IOBase):
             return values
-        taken, left = list[Any](), _MAX_LENGTH
+        values_so_far, length_left = list[Any](), _MAX_LENGTH
         try:
             for value in values:
-                taken.append(value)
-                left -= _length(value)
-                if self._is_enough(taken, left):
+                values_so_far.append(value)
+                length_left -= _length(value)
+                if self._is_full(values_so_far, length_left):
                     break
         finally:
             if isinstance(values, Generator):
                 values.close()
-        return taken
+        return values_so_far
 
     async def _collect_async(self, values: AsyncIterator[Any]) -> list[Any]:
-        taken, left = list[Any](), _MAX_LENGTH
+        values_so_far, length_left = list[Any](), _MAX_LENGTH
         try:
             async for value in values:
-                taken.append(value)
-                left -= _length(value)
-                if self._is_enough(taken, left):
+                values_so_far.append(value)
+                length_left -= _length(value)
+                if self._is_full(values_so_far, length_left):
                     break
         finally:
             if isinstance(values, AsyncGenerator):
                 await values.aclose()
-        return taken
+        return values_so_far
 
-    def _is_enough(self, taken: list[Any], left: int) -> bool:
-        return self.is_over or left <= 0 or len(taken) == _MAX_VALUES
+    def _is_full(self, values_so_far: list[Any], length_left: int) -> bool:
+        return self.is_done or length_left <= 0 or len(values_so_far) == _MAX_VALUES
 
 
 def _length(value: Any) -> int:
     """Return a cheap estimate of a value's size: the length of its text, or of its entries."""
-    if isinstance(value, _TEXTS):
+    if isinstance(value, _TEXT_TYPES):
         return len(value)
     if isinstance(value, dict):
         value = value.values()
-    elif not isinstance(value, _LISTS):
+    elif not isinstance(value, _LIST_TYPES):
         return 0
-    return _ENTRY_LENGTH * len(value) + sum(len(each) for each in value if type(each) in _TEXTS)
+    return _ENTRY_LENGTH * len(value) + sum(len(each) for each in value if type(each) in _TEXT_TYPES)
 
 
-def _do_nothing() -> None:
+def _no_callback() -> None:
     """Do nothing; the default for `when_done`."""
 
 
-def start(work: Callable[[], object], when_done: Callable[[], object] = _do_nothing) -> None:
+def start(work: Callable[[], object], on_done: Callable[[], object] = _no_callback) -> None:
     """Run work in an idle daemon thread, or a new one if all are busy, so that it never queues.
 
-    `work` and `when_done`, which is called once the thread is idle again, must not raise. Starting a thread takes three
+    `work` and `on_done`, which is called once the thread is idle again, must not raise. Starting a thread takes three
     times as long as waking one.
     """
     idle = _idle.setdefault(os.getpid(), [])
@@ -167,25 +167,25 @@ def start(work: Callable[[], object], when_done: Callable[[], object] = _do_noth
         inbox = idle.pop()
     except IndexError:
         inbox = queue.SimpleQueue()
-        threading.Thread(target=_work_on, args=(inbox, idle), name="agentkit-tool", daemon=True).start()
-    inbox.put((work, when_done))
+        threading.Thread(target=_run_jobs, args=(inbox, idle), name="agentkit-tool", daemon=True).start()
+    inbox.put((work, on_done))
 
 
-def _work_on(
+def _run_jobs(
     inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]], idle_seconds: float = IDLE_SECONDS
 ) -> None:
     """Process work items until none arrives for `idle_seconds`."""
     while True:
         try:
-            work, when_done = inbox.get(timeout=idle_seconds)
+            work, on_done = inbox.get(timeout=idle_seconds)
         except queue.Empty:
             if _retire(inbox, idle):
                 return
             continue
         work()
         idle.append(inbox)
-        when_done()
-        del work, when_done  # the references must not outlive the work while the thread waits
+        on_done()
+        del work, on_done  # the references must not outlive the work while the thread waits
 
 
 def _retire(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]]) -> bool:
@@ -227,7 +227,7 @@ class _Outcome:
             return self.value
         try:
             if _is_cancellation(self._error):
-                raise ToolError(_CANCELLED_WITHIN) from self._error
+                raise ToolError(_CANCELLED_BY_ITSELF) from self._error
             raise self._error
         finally:
             self._error = None
@@ -249,12 +249,12 @@ async def _acall_in_thread(function: Callable[[], Any], timeout_seconds: float |
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
-    def when_done() -> None:
+    def on_done() -> None:
         with contextlib.suppress(RuntimeError):  # the loop was closed, so the caller is gone
             loop.call_soon_threadsafe(done.set)
 
     outcome = _Outcome()
-    start(functools.partial(outcome.call, functools.partial(contextvars.copy_context().run, function)), when_done)
+    start(functools.partial(outcome.call, functools.partial(contextvars.copy_context().run, function)), on_done)
     try:
         async with asyncio.timeout(timeout_seconds):
             await done.wait()
@@ -290,7 +290,7 @@ async def _await_directly(awaitable: Awaitable[Any]) -> Any:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise ToolError(_CANCELLED_WITHIN) from error
+        raise ToolError(_CANCELLED_BY_ITSELF) from error
 
 
 async def _await_into(awaitable: Awaitable[Any], outcome: _Outcome) -> None:
@@ -314,10 +314,10 @@ def _wait_for(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
     outcome = _Outcome()
 
     async def work() -> None:
-        _on_own_loop.set(True)
+        _on_background_loop.set(True)
         await _await_into(_await_with_timeout(awaitable, timeout_seconds), outcome)
 
-    if _on_own_loop.get():  # that loop is blocked waiting for this call: use a new one
+    if _on_background_loop.get():  # that loop is blocked waiting for this call: use a new one
         _call_in_thread(lambda: asyncio.run(work()), None)
         return outcome.get()
     future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
@@ -353,12 +353,12 @@ def shortest(*seconds: float | None) -> float | None:
     return min((limit for limit in seconds if limit is not None), default=None)
 
 
-def _capped_timeout(timeout_seconds: float | None, more_seconds: float = 0.0) -> float | None:
-    return None if timeout_seconds is None else min(timeout_seconds + more_seconds, threading.TIMEOUT_MAX)
+def _capped_timeout(timeout_seconds: float | None, extra_seconds: float = 0.0) -> float | None:
+    return None if timeout_seconds is None else min(timeout_seconds + extra_seconds, threading.TIMEOUT_MAX)
 
 
-def _timeout(timeout_seconds: float | None, consequence: str) -> ToolTimeout:
-    return ToolTimeout(f"It did not finish within {timeout_seconds:g} seconds; {consequence}.")
+def _timeout(timeout_seconds: float | None, thread_state: str) -> ToolTimeout:
+    return ToolTimeout(f"It did not finish within {timeout_seconds:g} seconds; {thread_state}.")
 
 
 _MAX_INSPECTED = 100
@@ -391,10 +391,10 @@ def _objects_used(function: Callable[..., Any]) -> list[object]:
         if position == len(pending):
             break
         value = pending[position]
-        if _is_concurrent(value) or _is_our_own(value):
+        if _is_concurrent(value) or _is_of_this_package(value):
             return []
-        pending += [inner for inner in _held_objects(value) if not any(inner is each for each in pending)]
-        found += [value] if _may_change(value) else []
+        pending += [inner for inner in _referenced_objects(value) if not any(inner is each for each in pending)]
+        found += [value] if _is_mutable(value) else []
     return found
 
 
@@ -402,18 +402,18 @@ def _is_concurrent(value: object) -> bool:
     return type(value).__module__.partition(".")[0] in _CONCURRENT
 
 
-def _is_our_own(value: object) -> bool:
-    place = getattr(value, "__module__", None)
-    return isinstance(place, str) and place.partition(".")[0] == __name__.partition(".")[0]
+def _is_of_this_package(value: object) -> bool:
+    module = getattr(value, "__module__", None)
+    return isinstance(module, str) and module.partition(".")[0] == __name__.partition(".")[0]
 
 
-def _held_objects(value: object) -> Iterator[object]:
+def _referenced_objects(value: object) -> Iterator[object]:
     """The objects that a function, a method, a partial or a callable object uses."""
     match value:
         case functools.partial():
             yield from (value.func, *value.args, *value.keywords.values())
         case types.FunctionType():
-            cells = _in_cells(value.__closure__ or ())
+            cells = _cell_contents(value.__closure__ or ())
             yield from (inner for inner in cells if isinstance(inner, _FUNCTIONS) or _is_concurrent(inner))
         case types.MethodType():
             yield from (value.__func__, value.__self__)
@@ -422,11 +422,11 @@ def _held_objects(value: object) -> Iterator[object]:
         case tuple():
             yield from value
         case _ if callable(value) and not isinstance(value, type):
-            attributes = (getattr(value, place, None) or {} for place in _ATTRIBUTES)
+            attributes = (getattr(value, name, None) or {} for name in _ATTRIBUTES)
             yield from (inner for group in attributes for inner in group.values() if isinstance(inner, _FUNCTIONS))
 
 
-def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
+def _cell_contents(cells: tuple[types.CellType, ...]) -> Iterator[object]:
     for cell in cells:
         try:
             yield cell.cell_contents
@@ -434,7 +434,7 @@ def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
             continue
 
 
-def _may_change(value: object) -> bool:
+def _is_mutable(value: object) -> bool:
     """Whether a value is a mutable object: values that are compared by content and hashable are immutable."""
     if isinstance(value, _IMMUTABLE + _FUNCTIONS) or type(value) is object:
         return False

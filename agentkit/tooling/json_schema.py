@@ -8,68 +8,77 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.arguments import MAX_FAULTS, ArgumentErrors, Fault, Place
+from agentkit.tooling.arguments import MAX_PROBLEMS, ArgumentErrors, ValidationProblem, ValuePath
 from agentkit.tooling.coercion import MISSING, UNKNOWN, normalise_number, to_integer
-from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, resolve_reference
+from agentkit.tooling.strict_schema import (
+    JSON_TYPES,
+    KEYWORD_TYPES,
+    LIST_KEYWORDS,
+    MAP_KEYWORDS,
+    SCHEMA_KEYWORDS,
+    Schema,
+    resolve_reference,
+)
 
-if TYPE_CHECKING:
-    from agentkit.tooling.arguments import Fault
-
-FaultFinder = Callable[[Any, Any], list["Fault"]]
+ProblemFinder = Callable[[Any, Any], list[ValidationProblem]]
 
 CONDITION_KEYWORDS = frozenset({"not", "if", "dependentSchemas", "pattern"})
-"""Keywords of `conditional_faults`."""
+"""Keywords of `conditional_problems`."""
 
-LIST_KEYWORDS = frozenset({"uniqueItems", "contains"})
-"""Keywords of `list_faults`."""
+ARRAY_KEYWORDS = frozenset({"uniqueItems", "contains"})
+"""Keywords of `array_problems`."""
 
 OBJECT_KEYWORDS = frozenset({"patternProperties", "propertyNames", "dependentRequired"})
-"""Keywords of `object_faults`."""
+"""Keywords of `object_problems`."""
 
 _MAX_SHOWN_CHARS = 200
 
 
-def conditional_faults(value: Any, schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
-    """Yield the faults under `not`, `if`, `dependentSchemas` and `pattern`."""
-    if "not" in schema and not faults(value, schema["not"]):
+def conditional_problems(value: Any, schema: Mapping[str, Any], problems: ProblemFinder) -> Iterator[ValidationProblem]:
+    """Yield the problems under `not`, `if`, `dependentSchemas` and `pattern`."""
+    if "not" in schema and not problems(value, schema["not"]):
         yield (), f"should not fit {_format_schema(schema['not'])}", value
     if "if" in schema:
-        branch = "else" if faults(value, schema["if"]) else "then"
-        yield from faults(value, schema.get(branch, True))
+        branch = "else" if problems(value, schema["if"]) else "then"
+        yield from problems(value, schema.get(branch, True))
     for name, inner in _mapping(schema, "dependentSchemas").items():
         if isinstance(value, Mapping) and name in value:
-            yield from faults(value, inner)
+            yield from problems(value, inner)
     pattern = schema.get("pattern")
     if isinstance(value, str) and isinstance(pattern, str) and not matches(pattern, value):
         yield (), f"should match the pattern {pattern}", value
 
 
-def list_faults(value: Sequence[Any], schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
-    """Yield the faults under `uniqueItems` and `contains`."""
+def array_problems(
+    value: Sequence[Any], schema: Mapping[str, Any], problems: ProblemFinder
+) -> Iterator[ValidationProblem]:
+    """Yield the problems under `uniqueItems` and `contains`."""
     if schema.get("uniqueItems") is True and len(set(map(_canonical, value))) < len(value):
         yield (), "should be a list without duplicates", value
     if "contains" not in schema:
         return
-    count = sum(not faults(entry, schema["contains"]) for entry in value)
+    count = sum(not problems(entry, schema["contains"]) for entry in value)
     minimum, maximum = schema.get("minContains", 1), schema.get("maxContains", len(value))
     if not minimum <= count <= maximum:
         limits = f"at least {minimum}" if count < minimum else f"at most {maximum}"
         yield (), f"should contain {limits} that fit {_format_schema(schema['contains'])}", value
 
 
-def object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], faults: FaultFinder) -> Iterator[Fault]:
-    """Yield the faults under `patternProperties`, `propertyNames` and `dependentRequired`."""
+def object_problems(
+    value: Mapping[str, Any], schema: Mapping[str, Any], problems: ProblemFinder
+) -> Iterator[ValidationProblem]:
+    """Yield the problems under `patternProperties`, `propertyNames` and `dependentRequired`."""
     for name, inner in value.items():
         for pattern, inner_schema in _mapping(schema, "patternProperties").items():
             if matches(pattern, name):
                 yield from (
-                    ((name, *path), what, fault_value) for path, what, fault_value in faults(inner, inner_schema)
+                    ((name, *path), what, fault_value) for path, what, fault_value in problems(inner, inner_schema)
                 )
-        if faults(name, schema.get("propertyNames", True)):
+        if problems(name, schema.get("propertyNames", True)):
             yield (name,), f"should have a name that fits {_format_schema(schema['propertyNames'])}", inner
     for name, required in _mapping(schema, "dependentRequired").items():
         for other in required if name in value and isinstance(required, list) else ():
@@ -152,7 +161,17 @@ _TYPES = {
 _DEFINED = {"parameters", "inputSchema", "input_schema"}
 """Keys under which a tool definition stores its schema."""
 
-_WITH_SCHEMAS = {*NAMED, *LISTED, *SINGLE, "definitions", "default", "const", "if", "then", "else"}
+_WITH_SCHEMAS = {
+    *MAP_KEYWORDS,
+    *LIST_KEYWORDS,
+    *SCHEMA_KEYWORDS,
+    "definitions",
+    "default",
+    "const",
+    "if",
+    "then",
+    "else",
+}
 _OPENAPI_PREFIX = "#/components/"
 """Prefix of references into an OpenAPI document, which break when a schema is copied out of it."""
 
@@ -172,16 +191,16 @@ def normalise_schema(schema: Any) -> Any:
         return list(map(normalise_schema, schema))
     if not isinstance(schema, dict):
         return schema
-    new = {key: value for key, value in schema.items() if value is not None or key not in SHAPES}
+    new = {key: value for key, value in schema.items() if value is not None or key not in KEYWORD_TYPES}
     if isinstance(new.get("items"), list):
         new["prefixItems"] = new.pop("items")
     for change in (_normalise_type, _with_null, _normalise_limits, _move_choices_to_items, _normalise_choices):
         new = change(new)
     new = _collect_required(new)
-    for key in new.keys() & {*NAMED, "definitions"}:
+    for key in new.keys() & {*MAP_KEYWORDS, "definitions"}:
         if isinstance(new[key], dict):
             new[key] = {name: normalise_schema(inner) for name, inner in new[key].items()}
-    new.update({key: normalise_schema(new[key]) for key in new.keys() & {*LISTED, *SINGLE}})
+    new.update({key: normalise_schema(new[key]) for key in new.keys() & {*LIST_KEYWORDS, *SCHEMA_KEYWORDS}})
     return {key: value for key, value in new.items() if key not in _NOT_KEPT or not isinstance(value, bool)}
 
 
@@ -221,8 +240,8 @@ def _reject_missing_references(schema: Any, root: Schema) -> None:
 def _subschemas(schema: Any) -> Iterator[Any]:
     """Yield the direct subschemas."""
     if isinstance(schema, dict):
-        named = (schema[key] for key in schema.keys() & {*NAMED, "definitions"} if isinstance(schema[key], dict))
-        listed = (schema[key] for key in schema.keys() & {*LISTED, *SINGLE})
+        named = (schema[key] for key in schema.keys() & {*MAP_KEYWORDS, "definitions"} if isinstance(schema[key], dict))
+        listed = (schema[key] for key in schema.keys() & {*LIST_KEYWORDS, *SCHEMA_KEYWORDS})
         yield from (inner for group in named for inner in group.values())
         yield from (inner for each in listed for inner in (each if isinstance(each, list) else [each]))
 
@@ -419,10 +438,10 @@ def close_schema(schema: Schema) -> Schema:
 def _validate(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | ArgumentErrors:
     """Return the arguments unchanged if they are valid."""
     try:
-        faults = _Check(schema).faults(arguments, schema)
+        problems = _Check(schema).problems(arguments, schema)
     except RecursionError:
         return ArgumentErrors([((), "should not be nested so deeply", arguments)])
-    return ArgumentErrors(faults) if faults else arguments
+    return ArgumentErrors(problems) if problems else arguments
 
 
 class _Check:
@@ -430,55 +449,55 @@ class _Check:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
-        self._cache: dict[tuple[int, int], list[Fault]] = {}
+        self._cache: dict[tuple[int, int], list[ValidationProblem]] = {}
 
-    def faults(self, value: Any, schema: Any) -> list[Fault]:
-        """Return the faults of a value under a subschema; empty while the subschema is being checked recursively."""
+    def problems(self, value: Any, schema: Any) -> list[ValidationProblem]:
+        """Return the problems of a value under a subschema; empty while the subschema is being checked recursively."""
         if not isinstance(schema, dict):
             return [((), "should not be given", value)] if schema is False else []
         key = id(value), id(schema)
         if key not in self._cache:
             self._cache[key] = []
-            # deduplicated: schemas that refer to one another in several ways would double the faults at each step
-            self._cache[key] = list({fault[:2]: fault for fault in self._find_faults(value, schema)}.values())
+            # deduplicated: schemas that refer to one another in several ways would double the problems at each step
+            self._cache[key] = list({problem[:2]: problem for problem in self._find_problems(value, schema)}.values())
         return self._cache[key]
 
-    def _find_faults(self, value: Any, schema: Schema) -> list[Fault]:
+    def _find_problems(self, value: Any, schema: Schema) -> list[ValidationProblem]:
         if "default" in schema and value is not None and _is_equal(value, schema["default"]):
             return []
         if not has_type(value, _kinds(schema)) or (schema.keys() & _CHOICE_KEYWORDS and not _is_choice(value, schema)):
             return [((), f"should be {reading.describe_type(schema)}", value)]
-        faults = list(self._combined_faults(value, schema)) if schema.keys() & _COMBINING_KEYWORDS else []
+        problems = list(self._combined_problems(value, schema)) if schema.keys() & _COMBINING_KEYWORDS else []
         if schema.keys() & CONDITION_KEYWORDS:
-            faults += conditional_faults(value, schema, self.faults)
+            problems += conditional_problems(value, schema, self.problems)
         if isinstance(value, Mapping):
-            faults += islice(self._property_faults(value, schema), MAX_FAULTS)
+            problems += islice(self._property_problems(value, schema), MAX_PROBLEMS)
         elif isinstance(value, list | tuple):
-            faults += islice(self._item_faults(value, schema), MAX_FAULTS)
-        return [*_limit_faults(value, schema), *faults] if schema.keys() & _LIMITS.keys() else faults
+            problems += islice(self._item_problems(value, schema), MAX_PROBLEMS)
+        return [*_limit_problems(value, schema), *problems] if schema.keys() & _LIMITS.keys() else problems
 
-    def _combined_faults(self, value: Any, schema: Schema) -> Iterator[Fault]:
-        """Yield the faults under `$ref`, `allOf`, `anyOf` and `oneOf`."""
+    def _combined_problems(self, value: Any, schema: Schema) -> Iterator[ValidationProblem]:
+        """Yield the problems under `$ref`, `allOf`, `anyOf` and `oneOf`."""
         target = resolve_reference(str(schema.get("$ref", "")), self._root)
         for each in (target, *schema.get("allOf", ())):
-            yield from self.faults(value, each)
+            yield from self.problems(value, each)
         for union in (schema.get("anyOf"), schema.get("oneOf")):
-            attempts = [self.faults(value, each) for each in union or ()]
+            attempts = [self.problems(value, each) for each in union or ()]
             if attempts and all(attempts):
-                nested = [faults for faults in attempts if all(path for path, _, _ in faults)]
+                nested = [problems for problems in attempts if all(path for path, _, _ in problems)]
                 yield from (
                     min(nested, key=len) if nested else [((), f"should be {reading.describe_type(schema)}", value)]
                 )
 
-    def _item_faults(self, value: Sequence[Any], schema: Schema) -> Iterator[Fault]:
+    def _item_problems(self, value: Sequence[Any], schema: Schema) -> Iterator[ValidationProblem]:
         item_schemas = schema.get("prefixItems", ())
         for index, entry in enumerate(value):
             item_schema = item_schemas[index] if index < len(item_schemas) else schema.get("items", True)
-            yield from _prefix_paths(index, self.faults(entry, item_schema))
-        if schema.keys() & LIST_KEYWORDS:
-            yield from list_faults(value, schema, self.faults)
+            yield from _prefix_paths(index, self.problems(entry, item_schema))
+        if schema.keys() & ARRAY_KEYWORDS:
+            yield from array_problems(value, schema, self.problems)
 
-    def _property_faults(self, value: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
+    def _property_problems(self, value: Mapping[str, Any], schema: Schema) -> Iterator[ValidationProblem]:
         properties = schema.get("properties", {})
         for name in schema.get("required", ()):
             if name not in value:
@@ -489,14 +508,14 @@ class _Check:
             if property_schema is False and name not in properties:
                 yield (name,), UNKNOWN, inner
             else:
-                yield from _prefix_paths(name, self.faults(inner, property_schema))
+                yield from _prefix_paths(name, self.problems(inner, property_schema))
         if schema.keys() & OBJECT_KEYWORDS:
-            yield from object_faults(value, schema, self.faults)
+            yield from object_problems(value, schema, self.problems)
 
 
-def _prefix_paths(step: str | int, faults: list[Fault]) -> Iterator[Fault]:
-    for path, what, value in faults:
-        place: Place = (step, *path)
+def _prefix_paths(step: str | int, problems: list[ValidationProblem]) -> Iterator[ValidationProblem]:
+    for path, what, value in problems:
+        place: ValuePath = (step, *path)
         yield place, what, value
 
 
@@ -515,7 +534,7 @@ def _is_equal(value: Any, other: Any) -> bool:
     return bool(value == other) and isinstance(value, bool) is isinstance(other, bool)
 
 
-def _limit_faults(value: Any, schema: Schema) -> Iterator[Fault]:
+def _limit_problems(value: Any, schema: Schema) -> Iterator[ValidationProblem]:
     for keyword, (kinds, is_within, phrase) in _LIMITS.items():
         limit = schema.get(keyword)
         is_limited = isinstance(value, kinds) and not isinstance(value, bool) and has_type(limit, ["number"])

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_ori
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError
 from agentkit.messages import OutputSchema
-from agentkit.tooling import arguments as reading
+from agentkit.tooling import arguments as argument_repair
 from agentkit.tooling.arguments import arguments_error, format_value
-from agentkit.tooling.coercion import MISSING, discriminator_fault, first_sentence, join_reasons, reason, subschemas_at
-from agentkit.tooling.partial_json import GrowingJSON
+from agentkit.tooling.coercion import MISSING, discriminator_error, first_sentence, join_reasons, reason, subschemas_at
+from agentkit.tooling.partial_json import PartialJSONParser
 from agentkit.tooling.schema import adapter_of, json_schema_of, reject_generators
 from agentkit.tooling.signature import AnnotationContext, pydantic_annotation
 from agentkit.tooling.strict_schema import Schema, strict, tidy
@@ -38,7 +38,7 @@ class OutputError:
     """One validation error: path, message, the value given, and the union members it was parsed as."""
 
     path: Path
-    what: str
+    message: str
     value: Any
     branches: tuple[Branch, ...] = ()
 
@@ -46,9 +46,9 @@ class OutputError:
 class OutputMismatch(Exception):
     """Raised if a JSON value does not match the output type."""
 
-    def __init__(self, faults: Sequence[OutputError]) -> None:
-        super().__init__(faults)
-        self.faults = faults
+    def __init__(self, errors: Sequence[OutputError]) -> None:
+        super().__init__(errors)
+        self.errors = errors
 
 
 def split_location(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tuple[Path, tuple[Branch, ...]]:
@@ -61,7 +61,7 @@ def split_location(value: Any, location: Iterable[str | int], *, is_missing: boo
     path: list[str | int] = []
     branches: list[Branch] = []
     for step in steps:
-        if reading.walk(value, [step]):
+        if argument_repair.existing_steps(value, [step]):
             value = value[step]
             path.append(step)
         else:
@@ -69,52 +69,53 @@ def split_location(value: Any, location: Iterable[str | int], *, is_missing: boo
     return (*path, *absent), tuple(branches)
 
 
-def sentences(faults: Iterable[OutputError], schema: Schema, given: Any, under: str = "") -> list[str]:
+def sentences(errors: Iterable[OutputError], schema: Schema, given_value: Any, field_name: str = "") -> list[str]:
     """Return one sentence for each invalid path, with the expected and the given value.
 
-    `under` is the field that contains the value, if any.
+    `field_name` is the field that contains the value, if any.
     """
     grouped: dict[Path, list[OutputError]] = {}
-    for fault in _nearest(list(faults)):
-        grouped.setdefault(fault.path, []).append(fault)
+    for error in _closest_member_errors(list(errors)):
+        grouped.setdefault(error.path, []).append(error)
     return [
-        f"{_format_subject((under, *path) if under else path)} {_rest(path, same_place, schema, given)}"
-        for path, same_place in grouped.items()
+        f"{_format_subject((field_name, *path) if field_name else path)} "
+        f"{_predicate(path, same_path, schema, given_value)}"
+        for path, same_path in grouped.items()
     ]
 
 
-def _nearest(faults: Sequence[OutputError], level: int = 0) -> list[OutputError]:
-    """Keep the faults of the closest union member: the one with only nested faults, and the fewest of them."""
-    found: list[OutputError] = [fault for fault in faults if len(fault.branches) <= level]
+def _closest_member_errors(errors: Sequence[OutputError], level: int = 0) -> list[OutputError]:
+    """Keep the errors of the closest union member: the one with only nested errors, and the fewest of them."""
+    found: list[OutputError] = [error for error in errors if len(error.branches) <= level]
     unions: dict[Path, dict[str | int, list[OutputError]]] = {}
-    for fault in faults:
-        if len(fault.branches) > level:
-            point, name = fault.branches[level]
-            unions.setdefault(point, {}).setdefault(name, []).append(fault)
+    for error in errors:
+        if len(error.branches) > level:
+            point, name = error.branches[level]
+            unions.setdefault(point, {}).setdefault(name, []).append(error)
     for point, types in unions.items():
-        inside = [each for each in types.values() if all(len(fault.path) > len(point) for fault in each)]
-        for chosen in [min(inside, key=len)] if inside else types.values():
-            found.extend(_nearest(chosen, level + 1))
+        inside = [each for each in types.values() if all(len(error.path) > len(point) for error in each)]
+        for member_errors in [min(inside, key=len)] if inside else types.values():
+            found.extend(_closest_member_errors(member_errors, level + 1))
     return found
 
 
 def _format_subject(path: Path) -> str:
-    return repr(reading.format_path(path)) if path else "The answer"
+    return repr(argument_repair.format_path(path)) if path else "The answer"
 
 
-def _rest(path: Path, faults: Sequence[OutputError], schema: Schema, given: Any) -> str:
-    """Return the sentence about a path without its subject."""
-    reasons = list(dict.fromkeys(fault.what for fault in faults))
+def _predicate(path: Path, errors: Sequence[OutputError], schema: Schema, given_value: Any) -> str:
+    """Return the rest of the sentence about a path, after its subject."""
+    reasons = list(dict.fromkeys(error.message for error in errors))
     if reasons == [MISSING]:
-        wanted = " or ".join(dict.fromkeys(map(_describe_node, subschemas_at(schema, path)))) or "any value"
-        was_null = len(reading.walk(given, path)) == len(path)
-        return f"should be {wanted}; got null." if was_null else f"is missing; it should be {wanted}."
-    return f"{join_reasons(reasons)}; got {reading.format_value(faults[0].value)}."
+        expected = " or ".join(dict.fromkeys(map(_describe_node, subschemas_at(schema, path)))) or "any value"
+        was_null = len(argument_repair.existing_steps(given_value, path)) == len(path)
+        return f"should be {expected}; got null." if was_null else f"is missing; it should be {expected}."
+    return f"{join_reasons(reasons)}; got {argument_repair.format_value(errors[0].value)}."
 
 
 def _describe_node(node: Schema) -> str:
-    wanted = reading.describe_type(node)
-    return f"{wanted} in the form {node['format']}" if "format" in node else wanted
+    expected = argument_repair.describe_type(node)
+    return f"{expected} in the form {node['format']}" if "format" in node else expected
 
 
 _ROOT = ""
@@ -138,16 +139,16 @@ class Validator:
 
         A null for an optional field counts as omitted; an object or list encoded as text is parsed.
         """
-        faults: Sequence[OutputError] = ()
+        errors: Sequence[OutputError] = ()
         repaired: dict[str, Any] | None = {_ROOT: value}
         while repaired is not None:
             try:
                 return self._value(repaired[_ROOT])
             except OutputMismatch as error:
-                faults = error.faults
-                places = [((_ROOT, *fault.path), fault.what, fault.value) for fault in faults]
-                repaired = reading.repair(repaired, places, ())
-        raise OutputMismatch(faults)
+                errors = error.errors
+                problems = [((_ROOT, *each_error.path), each_error.message, each_error.value) for each_error in errors]
+                repaired = argument_repair.repair(repaired, problems, ())
+        raise OutputMismatch(errors)
 
     def encode(self, value: Any, *, is_tagged: bool = True) -> Any:
         """Convert a Python value to JSON data that `check` reads back, if the members of unions are tagged."""
@@ -162,10 +163,10 @@ class Validator:
         try:
             return self._adapter.validate_json(text)
         except ValidationError as error:
-            raise OutputMismatch(_faults(error, value)) from None
+            raise OutputMismatch(_output_errors(error, value)) from None
         except Exception as error:
-            what = f"could not be checked ({type(error).__name__}: {error})"
-            raise OutputMismatch([OutputError((), what, value)]) from error
+            message = f"could not be checked ({type(error).__name__}: {error})"
+            raise OutputMismatch([OutputError((), message, value)]) from error
 
 
 _USE = (
@@ -180,14 +181,14 @@ def _refuse_non_type(kind: Any) -> None:
     if isinstance(kind, type) or get_origin(kind) is not None or is_named or kind in (None, typing.Any):
         return
     if isinstance(kind, str):
-        why = "it is a string; pass the type itself, without quotes"
+        reason = "it is a string; pass the type itself, without quotes"
     elif isinstance(kind, dict):
-        why = "it is a dictionary; pass a JSON schema to LLM.complete(output_schema=...)"
+        reason = "it is a dictionary; pass a JSON schema to LLM.complete(output_schema=...)"
     elif inspect.isroutine(kind):
-        why = "it is a function; pass the type that it returns"
+        reason = "it is a function; pass the type that it returns"
     else:
-        why = f"it is an object of the class {type(kind).__name__}, not a type"
-    raise ConfigError(f"{kind!r:.100} cannot be the type of an answer ({why}); {_USE}")
+        reason = f"it is an object of the class {type(kind).__name__}, not a type"
+    raise ConfigError(f"{kind!r:.100} cannot be the type of an answer ({reason}); {_USE}")
 
 
 def _build(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
@@ -207,24 +208,24 @@ def _inline_root(schema: Schema) -> Schema:
     return schema if target is None else {**target, "$defs": definitions}
 
 
-def _faults(error: ValidationError, value: Any) -> list[OutputError]:
-    faults = []
+def _output_errors(error: ValidationError, value: Any) -> list[OutputError]:
+    errors = []
     for each in error.errors(include_url=False):
         path, branches = split_location(value, each["loc"], is_missing=each["type"] == "missing")
-        about_type = discriminator_fault(each.get("ctx", {}), each["input"])
-        if about_type is not None:
-            name, what, given = about_type
-            faults.append(OutputError((*path, name), what, given, branches))
+        tag_error = discriminator_error(each.get("ctx", {}), each["input"])
+        if tag_error is not None:
+            name, message, given_value = tag_error
+            errors.append(OutputError((*path, name), message, given_value, branches))
         else:
-            what = _NULL.get(each["type"]) or reason(each["type"], each["msg"])
-            faults.append(OutputError(path, what, each["input"], branches))
-    return faults
+            message = _NULL.get(each["type"]) or reason(each["type"], each["msg"])
+            errors.append(OutputError(path, message, each["input"], branches))
+    return errors
 
 
 _DECODER = json.JSONDecoder(strict=False)
 _MAX_CANDIDATES = 10
 _FENCE = "```"
-_FENCE_BEGIN = r"```[\w-]*[ \t]*"
+_OPENING_FENCE = r"```[\w-]*[ \t]*"
 # An object can begin within a line, a list only at its start: [1] within a line is a footnote.
 _BRACKET = re.compile(r"\{|^[ \t]*\[", re.MULTILINE)
 _LIKELY_JSON = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|NaN|-?Infinity|$)""")
@@ -234,28 +235,28 @@ _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOT
 
 @dataclass(frozen=True, slots=True)
 class JSONCandidates:
-    """The JSON in a text: the `values` in order, or `fault`, one sentence about invalid JSON.
+    """The JSON in a text: the `values` in order, or `error`, one sentence about invalid JSON.
 
     `text` is the text without byte order mark, surrounding whitespace and code fence.
     """
 
     text: str
     values: tuple[Any, ...] = ()
-    fault: str | None = None
+    error: str | None = None
 
 
 def find_json(text: str) -> JSONCandidates:
     """Find the JSON values in a text: the whole text, or the last few values embedded in prose."""
-    bare = _strip_fence(text.lstrip("\ufeff").strip())
+    stripped = _strip_fence(text.lstrip("\ufeff").strip())
     try:
-        return JSONCandidates(bare, (_DECODER.decode(bare),))
+        return JSONCandidates(stripped, (_DECODER.decode(stripped),))
     except (ValueError, RecursionError):
-        return _scan(bare)
+        return _scan(stripped)
 
 
 def _strip_fence(text: str) -> str:
     """Strip a code fence around the whole text."""
-    begin = re.match(_FENCE_BEGIN, text)
+    begin = re.match(_OPENING_FENCE, text)
     if begin is None or not text.endswith(_FENCE) or len(text) < len(begin.group()) + len(_FENCE):
         return text
     return text[begin.end() : -len(_FENCE)].strip()
@@ -264,31 +265,31 @@ def _strip_fence(text: str) -> str:
 def _scan(text: str) -> JSONCandidates:
     """Find JSON values anywhere in the text, skipping the contents of invalid ones."""
     values: deque[Any] = deque(maxlen=_MAX_CANDIDATES)
-    broken: tuple[str, ValueError | RecursionError, int] | None = None
-    place = 0
-    while match := _BRACKET.search(text, place):
-        start, place = match.end() - 1, match.end()
+    last_error: tuple[str, ValueError | RecursionError, int] | None = None
+    position = 0
+    while match := _BRACKET.search(text, position):
+        start, position = match.end() - 1, match.end()
         if not _LIKELY_JSON.match(text, start):
             continue
-        place = closing_bracket(text, start) or len(text)
+        position = closing_bracket(text, start) or len(text)
         # Decoded separately, because the line count of an error includes all preceding text.
-        piece = text[start:place]
+        candidate = text[start:position]
         try:
-            values.append(_DECODER.decode(piece))
+            values.append(_DECODER.decode(candidate))
         except (ValueError, RecursionError) as error:
-            broken = piece, error, start
+            last_error = candidate, error, start
         else:
-            broken = None  # an unfinished draft before the answer
-    return JSONCandidates(text, fault=_fault(*broken)) if broken else JSONCandidates(text, tuple(values))
+            last_error = None  # an unfinished draft before the answer
+    return JSONCandidates(text, error=_json_error(*last_error)) if last_error else JSONCandidates(text, tuple(values))
 
 
-def _fault(text: str, error: ValueError | RecursionError, start: int) -> str:
+def _json_error(text: str, error: ValueError | RecursionError, start: int) -> str:
     """Describe the error in JSON that begins at character `start` of the answer."""
     if isinstance(error, json.JSONDecodeError):
         if error.pos >= len(text):
             return "The JSON is cut off before its end."
-        near = format_value(text[max(error.pos - 20, 0) : error.pos + 20])
-        return f"The answer is not valid JSON: {error.msg} at character {start + error.pos}, near {near}."
+        context = format_value(text[max(error.pos - 20, 0) : error.pos + 20])
+        return f"The answer is not valid JSON: {error.msg} at character {start + error.pos}, near {context}."
     if isinstance(error, RecursionError):
         return "The JSON is nested too deeply."
     return "A number in the JSON has too many digits."
@@ -308,7 +309,7 @@ WRAPPER = "result"
 """The field that wraps an answer which is not an object: providers accept only objects."""
 
 _SHORT_CHARS = 8_000
-"""Answers up to this length are emitted in full at every streamed piece."""
+"""Answers up to this length are emitted in full at every chunk."""
 
 _T = TypeVar("_T")
 
@@ -318,8 +319,8 @@ class OutputType(Generic[_T]):
 
     Supports pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types and dates, and lists,
     dictionaries, tuples and unions of them. Plain `str` is any text, without a schema. For the model, a type that is
-    not an object is wrapped in an object with the field `result`; `parse`, `growing` and `encode` work with the value
-    itself.
+    not an object is wrapped in an object with the field `result`; `parse`, `partial_parser` and `encode` work with the
+    value itself.
 
     Args:
         kind: The type. `OutputType.of(kind)` returns the instance shared by all users of a type.
@@ -335,8 +336,8 @@ class OutputType(Generic[_T]):
         self.name = name[:64] or "answer"
         self._validator = None if kind is str else Validator(kind)
         self._is_object = self._validator is not None and self._validator.schema.get("type") == "object"
-        self._whole = self._whole_schema()
-        self._strict = strict(self._whole)
+        self._schema = self._answer_schema()
+        self._strict = strict(self._schema)
 
     @overload
     @classmethod
@@ -364,14 +365,14 @@ class OutputType(Generic[_T]):
         """The schema that the provider enforces, in strict form if there is one; None for plain text."""
         if self._validator is None:
             return None
-        return OutputSchema(self.name, self._strict or self._whole, strict=self._strict is not None)
+        return OutputSchema(self.name, self._strict or self._schema, strict=self._strict is not None)
 
     @property
     def instruction(self) -> str:
         """The instruction for models whose provider does not enforce schemas; empty for plain text."""
         if self._validator is None:
             return ""
-        schema = json.dumps(self._strict or self._whole, ensure_ascii=False, separators=(",", ":"))
+        schema = json.dumps(self._strict or self._schema, ensure_ascii=False, separators=(",", ":"))
         return (
             "Answer with JSON only, without text or a code fence around it. It must match this JSON schema:\n" + schema
         )
@@ -384,19 +385,19 @@ class OutputType(Generic[_T]):
         if self._validator is None:
             return cast("_T", text)
         found = find_json(text)
-        faults: list[str] = []
-        for candidate, place in self._candidates(found):
+        errors: list[str] = []
+        for candidate, field_name in self._candidates(found):
             try:
                 return cast("_T", self._validator.check(candidate))
             except OutputMismatch as mismatch:
-                faults = faults or sentences(mismatch.faults, self._validator.schema, candidate, place)
+                errors = errors or sentences(mismatch.errors, self._validator.schema, candidate, field_name)
         raise BadResponse(
-            str(arguments_error([found.fault] if found.fault else faults or [self._no_json_fault(found.text)]))
+            str(arguments_error([found.error] if found.error else errors or [self._no_json_error(found.text)]))
         )
 
-    def growing(self) -> GrowingAnswer:
+    def partial_parser(self) -> PartialAnswerParser:
         """Create a parser for one streamed answer."""
-        return GrowingAnswer(is_text=self._validator is None, is_object=self._is_object)
+        return PartialAnswerParser(is_text=self._validator is None, is_object=self._is_object)
 
     def encode(self, value: _T) -> str:
         """Serialise a value to text that `parse` reads back."""
@@ -409,7 +410,7 @@ class OutputType(Generic[_T]):
         """Convert a value to JSON data: dictionaries, lists, texts and numbers."""
         return value if self._validator is None else self._validator.encode(value, is_tagged=False)
 
-    def _whole_schema(self) -> Schema:
+    def _answer_schema(self) -> Schema:
         """Return the schema of the whole answer, which is an object."""
         if self._validator is None:
             return {}
@@ -428,50 +429,50 @@ class OutputType(Generic[_T]):
             if not self._is_object and isinstance(value, dict) and value.keys() == {WRAPPER}:
                 yield value[WRAPPER], WRAPPER
             yield value, ""
-        if not self._is_object and not found.fault and not any(isinstance(each, dict | list) for each in found.values):
+        if not self._is_object and not found.error and not any(isinstance(each, dict | list) for each in found.values):
             yield from ((text, "") for text in dict.fromkeys((found.text, found.text.strip("\"'`*. "))) if text)
 
-    def _no_json_fault(self, text: str) -> str:
+    def _no_json_error(self, text: str) -> str:
         return f"The answer should be JSON; {'it is empty' if not text else 'it contains none'}."
 
     def __repr__(self) -> str:
         return f"OutputType({self.name})"
 
 
-class GrowingAnswer:
+class PartialAnswerParser:
     """A streamed answer. Each character is parsed once and emitted a bounded number of times."""
 
     def __init__(self, *, is_text: bool = False, is_object: bool = True) -> None:
-        self._json = None if is_text else GrowingJSON("{" if is_object else "{[")
+        self._json = None if is_text else PartialJSONParser("{" if is_object else "{[")
         self._texts: list[str] = []
         self._is_object = is_object
         self._chars, self._emitted_chars, self._emitted_changes = 0, 0, 0
 
-    def feed(self, piece: str) -> Any:
-        """Parse another piece; return the partial answer if there is more to emit, else None.
+    def feed(self, chunk: str) -> Any:
+        """Parse another chunk; return the partial answer if there is more to emit, else None.
 
         Partial answers are plain values, not yet of the type: dictionaries and lists with the entries so far, texts
         that can be cut; numbers and words such as true only when complete. They are not validated: a truncated text can
         be valid, and wrong. Plain text is returned as it is. Each partial answer is a new value, which costs time
-        proportional to its length, so long answers are not emitted at every piece: they must have grown by a
+        proportional to its length, so long answers are not emitted at every chunk: they must have grown by a
         sixty-fourth, or be complete.
         """
-        self._chars += len(piece)
-        value = self._text_so_far(piece) if self._json is None else self._value_so_far(self._json, piece)
+        self._chars += len(chunk)
+        value = self._feed_text(chunk) if self._json is None else self._feed_json(self._json, chunk)
         if value is not None:
             self._emitted_chars = self._chars
         return value
 
-    def _text_so_far(self, piece: str) -> str | None:
-        self._texts.append(piece)
-        if not piece or not self._is_due:
+    def _feed_text(self, chunk: str) -> str | None:
+        self._texts.append(chunk)
+        if not chunk or not self._is_due:
             return None
         self._texts = ["".join(self._texts)]
         return self._texts[0]
 
-    def _value_so_far(self, json: GrowingJSON, piece: str) -> Any:
-        json.feed(piece)
-        if json.changes == self._emitted_changes or not (self._is_due or json.is_whole):
+    def _feed_json(self, json: PartialJSONParser, chunk: str) -> Any:
+        json.feed(chunk)
+        if json.changes == self._emitted_changes or not (self._is_due or json.is_complete):
             return None
         self._emitted_changes = json.changes
         value = json.value
@@ -513,4 +514,4 @@ def _type_name(kind: Any) -> str:
     return f"{named}_of_{'_and_'.join(map(_type_name, inner))}" if inner else named
 
 
-__all__ = ["GrowingAnswer", "OutputType"]
+__all__ = ["OutputType", "PartialAnswerParser"]

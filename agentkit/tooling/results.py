@@ -144,7 +144,7 @@ def _redact_and_cut(text: str, budget: int, clean: Callable[[str], str]) -> tupl
     return cut_text(cleaned, budget, missing), len(cleaned) + missing > budget
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Renderer:
     """Converts a value to a tree of JSON types, with work proportional to the budget of characters.
 
@@ -203,12 +203,12 @@ class _Renderer:
             return _CUT, 3
         is_secret = not part.url.startswith("data:") and self.clean(part.url) != part.url
         too_many = f"more than {_MAX_ATTACHED[kind]} were returned" if number > _MAX_ATTACHED[kind] else ""
-        fault = "its URL contains a secret" if is_secret else too_many
+        problem = "its URL contains a secret" if is_secret else too_many
         try:
-            self.attachments += [] if fault else [part.validated()]
+            self.attachments += [] if problem else [part.validated()]
         except ValueError as error:
-            fault = str(error)
-        return self._text(f"[{label}: not shown, {fault}]" if fault else placeholder, budget)
+            problem = str(error)
+        return self._text(f"[{label}: not shown, {problem}]" if problem else placeholder, budget)
 
     def _text(self, text: str, budget: int) -> tuple[str, int]:
         text, was_cut = _redact_and_cut(text, budget, self.clean)

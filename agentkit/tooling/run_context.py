@@ -30,7 +30,7 @@ T_co = TypeVar("T_co", covariant=True)
 C = TypeVar("C", bound="Closeable")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RunResources:
     """Objects that a run opens once for all of its calls, such as a worker process, and closes when it is left."""
 
@@ -93,10 +93,10 @@ NO_RUN: RunContext[Any] = RunContext(None)
 """The context used outside of runs."""
 
 
-def can_be_called(function: Callable[..., Any], *given: object) -> bool:
+def accepts(function: Callable[..., Any], *arguments: object) -> bool:
     """Whether a function accepts these arguments; assumed for C functions without a signature."""
     try:
-        inspect.signature(function).bind(*given)
+        inspect.signature(function).bind(*arguments)
     except TypeError:
         return False
     except ValueError:
@@ -104,16 +104,16 @@ def can_be_called(function: Callable[..., Any], *given: object) -> bool:
     return True
 
 
-def is_told_of_run(function: object) -> bool:
+def accepts_run_context(function: object) -> bool:
     """Whether this is a function that can be called without arguments, or with the run context."""
     if not callable(function) or isinstance(function, type):
         return False
-    return can_be_called(function) or can_be_called(function, NO_RUN)
+    return accepts(function) or accepts(function, NO_RUN)
 
 
 def context_arguments(function: Callable[..., Any], context: RunContext[Any]) -> tuple[RunContext[Any], ...]:
     """Return the arguments for such a function: none, or the context."""
-    return () if can_be_called(function) else (context,)
+    return () if accepts(function) else (context,)
 
 
 CONTEXT: ContextVar[RunContext[Any] | None] = ContextVar("agentkit_context", default=None)
@@ -121,7 +121,7 @@ CONTEXT: ContextVar[RunContext[Any] | None] = ContextVar("agentkit_context", def
 
 
 @contextmanager
-def within_run(context: RunContext[Any] | None) -> Iterator[None]:
+def run_context_active(context: RunContext[Any] | None) -> Iterator[None]:
     """Set the run context for the block; None keeps the current one."""
     if context is None:
         yield
@@ -168,45 +168,45 @@ def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
     if _max_parameters(function) < 2:  # called for every tool of an agent in every run
         return None
     try:
-        given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
     except (TypeError, ValueError):  # not callable, or a C function without a signature
         return None
-    for place, each in enumerate(given):
-        parameter = _of_run(function, each)
+    for index, each in enumerate(parameters):
+        parameter = _run_context_parameter(function, each)
         if parameter is not None:
-            return RunParameter(parameter, is_first=place == 0)
+            return RunParameter(parameter, is_first=index == 0)
     return None
 
 
 def _max_parameters(function: Callable[..., Any]) -> float:
     """Return an upper bound of the number of arguments a function takes, cheaply."""
-    bearer: Any = function if hasattr(function, "__code__") else type(function).__call__
-    code = getattr(bearer, "__code__", None)
+    callee: Any = function if hasattr(function, "__code__") else type(function).__call__
+    code = getattr(callee, "__code__", None)
     if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         return math.inf
-    is_bound = bearer is not function or inspect.ismethod(function)
+    is_bound = callee is not function or inspect.ismethod(function)
     return float(code.co_argcount + code.co_kwonlyargcount - is_bound)
 
 
-def _of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Parameter | None:
+def _run_context_parameter(function: Callable[..., Any], parameter: inspect.Parameter) -> Parameter | None:
     """Resolve a parameter that the run supplies; None for others, and if the annotation cannot be resolved."""
     if parameter.annotation is REQUIRED or parameter.default not in (REQUIRED, None):
         return None
     try:
-        (read,) = parameters_of(inspect.Signature([parameter]), function, "")
+        (resolved,) = parameters_of(inspect.Signature([parameter]), function, "")
     except ConfigError:
         return None
-    return None if context_kind(read.hint) is None else read
+    return None if context_kind(resolved.hint) is None else resolved
 
 
-def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None:
+def check_value(value: Any, parameters: Sequence[Parameter], owner: str) -> None:
     """Raise ConfigError if the run's context is not of the type that these parameters of `Tool 'x'` declare."""
     for parameter in parameters:
         (kind,) = get_args(context_kind(parameter.hint)) or (Any,)
         if parameter.required and not _fits(value, kind):
-            given = "no context" if value is None else f"a context of type {type(value).__name__}"
+            actual = "no context" if value is None else f"a context of type {type(value).__name__}"
             raise ConfigError(
-                f"{whose} needs a {kind.__name__} as the context of its run, which has {given}. Pass it to each run, "
+                f"{owner} needs a {kind.__name__} as the context of its run, which has {actual}. Pass it to each run, "
                 f"agent.run(prompt, context=...), or to the agent, Agent(context=...)."
             )
 
@@ -246,15 +246,15 @@ class ToolCondition:
     function: ConditionFunction
 
     def __post_init__(self) -> None:
-        if not is_told_of_run(self.function):
+        if not accepts_run_context(self.function):
             raise ConfigError(
                 "when= takes a function without parameters, or of a RunContext, that returns True or False. To never "
                 "offer a tool, leave it out of tools=. Got {self.function!r:.200}."
             )
 
 
-def conditions_from(given: ConditionFunction | ToolCondition | None) -> tuple[ToolCondition, ...]:
+def conditions_from(condition: ConditionFunction | ToolCondition | None) -> tuple[ToolCondition, ...]:
     """Return the conditions of a tool as a tuple. Raises ConfigError for an invalid function."""
-    if given is None:
+    if condition is None:
         return ()
-    return (given if isinstance(given, ToolCondition) else ToolCondition(given),)
+    return (condition if isinstance(condition, ToolCondition) else ToolCondition(condition),)

@@ -29,9 +29,9 @@ from typing import (
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.tooling import arguments as reading
+from agentkit.tooling import arguments as argument_repair
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.coercion import KEY, discriminator_fault, first_sentence, reason, to_json
+from agentkit.tooling.coercion import KEY, discriminator_error, first_sentence, reason, to_json
 from agentkit.tooling.json_schema import close_schema, normalise_schema, reject_wrapper, validate_against
 from agentkit.tooling.run_context import RunContext, context_kind, with_context
 from agentkit.tooling.signature import (
@@ -49,11 +49,11 @@ from agentkit.tooling.signature import (
     text_of,
 )
 from agentkit.tooling.strict_schema import (
+    FLAGS,
     PYTHON,
-    SUMMED,
     Schema,
+    check_schema,
     has_unions,
-    refuse_malformed,
     strict,
     tidy,
     with_plain_references,
@@ -333,7 +333,7 @@ def _annotated_descriptions(kind: type) -> dict[str, str]:
 def _flags_schema(node: Schema, kind: type[enum.Flag]) -> Schema:
     """Describe flags, which can be combined: a number whose parts have names."""
     remaining = {key: node[key] for key in node if key != "enum"}
-    return {**remaining, "type": "integer", "minimum": 0, PYTHON: list(kind.__members__.items()), SUMMED: True}
+    return {**remaining, "type": "integer", "minimum": 0, PYTHON: list(kind.__members__.items()), FLAGS: True}
 
 
 def _with_choices(node: Schema, choices: list[tuple[str, Any]]) -> Schema:
@@ -349,7 +349,7 @@ def _with_choices(node: Schema, choices: list[tuple[str, Any]]) -> Schema:
     return node
 
 
-Arguments = reading.Arguments
+Arguments = argument_repair.Arguments
 T = TypeVar("T")
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -440,7 +440,7 @@ class FunctionParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
-        given = reading.read_arguments(arguments, has_parameters=bool(self._parameters))
+        given = argument_repair.read_arguments(arguments, has_parameters=bool(self._parameters))
         given = gather_extra_arguments(self._signature, given) if self._is_spread else given
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
         return self._model_parameters.check(given) if checked is None else checked
@@ -496,7 +496,7 @@ class SchemaParameters:
         try:
             normalised = normalise_schema(json.loads(json.dumps(schema, allow_nan=False)))
             reject_wrapper(normalised)
-            refuse_malformed(normalised)
+            check_schema(normalised)
             normalised = with_plain_references(normalised)
             with_defaults: Schema = {"type": "object", "properties": {}, **normalised}
             is_object = with_defaults["type"] == "object" or "object" in list(with_defaults["type"])
@@ -566,20 +566,22 @@ class _ModelParameters:
 
     def check(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
-        checked = reading.validate_or_repair(arguments, self._validate, self._optional, self._schema, self._tool_name)
+        checked = argument_repair.validate_or_repair(
+            arguments, self._validate, self._optional, self._schema, self._tool_name
+        )
         return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
 
-    def _validate(self, arguments: dict[str, Any]) -> BaseModel | reading.ArgumentErrors:
+    def _validate(self, arguments: dict[str, Any]) -> BaseModel | argument_repair.ArgumentErrors:
         """Return the validated arguments, or their errors."""
         from pydantic import ValidationError
 
         try:
             return self._read(arguments)
         except ValidationError as error:
-            return reading.ArgumentErrors(_faults(error, arguments))
+            return argument_repair.ArgumentErrors(_problems(error, arguments))
         except Exception as error:
             text = f"The arguments could not be checked ({type(error).__name__}: {error})."
-            raise reading.arguments_error([text]) from error
+            raise argument_repair.arguments_error([text]) from error
 
     def _read(self, arguments: dict[str, Any]) -> BaseModel:
         """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
@@ -701,21 +703,21 @@ def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
     return [choice if isinstance(choice, str) else choice.path[0] for choice in getattr(alias, "choices", [alias])]
 
 
-def _faults(error: ValidationError, arguments: Mapping[str, Any]) -> list[reading.Fault]:
-    faults: list[reading.Fault] = []
-    for detail in islice(error.errors(include_url=False), reading.MAX_FAULTS):
-        path = reading.walk(arguments, detail["loc"])
-        discriminator = discriminator_fault(detail.get("ctx", {}), detail["input"])
+def _problems(error: ValidationError, arguments: Mapping[str, Any]) -> list[argument_repair.ValidationProblem]:
+    problems: list[argument_repair.ValidationProblem] = []
+    for detail in islice(error.errors(include_url=False), argument_repair.MAX_PROBLEMS):
+        path = argument_repair.existing_steps(arguments, detail["loc"])
+        discriminator = discriminator_error(detail.get("ctx", {}), detail["input"])
         if discriminator is not None:
             name, message, value = discriminator
-            faults.append(((*path, name), message, value))
+            problems.append(((*path, name), message, value))
             continue
         if detail["type"] == "missing":
             path = (*path, detail["loc"][-1])
         message = reason(detail["type"], detail["msg"])
         is_about_key = detail["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
-        faults.append((path, f"{KEY} {message}" if is_about_key else message, detail["input"]))
-    return faults
+        problems.append((path, f"{KEY} {message}" if is_about_key else message, detail["input"]))
+    return problems
 
 
 def _value(checked: BaseModel, field: str, parameter: Parameter) -> Any:

@@ -37,7 +37,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.tooling import docstrings
 from agentkit.tooling.coercion import group_by_letters, normalise_letters, unwrap
-from agentkit.tooling.docstrings import stated_types
+from agentkit.tooling.docstrings import documented_types
 
 REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 """The kinds of parameters that collect the remaining arguments."""
@@ -203,7 +203,7 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
 
 def _documented_types(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
     """Return the types stated in the docstring for parameters without annotations."""
-    documented = stated_types(docstring) if docstring else {}
+    documented = documented_types(docstring) if docstring else {}
     unannotated = {name for name, parameter in signature.parameters.items() if parameter.annotation is REQUIRED}
     return {
         name: documented[name]

@@ -13,10 +13,10 @@ _PLAIN = re.compile(r"#(?:/\$defs/[a-zA-Z0-9_.-]+)?")
 """References that every provider resolves."""
 
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_.-]+")
-_VALUES = frozenset({"default", "const", "enum", "examples", "example"})
+_VALUE_KEYWORDS = frozenset({"default", "const", "enum", "examples", "example"})
 """Keywords that contain values, in which `$ref` is not a reference."""
 
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_NAME_KEYWORDS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords that map names, which can be the names of keywords, to schemas."""
 
 
@@ -30,9 +30,9 @@ def resolve_reference(reference: str, root: Any) -> Any:
         return root
     if not reference.startswith("#/"):
         return None
-    home, _, rest = reference[len("#/") :].partition("/")
-    named = root.get(home) if isinstance(root, dict) else None
-    if isinstance(named, dict) and home in _NAMED:
+    section, _, rest = reference[len("#/") :].partition("/")
+    named = root.get(section) if isinstance(root, dict) else None
+    if isinstance(named, dict) and section in _NAME_KEYWORDS:
         for name in dict.fromkeys((rest, unquote(rest), _unescape(unquote(rest)))):
             if name in named:
                 return named[name]
@@ -69,10 +69,12 @@ def with_plain_references(schema: Schema) -> Schema:
     names = _free_names(unusual, schema)
     targets = {name: resolve_reference(reference, schema) for reference, name in names.items()}
     known = {name: f"{_PREFIX}{names[name]}" for name in names if targets[names[name]] is not None}
-    links = {reference: known.get(reference, "") for reference in unusual}
-    definitions = {name: _replace_references(target, links) for name, target in targets.items() if target is not None}
+    replacements = {reference: known.get(reference, "") for reference in unusual}
+    definitions = {
+        name: _replace_references(target, replacements) for name, target in targets.items() if target is not None
+    }
     rewritten: Schema = _replace_references(
-        {key: value for key, value in schema.items() if key != "definitions"}, links
+        {key: value for key, value in schema.items() if key != "definitions"}, replacements
     )
     shared = {**rewritten.get("$defs", {}), **definitions}
     return {**rewritten, "$defs": _used_definitions(shared, rewritten)} if shared else rewritten
@@ -80,22 +82,22 @@ def with_plain_references(schema: Schema) -> Schema:
 
 def _references_in(node: Any) -> Iterator[str]:
     """Yield all references in a schema."""
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
+    pending = [node]
+    while pending:
+        each = pending.pop()
         if isinstance(each, dict):
             if isinstance(each.get("$ref"), str):
                 yield each["$ref"]
-            waiting += _inside(each)
+            pending += _subschemas(each)
         elif isinstance(each, list):
-            waiting += each
+            pending += each
 
 
-def _inside(node: Schema) -> Iterator[Any]:
+def _subschemas(node: Schema) -> Iterator[Any]:
     for key, value in node.items():
-        if key in _NAMED and isinstance(value, dict):
+        if key in _NAME_KEYWORDS and isinstance(value, dict):
             yield from value.values()
-        elif key not in _VALUES:
+        elif key not in _VALUE_KEYWORDS:
             yield value
 
 
@@ -121,10 +123,10 @@ def _replace_references(node: Any, links: Mapping[str, str]) -> Any:
         return node
     new: Schema = {}
     for key, value in node.items():
-        if key in _NAMED and isinstance(value, dict):
+        if key in _NAME_KEYWORDS and isinstance(value, dict):
             new[key] = {name: _replace_references(inner, links) for name, inner in value.items()}
         else:
-            new[key] = value if key in _VALUES else _replace_references(value, links)
+            new[key] = value if key in _VALUE_KEYWORDS else _replace_references(value, links)
     link = links.get(node["$ref"]) if isinstance(node.get("$ref"), str) else None
     if link:
         new["$ref"] = link
@@ -136,13 +138,13 @@ def _replace_references(node: Any, links: Mapping[str, str]) -> Any:
 def _used_definitions(definitions: Schema, schema: Schema) -> Schema:
     """The definitions that a schema refers to, directly or through others."""
     used: Schema = {}
-    waiting = [{key: value for key, value in schema.items() if key != "$defs"}]
-    while waiting:
-        for reference in _references_in(waiting.pop()):
+    pending = [{key: value for key, value in schema.items() if key != "$defs"}]
+    while pending:
+        for reference in _references_in(pending.pop()):
             name = reference.removeprefix(_PREFIX)
             if name in definitions and name not in used:
                 used[name] = definitions[name]
-                waiting.append(definitions[name])
+                pending.append(definitions[name])
     return used
 
 
@@ -151,12 +153,12 @@ Schema = dict[str, Any]
 PYTHON = "agentkit-python"
 """The keyword under which a schema stores the name and Python value of each choice until it is tidied."""
 
-SUMMED = "agentkit-summed"
+FLAGS = "agentkit-summed"
 """The keyword that marks choices as combinable flags until the schema is tidied."""
 
-NAMED = ("properties", "$defs", "patternProperties")
-LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
-SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
+MAP_KEYWORDS = ("properties", "$defs", "patternProperties")
+LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
+SCHEMA_KEYWORDS = ("items", "additionalProperties", "not", "contains", "propertyNames")
 _REFERENCE = "#/$defs/"
 _MAX_INLINED, _MAX_NODES = 500, 5_000
 """Limits on how many references are inlined, and on the number of schemas that this produces."""
@@ -164,7 +166,7 @@ _MAX_LEVELS = 100
 _MAX_NAMED = 50
 
 # Limits of strict mode, documented by OpenAI under "Structured outputs: supported schemas".
-_DEEPEST = 10
+_MAX_DEPTH = 10
 _MAX_PROPERTIES = 5_000
 _MAX_NAME_CHARS = 120_000
 """Maximum total length of the names of properties and definitions and of the values of choices."""
@@ -175,20 +177,20 @@ _MAX_CHOICES = 1_000
 _MANY_CHOICES, _MAX_CHOICE_CHARS = 250, 15_000
 """For more text choices than the first number, the maximum of their total length."""
 
-SHAPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(NAMED, dict),
-    **dict.fromkeys((*LISTED, "required", "enum"), list),
+KEYWORD_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(MAP_KEYWORDS, dict),
+    **dict.fromkeys((*LIST_KEYWORDS, "required", "enum"), list),
     **dict.fromkeys(("description", "pattern", "format", "$ref"), str),
-    **dict.fromkeys((PYTHON, SUMMED), ()),  # keywords used only by agentkit
+    **dict.fromkeys((PYTHON, FLAGS), ()),  # keywords used only by agentkit
     "type": (str, list),
 }
-_UNREADABLE = {"title", "discriminator", PYTHON, SUMMED}
-_KEPT = {
+_INTERNAL_KEYWORDS = {"title", "discriminator", PYTHON, FLAGS}
+_STRICT_KEYWORDS = {
     *("type", "description", "enum", "properties", "items", "anyOf", "pattern"),
     *("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"),
 }
-_LEFT_OUT = {"default", "examples", "minLength", "maxLength", "deprecated", "readOnly", "writeOnly", "required"}
-_READ_ELSEWHERE = {"format", "const", "oneOf", "additionalProperties", "$defs", "$ref", "$schema"}
+_REMOVED_KEYWORDS = {"default", "examples", "minLength", "maxLength", "deprecated", "readOnly", "writeOnly", "required"}
+_CONVERTED_KEYWORDS = {"format", "const", "oneOf", "additionalProperties", "$defs", "$ref", "$schema"}
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
 
@@ -205,51 +207,51 @@ def tidy(schema: Schema) -> Schema:
 
     Only recursive definitions stay in `$defs`.
     """
-    return _inline(_rebuild(schema, _without_noise))
+    return _inline(_rebuild(schema, _tidy_node))
 
 
-def refuse_malformed(schema: Any) -> None:
-    """Raise TypeError, naming the place, if the schema violates JSON schema.
+def check_schema(schema: Any) -> None:
+    """Raise TypeError, naming the location, if the schema violates JSON schema.
 
     Schemas that it refers to internally are checked wherever they are.
     """
-    _refuse_deep(schema)
+    _check_depth(schema)
     known: set[int] = set()
-    waiting = [("the schema", schema)]
-    while waiting:
-        place, node = waiting.pop()
+    pending = [("the schema", schema)]
+    while pending:
+        location, node = pending.pop()
         if id(node) not in known:
             known.add(id(node))
-            waiting += _parts(node, place, schema)
+            pending += _parts(node, location, schema)
 
 
-def _refuse_deep(schema: Any) -> None:
+def _check_depth(schema: Any) -> None:
     """Raise TypeError if the schema is nested too deeply to traverse."""
     level = [schema]
     for _ in range(_MAX_LEVELS):
-        inside = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [inner for values in inside for inner in values if isinstance(inner, dict | list)]
+        containers = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [inner for values in containers for inner in values if isinstance(inner, dict | list)]
         if not level:
             return
     raise TypeError(f"it is nested more than {_MAX_LEVELS} levels deep")
 
 
-def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
+def _parts(schema: Any, location: str, root: Any) -> list[tuple[str, Any]]:
     """Return the named subschemas of a node, including its reference target. Raises TypeError."""
     if isinstance(schema, bool):
         return []
     if not isinstance(schema, dict):
-        raise TypeError(f"{place} must be an object, not a {type(schema).__name__}")
-    for keyword in schema.keys() & SHAPES.keys():
-        if not isinstance(schema[keyword], SHAPES[keyword]):
-            raise TypeError(f"{keyword!r} of {place} must not be a {type(schema[keyword]).__name__}")
+        raise TypeError(f"{location} must be an object, not a {type(schema).__name__}")
+    for keyword in schema.keys() & KEYWORD_TYPES.keys():
+        if not isinstance(schema[keyword], KEYWORD_TYPES[keyword]):
+            raise TypeError(f"{keyword!r} of {location} must not be a {type(schema[keyword]).__name__}")
     if not all(isinstance(name, str) for name in schema.get("required", ())):
-        raise TypeError(f"'required' of {place} must list names")
+        raise TypeError(f"'required' of {location} must list names")
     kinds = schema.get("type", "null")
     for kind in [kinds] if isinstance(kinds, str) else kinds or [kinds]:
         if not isinstance(kind, str) or kind not in JSON_TYPES:
             raise TypeError(
-                f"{kind!r} is not a valid type of {place}; use one of {', '.join(JSON_TYPES)}, or leave 'type' out"
+                f"{kind!r} is not a valid type of {location}; use one of {', '.join(JSON_TYPES)}, or leave 'type' out"
             )
     target = resolve_reference(schema.get("$ref", ""), root)
     return [
@@ -277,17 +279,17 @@ def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:
 def _is_within_limits(schema: Schema) -> bool:
     """Whether a schema is within the size limits of strict mode."""
     properties = choices = chars = 0
-    waiting: list[Any] = [schema]
-    while waiting:
-        node = waiting.pop()
-        written = [each for each in node.get("enum", ()) if isinstance(each, str)]
-        length = sum(map(len, written))
-        if len(written) > _MANY_CHOICES and length > _MAX_CHOICE_CHARS:
+    pending: list[Any] = [schema]
+    while pending:
+        node = pending.pop()
+        text_choices = [each for each in node.get("enum", ()) if isinstance(each, str)]
+        length = sum(map(len, text_choices))
+        if len(text_choices) > _MANY_CHOICES and length > _MAX_CHOICE_CHARS:
             return False
         properties += len(node.get("properties", ()))
         choices += len(node.get("enum", ()))
         chars += length + sum(len(name) for key in ("properties", "$defs") for name in node.get(key, ()))
-        waiting += [inner for _, inner in _inner_schemas(node) if isinstance(inner, dict)]
+        pending += [inner for _, inner in _inner_schemas(node) if isinstance(inner, dict)]
     return properties <= _MAX_PROPERTIES and choices <= _MAX_CHOICES and chars <= _MAX_NAME_CHARS
 
 
@@ -316,49 +318,49 @@ def has_unions(schema: Any) -> bool:
 
 def _inner_schemas(schema: Schema) -> Iterator[tuple[str, Any]]:
     """Yield each direct subschema with its name or keyword."""
-    for key in schema.keys() & {*NAMED}:
+    for key in schema.keys() & {*MAP_KEYWORDS}:
         yield from schema[key].items()
-    for key in schema.keys() & {*LISTED}:
+    for key in schema.keys() & {*LIST_KEYWORDS}:
         yield from ((key, inner) for inner in schema[key])
-    yield from ((key, schema[key]) for key in schema.keys() & {*SINGLE} if not isinstance(schema[key], list))
+    yield from ((key, schema[key]) for key in schema.keys() & {*SCHEMA_KEYWORDS} if not isinstance(schema[key], list))
 
 
 def _rebuild(schema: Any, change: Callable[[Schema], Schema]) -> Any:
     if not isinstance(schema, dict):
         return schema
     new = dict(schema)
-    for key in schema.keys() & {*NAMED}:
+    for key in schema.keys() & {*MAP_KEYWORDS}:
         new[key] = {name: _rebuild(inner, change) for name, inner in schema[key].items()}
-    for key in schema.keys() & {*LISTED}:
+    for key in schema.keys() & {*LIST_KEYWORDS}:
         new[key] = [_rebuild(inner, change) for inner in schema[key]]
-    for key in schema.keys() & {*SINGLE}:
+    for key in schema.keys() & {*SCHEMA_KEYWORDS}:
         new[key] = _rebuild(schema[key], change)
     return change(new)
 
 
-def _without_noise(schema: Schema) -> Schema:
-    kept = {key: value for key, value in schema.items() if key not in _UNREADABLE and _is_writable(value)}
+def _tidy_node(schema: Schema) -> Schema:
+    cleaned = {key: value for key, value in schema.items() if key not in _INTERNAL_KEYWORDS and _is_json_value(value)}
     names = _names_of_choices(schema)
-    return {**kept, "description": f"{kept.get('description', '')} {names}".strip()} if names else kept
+    return {**cleaned, "description": f"{cleaned.get('description', '')} {names}".strip()} if names else cleaned
 
 
 def _names_of_choices(schema: Schema) -> str:
     """Describe the meaning of enum values that are not texts, or of combinable flags."""
     python = schema.get(PYTHON, [])
-    if SUMMED in schema:
+    if FLAGS in schema:
         return ", ".join(f"{flag.value} = {name}" for name, flag in python[:_MAX_NAMED]) + "; or a sum of these"
-    written = schema.get("enum", [schema.get("const")])
-    if not python or all(isinstance(each, str) for each in written):
+    text_choices = schema.get("enum", [schema.get("const")])
+    if not python or all(isinstance(each, str) for each in text_choices):
         return ""
-    named = [f"{each} = {name}" for each, (name, _) in zip(written, python, strict=True) if name]
+    named = [f"{each} = {name}" for each, (name, _) in zip(text_choices, python, strict=True) if name]
     return ", ".join(named[:_MAX_NAMED])
 
 
-def _is_writable(value: Any) -> bool:
+def _is_json_value(value: Any) -> bool:
     if isinstance(value, dict):
-        return all(map(_is_writable, value.values()))
+        return all(map(_is_json_value, value.values()))
     if isinstance(value, list):
-        return all(map(_is_writable, value))
+        return all(map(_is_json_value, value))
     return not isinstance(value, float) or math.isfinite(value)
 
 
@@ -367,12 +369,12 @@ def _inline(schema: Schema) -> Schema:
     if not definitions or len(definitions) > _MAX_INLINED:
         return schema
     uses = {name: set(_references(definition)) for name, definition in definitions.items()}
-    reach = {name: _reachable(name, uses) for name in definitions}
-    recursive = {name for name in definitions if name in reach[name]}
+    reachable = {name: _reachable(name, uses) for name in definitions}
+    recursive = {name for name in definitions if name in reachable[name]}
     sizes = {name: _size(definition) for name, definition in definitions.items()}
     inlined = nodes = 0
 
-    def put_in(node: Schema) -> Schema:
+    def inline_references(node: Schema) -> Schema:
         nonlocal inlined, nodes
         name = node.get("$ref", "").removeprefix(_REFERENCE)
         if name not in definitions or name in recursive or inlined >= _MAX_INLINED or nodes > _MAX_NODES:
@@ -380,13 +382,15 @@ def _inline(schema: Schema) -> Schema:
         inlined, nodes = inlined + 1, nodes + sizes[name]
         if nodes > _MAX_NODES:
             return node
-        return {**_rebuild(definitions[name], put_in), **{key: node[key] for key in node if key != "$ref"}}
+        return {**_rebuild(definitions[name], inline_references), **{key: node[key] for key in node if key != "$ref"}}
 
-    body = _rebuild({key: value for key, value in schema.items() if key != "$defs"}, put_in)
+    body = _rebuild({key: value for key, value in schema.items() if key != "$defs"}, inline_references)
     if inlined >= _MAX_INLINED or nodes > _MAX_NODES:
         return schema
-    left = {name: _rebuild(definitions[name], put_in) for name in definitions if name in recursive}
-    return {**body, "$defs": left} if left else body
+    recursive_definitions = {
+        name: _rebuild(definitions[name], inline_references) for name in definitions if name in recursive
+    }
+    return {**body, "$defs": recursive_definitions} if recursive_definitions else body
 
 
 def _size(schema: Any) -> int:
@@ -396,11 +400,11 @@ def _size(schema: Any) -> int:
 
 def _reachable(start: str, uses: dict[str, set[str]]) -> set[str]:
     found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        new = uses.get(waiting.pop(), set()) - found
+    pending = [start]
+    while pending:
+        new = uses.get(pending.pop(), set()) - found
         found |= new
-        waiting += new
+        pending += new
     return found
 
 
@@ -413,11 +417,15 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _close(schema: Any, depth: int, *, nested_nulls: bool) -> Schema:
-    if not isinstance(schema, dict) or depth > _DEEPEST or schema.keys() - _KEPT - _LEFT_OUT - _READ_ELSEWHERE:
+    if (
+        not isinstance(schema, dict)
+        or depth > _MAX_DEPTH
+        or schema.keys() - _STRICT_KEYWORDS - _REMOVED_KEYWORDS - _CONVERTED_KEYWORDS
+    ):
         raise _NotStrict
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}
-    new = {key: value for key, value in schema.items() if key in _KEPT}
+    new = {key: value for key, value in schema.items() if key in _STRICT_KEYWORDS}
     new.update(_choices(schema))
     if "(?" in new.get("pattern", ""):
         del new["pattern"]
@@ -427,9 +435,9 @@ def _close(schema: Any, depth: int, *, nested_nulls: bool) -> Schema:
         new["format"] = schema["format"]
     if "anyOf" in new:
         new["anyOf"] = [_close(choice, depth, nested_nulls=nested_nulls) for choice in new["anyOf"]]
-    if _is(schema, "array"):
+    if _has_type(schema, "array"):
         new["items"] = _close(schema.get("items"), depth + 1, nested_nulls=nested_nulls)
-    return _close_object(schema, new, depth, nested_nulls=nested_nulls) if _is(schema, "object") else new
+    return _close_object(schema, new, depth, nested_nulls=nested_nulls) if _has_type(schema, "object") else new
 
 
 def _close_object(schema: Schema, new: Schema, depth: int, *, nested_nulls: bool) -> Schema:
@@ -454,7 +462,7 @@ def _choices(schema: Schema) -> Schema:
     return {"anyOf": schema["oneOf"]} if "oneOf" in schema else {}
 
 
-def _is(schema: Schema, kind: str) -> bool:
+def _has_type(schema: Schema, kind: str) -> bool:
     return kind in (schema.get("type"), *(schema["type"] if isinstance(schema.get("type"), list) else ()))
 
 

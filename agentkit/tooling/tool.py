@@ -49,8 +49,8 @@ from agentkit.tooling.run_context import (
     ToolCondition,
     check_value,
     conditions_from,
+    run_context_active,
     run_parameter_of,
-    within_run,
 )
 from agentkit.tooling.schema import Arguments, FunctionParameters, Parameters, SchemaParameters, copy_schema
 from agentkit.undo import Reversible, collect_records
@@ -396,7 +396,7 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
         permanently is denied unless you `confirm` it. `undo()` of the result restores the files that a built-in tool
         has changed.
         """
-        with within_run(run), collect_records() as records:
+        with run_context_active(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _with_records(records, self.run(checked, decision if confirm else deny_unconfirmed(decision)))
 
@@ -404,7 +404,7 @@ class Tool(reflection.PicklableByName, Generic[P, R, ContextType]):
         self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
     ) -> ToolResult:
         """Like `invoke`, without blocking the event loop."""
-        with within_run(run), collect_records() as records:
+        with run_context_active(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _with_records(records, await self.arun(checked, decision if confirm else deny_unconfirmed(decision)))
 

@@ -72,40 +72,38 @@ class Toolset(Sequence[AnyTool]):
     Raises ConfigError for duplicate names and for items that cannot be tools.
     """
 
-    __slots__ = ("_by_name", "_searchable", "_tools")
+    __slots__ = ("_by_name", "_tools", "searchable_names")
+
+    searchable_names: frozenset[str]
+    """The names of the tools that are offered to a model only after it has searched for them."""
 
     def __init__(self, items: Iterable[Any] | Callable[..., Any] = ()) -> None:
         searchable: set[str] = set()
         self._tools: tuple[AnyTool, ...] = tuple(_flatten(items, searchable))
         self._by_name = {each.name: each for each in self._tools}
-        self._searchable = frozenset(searchable)
+        self.searchable_names = frozenset(searchable)
         if len(self._by_name) < len(self._tools):
-            raise ConfigError(_duplicates_message(self._tools, self._searchable))
+            raise ConfigError(_duplicates_message(self._tools, self.searchable_names))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tool names, in order."""
         return tuple(each.name for each in self._tools)
 
-    @property
-    def searchable_names(self) -> frozenset[str]:
-        """The names of the tools that are offered to a model only after it has searched for them."""
-        return self._searchable
-
     def find(self, name: str) -> AnyTool:
         """Return the tool with that name. Raises UnknownTool with a suggestion and the available names."""
         found = self._by_name.get(name) or self._by_name.get(self._local_name(name))
         if found is None:
-            raise UnknownTool(self._no_such(name))
+            raise UnknownTool(self._unknown_tool_message(name))
         return found
 
     def only(self, *names: str) -> Toolset:
         """Return the named tools, in this order. Raises ConfigError for an unknown name."""
-        return self._with(self._by_name[name] for name in self._checked(names))
+        return self._with(self._by_name[name] for name in self._check_names(names))
 
     def without(self, *names: str) -> Toolset:
         """Return all but the named tools. Raises ConfigError for an unknown name."""
-        left_out = self._checked(names)
+        left_out = self._check_names(names)
         return self._with(each for each in self._tools if each.name not in left_out)
 
     def up_to(self, level: SafetyLevel | str) -> Toolset:
@@ -121,7 +119,7 @@ class Toolset(Sequence[AnyTool]):
         """
         check_unknown_arguments(Toolset.searchable, unknown)
         other = Toolset(self._tools)
-        other._searchable = frozenset(self._by_name)
+        other.searchable_names = frozenset(self._by_name)
         return other
 
     def when(self, condition: ConditionFunction) -> Toolset:
@@ -142,15 +140,15 @@ class Toolset(Sequence[AnyTool]):
     def _with(self, tools: Iterable[AnyTool]) -> Toolset:
         """Return a toolset of some of these tools, keeping which are searchable."""
         other = Toolset(tuple(tools))
-        if self._searchable:
-            other._searchable = self._searchable.intersection(other.names)
+        if self.searchable_names:
+            other.searchable_names = self.searchable_names.intersection(other.names)
         return other
 
-    def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_names(self, names: tuple[str, ...]) -> tuple[str, ...]:
         known = tuple(map(self._local_name, names))
         for name, local_name in zip(names, known, strict=True):
             if local_name not in self._by_name:
-                raise ConfigError(self._no_such(name))
+                raise ConfigError(self._unknown_tool_message(name))
         return known
 
     def _local_name(self, name: str) -> str:
@@ -160,13 +158,13 @@ class Toolset(Sequence[AnyTool]):
         local_names = [each.name for each in self._tools if getattr(each, "remote_name", None) == name]
         return local_names[0] if len(local_names) == 1 else name
 
-    def _no_such(self, name: str) -> str:
+    def _unknown_tool_message(self, name: str) -> str:
         from agentkit.event_rendering import suggestion
 
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:
             return f"No tool is named {shown}: the collection is empty."
-        listed = ", ".join(each for each in self.names if each not in self._searchable)
+        listed = ", ".join(each for each in self.names if each not in self.searchable_names)
         return f"No tool is named {shown}.{suggestion(name, self.names)} The tools are: {listed}."
 
     @overload
@@ -196,13 +194,13 @@ class Toolset(Sequence[AnyTool]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Toolset):
             return NotImplemented
-        return self._tools == other._tools and self._searchable == other._searchable
+        return self._tools == other._tools and self.searchable_names == other.searchable_names
 
     def __hash__(self) -> int:
         return hash(self._tools)
 
     def __repr__(self) -> str:
-        shown = (f"{name} (searchable)" if name in self._searchable else name for name in self.names)
+        shown = (f"{name} (searchable)" if name in self.searchable_names else name for name in self.names)
         return f"Toolset({', '.join(shown)})"
 
 
@@ -232,7 +230,7 @@ def _flatten(items: Any, searchable: set[str]) -> list[AnyTool]:
         searchable |= items.searchable_names
         return list(items)
     if not isinstance(items, _SEVERAL):
-        return _alone(items, searchable)
+        return _tools_of_item(items, searchable)
     found: list[AnyTool] = []
     for item in items:
         if isinstance(item, Tool) and not item.lacks_instance:
@@ -242,7 +240,7 @@ def _flatten(items: Any, searchable: set[str]) -> list[AnyTool]:
     return found
 
 
-def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
+def _tools_of_item(item: Any, searchable: set[str]) -> list[AnyTool]:
     """Return the tools of an item that is not a list or tuple."""
     if isinstance(item, Tool):
         if item.lacks_instance:

@@ -516,9 +516,9 @@ def test_approval_in_a_new_session_covers_one_call():
 def test_saved_run_cannot_change_the_session_history(tmp_path):
     """Resuming uses the conversation of the session, not the one in the saved run."""
     place = tmp_path / "sessions.db"
-    exchange = Desk().agent("Hello.", call("erase", name="it"), session=Session.open(place, "x"))
-    exchange.run("first")
-    saved = json.loads(exchange.run("go").to_json())
+    asking_agent = Desk().agent("Hello.", call("erase", name="it"), session=Session.open(place, "x"))
+    asking_agent.run("first")
+    saved = json.loads(asking_agent.run("go").to_json())
     assert saved["history"].pop(0)["content"] == "first"
     agent = Desk().agent("Done.", session=Session.open(place, "x"))
     assert agent.resume(json.dumps(saved), True).status == "done"
@@ -528,9 +528,9 @@ def test_saved_run_cannot_change_the_session_history(tmp_path):
 def test_resumed_run_keeps_its_own_history():
     """A run resumed in another conversation keeps its own history, even if it pauses again."""
     desk = Desk()
-    exchange = desk.agent("Hello.", call("erase", name="it"))
-    exchange.run("first")
-    text = exchange.run("go").to_json()
+    asking_agent = desk.agent("Hello.", call("erase", name="it"))
+    asking_agent.run("first")
+    text = asking_agent.run("go").to_json()
     agent = desk.agent("Hi.", call("erase", name="all"), "Done.")
     agent.run("other")
     done = agent.resume(text, True).resume(True)

@@ -497,8 +497,8 @@ def test_paused_run_is_approved_in_another_process_by_text(tmp_path):
 @pytest.mark.parametrize("way", WAYS)
 def test_paused_run_is_unaffected_by_other_runs(way, agent, drive):
     """Other runs of the session do not affect a paused run, which resumes with its own messages."""
-    exchange = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
-    assert drive(exchange, way, "Book a hotel.").status == "paused"
+    asking_agent = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
+    assert drive(asking_agent, way, "Book a hotel.").status == "paused"
     meanwhile = agent("Sunny.")
     assert drive(meanwhile, way, "How is the weather?").output == "Sunny."
     assert len(meanwhile.session.unfinished) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import Agent, Approval, RunResult, Tool
-from agentkit.agents.tool_policy import approval_binding, lapsed_denial
+from agentkit.agents.tool_policy import approval_binding, changed_files_denial
 from agentkit.decisions import Decision, Verdict
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.files import file_tools, write_file_tool
@@ -66,9 +66,9 @@ def test_call_is_bound_to_the_content_of_its_script(folder, line):
     """A changed script invalidates the approval, however the command names the script."""
     tool = shell_tool.within(Workspace(folder))
     bound = approval_binding(tool, {"command": line}, str(folder))
-    assert lapsed_denial(ALLOWED, bound, str) is None
+    assert changed_files_denial(ALLOWED, bound, str) is None
     (folder / "deploy.sh").write_text("echo evil\n")
-    lapsed = lapsed_denial(ALLOWED, bound, str)
+    lapsed = changed_files_denial(ALLOWED, bound, str)
     assert lapsed is not None
     assert lapsed.denied
     assert ".sh" in lapsed.reason
@@ -86,7 +86,7 @@ def test_refusal_names_the_first_three_changed_files(count, more, folder):
         (folder / name).write_text("echo evil\n")
     named = ", ".join(repr(str(folder / name)) for name in names[:3])
     reason = f"The call was not run: {named}{more} changed after the approval was requested."
-    assert lapsed_denial(ALLOWED, bound, str).reason == reason
+    assert changed_files_denial(ALLOWED, bound, str).reason == reason
 
 
 def test_makefile_counts_as_a_script(folder):
@@ -94,7 +94,7 @@ def test_makefile_counts_as_a_script(folder):
     (folder / "Makefile").write_text("all:\n\techo good\n")
     bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": "make all"}, str(folder))
     (folder / "Makefile").write_text("all:\n\techo evil\n")
-    assert lapsed_denial(ALLOWED, bound, str) is not None
+    assert changed_files_denial(ALLOWED, bound, str) is not None
 
 
 FOLDERS_AS_SCRIPTS = ["make -C d", "python3 d", "bash d", "find d -exec bash {} \\;", "sh d/", "source d"]
@@ -106,9 +106,9 @@ def test_command_on_a_folder_is_bound_to_its_files(folder, line):
     (folder / "d").mkdir()
     (folder / "d" / "Makefile").write_text("all:\n\techo good\n")
     bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
-    assert lapsed_denial(ALLOWED, bound, str) is None
+    assert changed_files_denial(ALLOWED, bound, str) is None
     (folder / "d" / "Makefile").write_text("all:\n\techo evil\n")
-    assert lapsed_denial(ALLOWED, bound, str) is not None
+    assert changed_files_denial(ALLOWED, bound, str) is not None
     result = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: True).run("Go on.")
     assert result.text == "Done."
 
@@ -139,10 +139,10 @@ def test_unreadable_script_does_not_fail_the_run(folder, make, line):
 def test_call_is_bound_to_real_locations(folder, line):
     """Replacing a folder with a link invalidates the approval."""
     bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
-    assert lapsed_denial(ALLOWED, bound, str) is None
+    assert changed_files_denial(ALLOWED, bound, str) is None
     (folder / "out").rmdir()
     (folder / "out").symlink_to(folder.parent / "elsewhere")
-    assert lapsed_denial(ALLOWED, bound, str) is not None
+    assert changed_files_denial(ALLOWED, bound, str) is not None
 
 
 def test_other_changes_keep_the_approval_valid(folder):
@@ -150,14 +150,14 @@ def test_other_changes_keep_the_approval_valid(folder):
     bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": "cp deploy.sh out/x"}, str(folder))
     (folder / "deploy.sh").write_text("echo other\n")
     (folder / "out" / "x").write_text("there already")
-    assert lapsed_denial(ALLOWED, bound, str) is None
+    assert changed_files_denial(ALLOWED, bound, str) is None
 
 
 def test_special_files_do_not_block(folder):
     """Binding a pipe or an unreadable file does not block."""
     os.mkfifo(folder / "pipe.sh")
     bound = approval_binding(shell_tool.within(Workspace(folder)), {"command": "bash pipe.sh"}, str(folder))
-    assert lapsed_denial(ALLOWED, bound, str) is None
+    assert changed_files_denial(ALLOWED, bound, str) is None
 
 
 def test_script_changed_during_the_approval_is_not_run(folder):

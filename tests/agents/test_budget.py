@@ -278,11 +278,11 @@ def test_held_part_is_returned(part, left):
     limits = ("total_tokens", "input_tokens", "output_tokens")
     top = budget(**{name: 1_000 for name in limits if getattr(part, name)})
     inside = budget(top)
-    inside.hold(part)
+    inside.reserve_part(part)
     spent = top.spent.total_tokens, top.spent.input_tokens, top.spent.output_tokens
     rooms = [None if room is None else 1_000 - taken for room, taken in zip(left, spent, strict=True)]
     assert rooms == list(left)
-    inside.hold(part, -1)
+    inside.reserve_part(part, -1)
     assert (top.spent.total_tokens, top.spent.input_tokens, top.spent.output_tokens, top.spent.overlap) == (0, 0, 0, 0)
-    inside.note(used(5, 5))
+    inside.record_usage(used(5, 5))
     assert (top.usage, top.spent.input_tokens) == (used(5, 5), 0)

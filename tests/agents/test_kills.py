@@ -65,12 +65,12 @@ class Trip:
     def __init__(self, program, folder, find_faults):
         self._program, self._folder, self._find_faults = program, folder, find_faults
         folder.mkdir()
-        self._place = str(folder.parent / "sessions.db")
+        self._location = str(folder.parent / "sessions.db")
         self.counts = Counter()
 
     def run(self, way, **order):
         """Run a command in a separate process, inspect the result, and return the exit code."""
-        places = {"place": self._place, "session": self._folder.name, "folder": str(self._folder)}
+        places = {"place": self._location, "session": self._folder.name, "folder": str(self._folder)}
         code = self._program.carry_out(way=way, **places, **order)
         assert code in (0, -signal.SIGKILL)
         self.counts["killed" if code else "ended"] += 1
@@ -95,7 +95,7 @@ class Trip:
     @property
     def session(self):
         """Return the session, newly opened."""
-        return Session.open(self._place, self._folder.name)
+        return Session.open(self._location, self._folder.name)
 
     def _lines(self, name):
         """Return the complete lines of a file; the process may have been killed while writing the last one."""

@@ -70,9 +70,9 @@ def test_stored_approval_applies_to_its_folder(tmp_path):
 def test_question_can_be_answered_in_any_folder(tmp_path):
     """A question can be answered in any folder."""
     here, there = folder(tmp_path, "d1"), folder(tmp_path, "d2")
-    exchange = {"tools": [ask_user_tool()]}
-    text = writer(call("ask_user", question="Which?"), **exchange, workspace=here).run("Write.").to_json()
-    done = writer("Written.", **exchange, workspace=there).resume(text, "This one.")
+    options = {"tools": [ask_user_tool()]}
+    text = writer(call("ask_user", question="Which?"), **options, workspace=here).run("Write.").to_json()
+    done = writer("Written.", **options, workspace=there).resume(text, "This one.")
     assert (done.status, done.tool_calls[0].result.value) == ("done", "This one.")
 
 
@@ -129,8 +129,8 @@ def test_run_is_resumed_by_its_id(tmp_path):
     """A paused run is resumed by its id, and an unknown id raises SessionError."""
     place = tmp_path / "sessions.db"
     lines = [call("write_file", path=name, content="") for name in ("a.txt", "b.txt")]
-    exchange = writer(*lines, session=Session.open(place, "x"), approve=later, workspace=tmp_path)
-    first, second = exchange.run("Write."), exchange.run("Write.")
+    asking_agent = writer(*lines, session=Session.open(place, "x"), approve=later, workspace=tmp_path)
+    first, second = asking_agent.run("Write."), asking_agent.run("Write.")
     deciding = writer("Written.", "Written.", session=Session.open(place, "x"), workspace=tmp_path)
     assert deciding.session.unfinished == (first.run_id, second.run_id)
     with pytest.raises(

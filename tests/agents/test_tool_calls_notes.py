@@ -9,9 +9,9 @@ CALL = ToolCall("id1", "look", '{"at": "door", "twice": true}')
 AGAIN = "[Note: this call with these arguments has already returned this result; do something else, or answer.]"
 
 
-def result(content="Closed.", status="ok", whole=None):
+def result(content="Closed.", status="ok", full_content=None):
     """Return a result of the tool."""
-    return ToolResult("look", status, content, full_content=whole)
+    return ToolResult("look", status, content, full_content=full_content)
 
 
 def used(content="Closed.", arguments=CALL.arguments, name="look", **options):

@@ -27,11 +27,11 @@ def test_question_becomes_a_session_when_continued(typed_line):
 
 
 def test_named_session_is_continued(typed_line, tmp_path):
-    """--session NAME continues that session, in the database given with --place."""
+    """--session NAME continues that session, in the database given with --store."""
     place = str(tmp_path / "mine.db")
     with FakeServer("1", "2") as server:
         for _ in range(2):
-            assert typed_line("--session", "trip", "--place", place, "Go.", server=server)[2] == 0
+            assert typed_line("--session", "trip", "--store", place, "Go.", server=server)[2] == 0
     assert Session.open(place, "trip").messages[-1].text == "2"
     assert Session.summaries() == []
 
@@ -82,10 +82,10 @@ def test_next_question_replaces_the_previous_one(typed_line):
 
 
 def test_question_is_answered_without_storage(typed_line, tmp_path):
-    """A question is answered if its session cannot be stored, unless --place was given."""
+    """A question is answered if its session cannot be stored, unless --store was given."""
     (tmp_path / "file").write_text("")
     with FakeServer("ok", repeat=True) as server:
-        _, err, code = typed_line("--place", tmp_path / "file" / "x.db", "hi", server=server)
+        _, err, code = typed_line("--store", tmp_path / "file" / "x.db", "hi", server=server)
         assert (code, "x.db" in err) == (1, True)
         state = Path(os.environ["AGENTKIT_STATE"])
         state.mkdir(parents=True, exist_ok=True)

@@ -74,6 +74,15 @@ def test_damaged_template_is_named(template, command, text):
     assert (code, "bad.toml" in err) == (2, True)
 
 
+def test_damaged_template_does_not_hide_others(template, command):
+    """The list names a damaged template, and shows the others."""
+    template("bad", "prompt = ")
+    template("good", 'prompt = "Say $input"')
+    out, err, code = command("templates")
+    assert (out.split()[0], code) == ("good", 0)
+    assert "bad.toml is not valid TOML" in err
+
+
 def test_template_of_a_project_is_restricted(template, command):
     """A project's template overrides the user's, cannot name a provider, and cannot raise level or limits."""
     template("t", 'prompt = "mine"')

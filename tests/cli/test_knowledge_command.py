@@ -38,6 +38,14 @@ def test_documents_are_added_and_found(typed, tmp_path):
     assert typed("list").stdout == f"     1  markdown  {tmp_path}/leave.md\n"
 
 
+def test_new_file_is_announced(typed, tmp_path):
+    """A file that `add` creates is named, also if nothing could be added."""
+    tried = typed("add", "nosuch.md")
+    assert "does not exist" in str(tried.exception)
+    assert (tmp_path / "knowledge.db").exists()
+    assert "Created: knowledge.db" in tried.stderr
+
+
 def test_json_output(typed, tmp_path):
     """Each command prints JSON with --json."""
     assert json.loads(typed("add", "leave.md", "--json").stdout)["added"] == [f"{tmp_path}/leave.md"]
@@ -63,10 +71,10 @@ def test_documents_are_removed(typed):
 
 
 def test_passage_without_a_section(typed, tmp_path):
-    """A passage without a section is shown below its location; --place selects another file."""
+    """A passage without a section is shown below its location; --store selects another file."""
     (tmp_path / "note.txt").write_text("Some words.", "utf-8")
-    typed("add", "note.txt", "--place", "other.db")
-    assert typed("search", "words", "--place", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
+    typed("add", "note.txt", "--store", "other.db")
+    assert typed("search", "words", "--store", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
     typed("add", "leave.md")
     assert typed("search", "words").return_value == FAILED
 
@@ -74,7 +82,7 @@ def test_passage_without_a_section(typed, tmp_path):
 @pytest.mark.parametrize("words", [["search", "days"], ["list"], ["remove", "leave.md"], ["embed", "ollama:first"]])
 def test_reading_commands_create_no_file(typed, tmp_path, words):
     """Commands other than `add` raise an error if no knowledge is stored, and create no file."""
-    outcome = typed(*words, "--place", "other.db")
+    outcome = typed(*words, "--store", "other.db")
     assert str(outcome.exception) == "'other.db' contains no knowledge. To add some: agentkit knowledge add FILE"
     assert not (tmp_path / "other.db").exists()
 

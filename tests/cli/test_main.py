@@ -110,6 +110,14 @@ def test_options_of_each_command_are_parameters_of_its_function():
             assert has_any or passed <= {*accepted}, (name, passed - {*accepted})
 
 
+def test_examples_fit_80_columns():
+    """The examples in the help of every command, which are not wrapped, fit a terminal of 80 columns."""
+    commands = [each for top in COMMANDS for _, each in _commands(top, cli.get_command(None, top))]
+    epilogs = {command.epilog for command in [cli, *commands] if command.epilog}
+    assert len(epilogs) > 15
+    assert [line for epilog in epilogs for line in epilog.splitlines() if len(line) > 78] == []
+
+
 def test_list_of_commands_has_the_help_texts():
     """The list of commands describes each command by the first sentence of its help."""
     told = {name: line for name, (_, _, line) in COMMANDS.items()}
@@ -252,9 +260,9 @@ def test_misspelt_command_is_rejected(words, meant, capsys):
 
 
 def test_unsupported_database_url_is_rejected(typed_line):
-    """--place rejects the URL of an unsupported database."""
+    """--store rejects the URL of an unsupported database."""
     for arguments in (["hi"], ["sessions", "list"], ["serve"]):
-        _, err, code = typed_line(*arguments, "--place", "mysql://x/y")
+        _, err, code = typed_line(*arguments, "--store", "mysql://x/y")
         assert (code, "mysql:// cannot store sessions.\nUse a file, or postgresql://" in err) == (2, True)
     assert not list(Path.cwd().iterdir())
 

@@ -18,7 +18,7 @@ from agentkit.sessions.session import Session
         ("agentkit tools run calc", ["calculator"]),
         ("agentkit ask -t core,cal", ["core,calculator"]),
         ("agentkit sessions show tr", ["trip"]),
-        ("agentkit sessions show --place /dev/null/x tr", []),
+        ("agentkit sessions show --store /dev/null/x tr", []),
         ("agentkit ask --session t", ["trip"]),
         ("agentkit explain run_s", ["run_shell"]),
         ("agentkit --of", ["--offline"]),

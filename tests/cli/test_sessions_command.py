@@ -53,11 +53,11 @@ def test_session_is_renamed_and_forked(typed_line, trip):
 
 
 def test_session_is_exported_and_imported(typed_line, trip, tmp_path):
-    """`export` writes a file that `import` stores under the old name or another, also in another --place."""
+    """`export` writes a file that `import` stores under the old name or another, also in another --store."""
     assert typed_line("sessions", "export", "trip", "trip.jsonl")[2] == 0
-    _, err, code = typed_line("sessions", "import", "trip.jsonl", "--place", tmp_path / "other.db")
+    _, err, code = typed_line("sessions", "import", "trip.jsonl", "--store", tmp_path / "other.db")
     assert (code, 'agentkit --session trip "..."' in err) == (0, True)
-    assert typed_line("sessions", "list", "--place", tmp_path / "other.db")[0].startswith("trip")
+    assert typed_line("sessions", "list", "--store", tmp_path / "other.db")[0].startswith("trip")
     assert "--session 'my trip'" in typed_line("sessions", "import", "trip.jsonl", "my trip")[1]
 
 

@@ -267,8 +267,8 @@ def test_changes_before_and_after_a_pause_are_undone_together(tmp_path):
 def test_dry_run_changes_nothing_after_a_pause(tmp_path):
     """A program in a dry run changes no files, before or after a pause."""
     code = "write_file('a.txt', 'a')\nprice('Hue')\nwrite_file('b.txt', 'b')"
-    exchange = Policy("system", rules=[Rule("ask", "price")])
-    result = paused_result([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=exchange, dry_run=True)
+    policy = Policy("system", rules=[Rule("ask", "price")])
+    result = paused_result([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=policy, dry_run=True)
     assert result.resume(True).status == "done"
     assert list(tmp_path.iterdir()) == []
 

@@ -569,8 +569,8 @@ def test_context_is_checked_before_the_run():
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_tool_that_asks_a_person_fails_without_a_run(awaiting):
     """A tool that asks a person for text fails in a program without a run."""
-    exchange, arguments = program_tool([ask_user_tool()]), {"code": "ask_user('Who?')"}
-    told = asyncio.run(exchange.ainvoke(arguments)) if awaiting else exchange.invoke(arguments)
+    tool, arguments = program_tool([ask_user_tool()]), {"code": "ask_user('Who?')"}
+    told = asyncio.run(tool.ainvoke(arguments)) if awaiting else tool.invoke(arguments)
     assert "cannot wait for a person" in told.error
 
 

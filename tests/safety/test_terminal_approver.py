@@ -148,5 +148,5 @@ def test_choices_describe_similar_calls(terminal):
 def test_without_a_terminal_the_call_is_denied():
     """If the input is a file or a pipe, a yes in it does not approve the call."""
     shown = io.StringIO()
-    assert TerminalApprover(io.StringIO("y\n"), shown)(REQUEST) is Approval.NO
+    assert TerminalApprover(io.StringIO("y\n"), shown)(REQUEST) == "there is no terminal to ask at."
     assert shown.getvalue() == ""

@@ -44,13 +44,13 @@ def answer(tool, arguments):
     return {"value": f'["{tool} {len(arguments)}"]'}
 
 
-def test_call_is_answered_when_it_is_complete(exchange):
+def test_call_is_answered_when_it_is_complete(asking):
     """A call that arrives in pieces is answered once when it is complete."""
-    take = call_handlers(exchange, answer)[7]
+    take = call_handlers(asking, answer)[7]
     for place in range(len(CALL)):
         take(CALL[place : place + 1])
     take(CALL)
-    assert exchange.replies == [{"value": '["add 8"]'}] * 2
+    assert asking.replies == [{"value": '["add 8"]'}] * 2
 
 
 @pytest.mark.parametrize(
@@ -65,27 +65,27 @@ def test_call_is_answered_when_it_is_complete(exchange):
     ],
     ids=["too long", "without arguments", "with more", "no frame", "nothing", "two at once"],
 )
-def test_invalid_call_ends_the_program(exchange, data):
+def test_invalid_call_ends_the_program(asking, data):
     """An invalid function call message raises a SandboxError and gets no reply."""
     with pytest.raises(SandboxError, match="invalid function call"):
-        call_handlers(exchange, answer)[7](data)
-    assert exchange.replies == []
+        call_handlers(asking, answer)[7](data)
+    assert asking.replies == []
 
 
-def test_call_of_an_ended_program_is_not_made(exchange):
+def test_call_of_an_ended_program_is_not_made(asking):
     """A call of a program that has already ended is not made."""
-    exchange.program.kill()
-    exchange.program.wait()
-    call_handlers(exchange, answer)[7](CALL)
-    call_handlers(exchange, answer)[7](b"\xff\xff\xff\xff")
-    assert exchange.replies == []
+    asking.program.kill()
+    asking.program.wait()
+    call_handlers(asking, answer)[7](CALL)
+    call_handlers(asking, answer)[7](b"\xff\xff\xff\xff")
+    assert asking.replies == []
 
 
-def test_calls_without_functions_are_ignored(exchange):
+def test_calls_without_functions_are_ignored(asking):
     """Without functions, calls are ignored."""
-    assert call_handlers(exchange, None) == {}
-    exchange.calls = None
-    assert call_handlers(exchange, answer) == {}
+    assert call_handlers(asking, None) == {}
+    asking.calls = None
+    assert call_handlers(asking, answer) == {}
 
 
 @strong

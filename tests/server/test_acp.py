@@ -312,7 +312,7 @@ def test_command_serves_an_editor(tmp_path):
 
     async def talked(server):
         env = {**os.environ, "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "AGENTKIT_MODEL": "m"}
-        store = f"--place={tmp_path / 'sessions.db'}"
+        store = f"--store={tmp_path / 'sessions.db'}"
         command = sys.executable, "-m", "agentkit", "acp", "-t", "core,files", store
         async with spawn_agent_process(editor, *command, env=env, cwd=tmp_path) as (client, process):
             about = await client.initialize(protocol_version=PROTOCOL_VERSION)

@@ -306,13 +306,13 @@ def test_answer_can_have_delays():
 def test_closing_does_not_wait():
     """Leaving the block does not wait for delayed lines or open connections."""
     with FakeServer(slow("Hi", before_seconds=600)) as server:
-        exchange = socket.create_connection(("127.0.0.1", int(server.origin.rpartition(":")[2])))
-        exchange.sendall(b"POST /v1/responses HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        connection = socket.create_connection(("127.0.0.1", int(server.origin.rpartition(":")[2])))
+        connection.sendall(b"POST /v1/responses HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
         while not server.requests:
             time.sleep(0.01)
         began = time.monotonic()
     assert time.monotonic() - began < 60
-    exchange.close()
+    connection.close()
 
 
 def test_requests_are_recorded():

@@ -14,13 +14,13 @@ from agentkit.tooling.arguments import (
     arguments_error,
     copy_arguments,
     describe_type,
+    existing_steps,
     format_value,
     invalid_sentence,
     missing_sentence,
     read_arguments,
     repair,
     unknown_sentence,
-    walk,
 )
 
 
@@ -138,9 +138,9 @@ def test_schema_is_described_in_words(schema: Any, text: str) -> None:
 def test_walk_omits_validator_branches() -> None:
     """Names of validator branches are omitted from the path to an argument."""
     arguments = {"a": [{"b": 1}], "t": (1,)}
-    assert walk(arguments, ["a", "list[int]", 0, "b", "int"]) == ("a", 0, "b")
-    assert walk(arguments, ["a", 5, "x"]) == ("a",)
-    assert walk(arguments, ["t", 0]) == ("t", 0)
+    assert existing_steps(arguments, ["a", "list[int]", 0, "b", "int"]) == ("a", 0, "b")
+    assert existing_steps(arguments, ["a", 5, "x"]) == ("a",)
+    assert existing_steps(arguments, ["t", 0]) == ("t", 0)
 
 
 def test_nested_json_strings_are_parsed() -> None:

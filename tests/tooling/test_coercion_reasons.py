@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.coercion import discriminator_fault, first_sentence, join_reasons, reason
+from agentkit.tooling.coercion import discriminator_error, first_sentence, join_reasons, reason
 
 
 @pytest.mark.for_each(
@@ -31,11 +31,11 @@ def test_reason(kind: str, message: str, told: str) -> None:
 
 def test_object_without_valid_discriminator() -> None:
     """The error names the discriminator field and its allowed values."""
-    assert discriminator_fault({"discriminator": "'kind'"}, {}) == ("kind", "is missing", {})
+    assert discriminator_error({"discriminator": "'kind'"}, {}) == ("kind", "is missing", {})
     expected = {"discriminator": "'kind'", "tag": "cow", "expected_tags": "'cat', 'dog'"}
-    assert discriminator_fault(expected, {"kind": "cow"}) == ("kind", "should be one of 'cat', 'dog'", "cow")
-    assert discriminator_fault({"discriminator": "by_shape()"}, {}) is None
-    assert discriminator_fault({}, {}) is None
+    assert discriminator_error(expected, {"kind": "cow"}) == ("kind", "should be one of 'cat', 'dog'", "cow")
+    assert discriminator_error({"discriminator": "by_shape()"}, {}) is None
+    assert discriminator_error({}, {}) is None
 
 
 def test_first_sentence_of_an_error() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentkit import Tool
-from agentkit.tooling.docstrings import stated_type, stated_types
+from agentkit.tooling.docstrings import documented_types, parse_type
 
 
 @pytest.mark.for_each(
@@ -34,7 +34,7 @@ from agentkit.tooling.docstrings import stated_type, stated_types
 )
 def test_types_in_docstrings_are_recognised(words: str, kind: Any) -> None:
     """Types may be written in Python or in English, and may be marked as optional."""
-    assert stated_type(words) == kind
+    assert parse_type(words) == kind
 
 
 @pytest.mark.for_each(
@@ -43,7 +43,7 @@ def test_types_in_docstrings_are_recognised(words: str, kind: Any) -> None:
 )
 def test_unknown_type_returns_none(words: str) -> None:
     """An unknown type in a docstring returns None."""
-    assert stated_type(words) is None
+    assert parse_type(words) is None
 
 
 STYLES = {
@@ -120,11 +120,11 @@ def test_annotation_overrides_docstring_type() -> None:
 @pytest.mark.parametrize("text", ["x (int): one\nx (str): two", "x (None): nothing", "Find x (in any place).", ""])
 def test_docstring_without_one_type_states_none(text: str) -> None:
     """Conflicting or invalid types in a docstring are ignored."""
-    assert stated_types(inspect.cleandoc(text)) == {}
+    assert documented_types(inspect.cleandoc(text)) == {}
 
 
 @pytest.mark.parametrize("line", ["x (int: ", "x" * 50, "- `x` (", ":param x ", " ", "x : a"])
 def test_long_docstring_is_read_in_linear_time(line: str) -> None:
     """A long docstring is read in linear time, also with unterminated constructs."""
-    assert stated_types(line * 50_000) == {}
-    assert stated_types(f"{line}\n" * 50_000).get("y") is None
+    assert documented_types(line * 50_000) == {}
+    assert documented_types(f"{line}\n" * 50_000).get("y") is None

@@ -76,7 +76,7 @@ def test_idle_thread_exits() -> None:
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     idle: list[queue.SimpleQueue[Any]] = []
     done: list[str] = []
-    thread = threading.Thread(target=execution._work_on, args=(inbox, idle, 0.01), daemon=True)
+    thread = threading.Thread(target=execution._run_jobs, args=(inbox, idle, 0.01), daemon=True)
     thread.start()
     thread.join(0.1)  # it is not registered as idle, so it may be about to get work
     assert thread.is_alive()

@@ -325,7 +325,7 @@ def test_plain_text_has_no_schema():
     """`str` has no schema and no instruction, and returns any text unchanged."""
     output = OutputType.of(str)
     assert (output.schema, output.instruction, output.parse(" Hi "), output.encode("Hi")) == (None, "", " Hi ", "Hi")
-    assert (output.growing().feed("Hi"), output.growing().feed("")) == ("Hi", None)
+    assert (output.partial_parser().feed("Hi"), output.partial_parser().feed("")) == ("Hi", None)
 
 
 def test_output_type_is_cached():
@@ -375,23 +375,23 @@ PARTS = [
 @pytest.mark.for_each(("kind", "text", "value"), PARTS, ids=named)
 def test_partial_answers(kind, text, value):
     """An incomplete answer returns the keys and entries received so far as plain values."""
-    assert OutputType.of(kind).growing().feed(text) == value
+    assert OutputType.of(kind).partial_parser().feed(text) == value
 
 
 def test_streamed_answer_grows():
     """Each piece of a streamed answer returns a new value and does not change earlier ones."""
-    growing = OutputType.of(Invoice).growing()
+    growing = OutputType.of(Invoice).partial_parser()
     seen = [growing.feed(BILL[place : place + 12]) for place in range(0, len(BILL), 12)]
     assert seen[:3] == [{"number": ""}, {"number": "A1"}, {"number": "A1", "items": [{}]}]
     assert seen[-1] == json.loads(BILL)
-    text = OutputType.of(str).growing()
+    text = OutputType.of(str).partial_parser()
     assert (text.feed("He"), text.feed("llo")) == ("He", "Hello")
 
 
 @pytest.mark.parametrize(("kind", "text"), [(list[int], "[1" + ", 23" * 30_000 + "]"), (str, "words " * 20_000)])
 def test_long_answer_is_reported_less_often(kind, text):
     """The total size of the partial values of a long answer is bounded; the last one is complete."""
-    growing = OutputType.of(kind).growing()
+    growing = OutputType.of(kind).partial_parser()
     told = [value for start in range(0, len(text), 4) if (value := growing.feed(text[start : start + 4])) is not None]
     whole = json.loads(text) if kind is not str else text
     assert told[:2] == ([[1], [1, 23]] if kind is not str else ["word", "words wo"])

@@ -33,7 +33,7 @@ from agentkit.tooling.output_types import JSONCandidates, find_json
 def test_values_are_found(text, values):
     """Values are found in a fence, after a byte order mark and in text, but not inside each other."""
     found = find_json(text)
-    assert (list(found.values), found.fault) == (values, None)
+    assert (list(found.values), found.error) == (values, None)
 
 
 def test_only_the_last_values_are_read():
@@ -61,7 +61,7 @@ def test_invalid_json_is_reported(text, fault):
     """Invalid JSON is reported with its position, and no values inside it are returned."""
     found = find_json(text)
     assert found.values == ()
-    assert found.fault.startswith(fault)
+    assert found.error.startswith(fault)
 
 
 def test_text_without_json_is_returned():
@@ -98,4 +98,4 @@ def test_hostile_text_is_parsed_in_linear_time(text, values):
 
 def test_error_position_in_the_whole_answer():
     """The position of an error is counted from the beginning of the answer."""
-    assert "at character 10, near" in find_json("See {a}: {'a': 1}").fault
+    assert "at character 10, near" in find_json("See {a}: {'a': 1}").error

@@ -54,7 +54,7 @@ def test_validator_exception_is_reported():
     """Any exception raised by a validator is reported as an error of the answer."""
     with pytest.raises(OutputMismatch) as caught:
         Validator(Careless).check({"size": 7})
-    assert [fault.what for fault in caught.value.faults] == ["could not be checked (KeyError: 7)"]
+    assert [fault.message for fault in caught.value.errors] == ["could not be checked (KeyError: 7)"]
     with pytest.raises(BadResponse, match=r"The answer could not be checked \(KeyError: 7\)"):
         OutputType.of(Careless).parse('{"size": 7}')
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.tooling.partial_json import GrowingJSON
+from agentkit.tooling.partial_json import PartialJSONParser
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
@@ -18,7 +18,7 @@ WHOLE = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
 
 def grown(*pieces, **options):
     """Return the value known after each piece."""
-    growing = GrowingJSON(**options)
+    growing = PartialJSONParser(**options)
     seen = []
     for piece in pieces:
         growing.feed(piece)
@@ -140,7 +140,7 @@ def test_too_long_number_stops_parsing():
 )
 def test_long_text_in_single_characters(text):
     """Hundreds of thousands of single characters are parsed in linear time."""
-    growing = GrowingJSON()
+    growing = PartialJSONParser()
     for character in text:
         growing.feed(character)
     try:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Optional, Protocol, TypedDict, TypeV
 import pytest
 
 from agentkit import ConfigError, Decision, RunContext, Tool, Verdict
-from agentkit.tooling.run_context import CONTEXT, context_arguments, is_told_of_run
+from agentkit.tooling.run_context import CONTEXT, accepts_run_context, context_arguments
 
 T = TypeVar("T")
 
@@ -206,6 +206,6 @@ def test_repr_omits_messages():
 def test_functions_of_a_run_may_take_the_context(function, is_accepted, takes_context):
     """A function of a run takes no argument or the run context, which is passed only if required."""
     context = RunContext(Shop("Bo"))
-    assert is_told_of_run(function) is is_accepted
+    assert accepts_run_context(function) is is_accepted
     if takes_context is not None:
         assert context_arguments(function, context) == ((context,) if takes_context else ())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentkit.tooling.strict_schema import admits_null, refuse_malformed, strict, tidy
+from agentkit.tooling.strict_schema import admits_null, check_schema, strict, tidy
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 CLOSED_POINT = {**POINT, "additionalProperties": False}
@@ -235,10 +235,10 @@ def test_exponential_definitions_are_not_inlined() -> None:
 def test_malformed_schema_error_names_the_property() -> None:
     """The error of a malformed schema names the property and the allowed values."""
     with pytest.raises(TypeError, match=r"'color' is not a valid type of 'paint'; use one of string, number, integer,"):
-        refuse_malformed({"properties": {"paint": {"type": ["string", "color"]}}})
+        check_schema({"properties": {"paint": {"type": ["string", "color"]}}})
     with pytest.raises(TypeError, match=r"\[\] is not a valid type of the schema"):
-        refuse_malformed({"type": []})
-    refuse_malformed(CLOSED_POINT)
+        check_schema({"type": []})
+    check_schema(CLOSED_POINT)
 
 
 def test_required_undescribed_property_has_no_strict_form() -> None:
@@ -266,7 +266,7 @@ def test_referenced_parts_are_validated(part: Any, told: str) -> None:
     """A referenced part of the schema is validated wherever it is defined."""
     schema = {"properties": {"a": {"$ref": "#/x"}}, "x": part, "y": {"type": 5}}
     with pytest.raises(TypeError, match=re.escape(told)):
-        refuse_malformed(schema)
+        check_schema(schema)
 
 
 def nested(inner: Any, keyword: str, levels: int) -> Any:
@@ -279,9 +279,9 @@ def nested(inner: Any, keyword: str, levels: int) -> Any:
 @pytest.mark.parametrize("keyword", ["anyOf", "default", "enum", "x-unknown"])
 def test_too_deeply_nested_schema_is_rejected(keyword: str) -> None:
     """A schema that is nested more than 100 levels deep raises an error."""
-    refuse_malformed(nested({}, keyword, 20))
+    check_schema(nested({}, keyword, 20))
     with pytest.raises(TypeError, match="nested more than 100 levels"):
-        refuse_malformed(nested({}, keyword, 100))
+        check_schema(nested({}, keyword, 100))
 
 
 def test_large_shared_definition_is_not_inlined() -> None:

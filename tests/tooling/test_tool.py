@@ -297,9 +297,9 @@ def test_judge_does_not_run_the_tool() -> None:
 
 def test_direct_call_counts_as_approval() -> None:
     """A direct call or `invoke` runs despite an `ask` decision, which the result contains."""
-    exchange = Tool(divide.function, judge=lambda _: ASK)
-    assert exchange(6) == 3
-    result = exchange.invoke({"a": 6})
+    asking = Tool(divide.function, judge=lambda _: ASK)
+    assert asking(6) == 3
+    result = asking.invoke({"a": 6})
     assert (result.value, result.decision) == (3, ASK)
 
 

@@ -78,20 +78,20 @@ def run_command(name: str, argument: str, conversation: ChatState, frontend: Fro
     return command.run(conversation, frontend, argument)
 
 
-def completions(typed: str, place: str | None) -> Iterator[tuple[str, str]]:
+def completions(typed: str, store: str | None) -> Iterator[tuple[str, str]]:
     """Complete the typed text with commands and their arguments."""
-    name, blank, argument = typed.partition(" ")
+    name, separator, argument = typed.partition(" ")
     if not typed.startswith("/") or "\n" in typed or " " in argument:
         return
-    if not blank:
+    if not separator:
         yield from ((f"/{each}", command.help) for each, command in COMMANDS.items() if f"/{each}".startswith(name))
         return
-    for word, meaning in _arguments(name[1:], place):
+    for word, description in _arguments(name[1:], store):
         if word.startswith(argument):
-            yield word, meaning
+            yield word, description
 
 
-def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
+def _arguments(name: str, store: str | None) -> Iterator[tuple[str, str]]:
     match name:
         case "safety":
             yield from ((level.name.lower(), _LEVELS[level]) for level in SafetyLevel)
@@ -103,7 +103,7 @@ def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
         case "session":
             yield from (("new", "begin another"), ("rename", "rename this one"))
             try:
-                yield from ((each.name, count_text(each.runs, "run")) for each in Session.summaries(place))
+                yield from ((each.name, count_text(each.runs, "run")) for each in Session.summaries(store))
             except AgentKitError:
                 return
 
@@ -129,8 +129,8 @@ def _usage(name: str) -> str:
 def _tools(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     if argument:
         names = tuple(argument.replace(",", " ").split())
-        is_none = names == ("none",)
-        conversation.change(tools=() if is_none else names, no_tools=is_none)
+        selects_none = names == ("none",)
+        conversation.change(tools=() if selects_none else names, no_tools=selects_none)
     tools, level = list(conversation.settings.tools), conversation.settings.of("safety")
     width = max((len(tool.name) for tool in tools), default=0)
     for tool in tools:
@@ -172,7 +172,7 @@ def _safety(conversation: ChatState, frontend: Frontend, argument: str) -> NextP
 def _session(conversation: ChatState, frontend: Frontend, argument: str) -> NextPrompt:
     word, _, rest = argument.partition(" ")
     if word == "new":
-        conversation.switch(Session.open(conversation.options.place, rest.strip()) if rest.strip() else None)
+        conversation.switch(Session.open(conversation.options.store, rest.strip()) if rest.strip() else None)
         frontend.print(f"Began {conversation.name!r}." if rest else "A new conversation begins with your next prompt.")
     elif word == "rename":
         name = rest.strip()
@@ -188,7 +188,7 @@ def _session(conversation: ChatState, frontend: Frontend, argument: str) -> Next
         frontend.print(f"This session is now {conversation.session.name!r}.")
     elif argument:
         begin = f" To begin one: /session new {argument}"
-        conversation.switch(configured_session(conversation.options.place, argument, begin))
+        conversation.switch(configured_session(conversation.options.store, argument, begin))
         print_session(conversation, frontend)
     else:
         _list(conversation, frontend)
@@ -197,9 +197,9 @@ def _session(conversation: ChatState, frontend: Frontend, argument: str) -> Next
 
 def _list(conversation: ChatState, frontend: Frontend) -> None:
     now = conversation.name
-    has_begun = conversation.session is not None
-    frontend.print(f"This session: {now}" if now else _NOT_STORED if has_begun else "This conversation has not begun.")
-    latest = Session.summaries(conversation.options.place)[:20]
+    is_stored = conversation.session is not None
+    frontend.print(f"This session: {now}" if now else _NOT_STORED if is_stored else "This conversation has not begun.")
+    latest = Session.summaries(conversation.options.store)[:20]
     width = max((len(each.name) for each in latest), default=0)
     for each in latest:
         mark = "*" if each.name == now else " "
@@ -211,9 +211,9 @@ def print_session(conversation: ChatState, frontend: Frontend) -> None:
     """Print the session's name and its last messages."""
     messages = conversation.messages
     frontend.print(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
-    asked = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
+    last_prompt = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
     answer = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
-    if asked is not None:
+    if last_prompt is not None:
         frontend.print(f"> {line_text(conversation.prompt, _MAX_SHOWN_CHARS)}", "dim")
     if answer is not None:
         frontend.markdown(answer.text)
@@ -229,8 +229,8 @@ def _cost(conversation: ChatState, frontend: Frontend, _argument: str) -> NextPr
         rows.append(("last answer", conversation.result.usage))
     if conversation.session is not None:
         rows.append(("this session", conversation.session.usage))
-    for what, usage in rows:
-        frontend.print(f"{what:<12}  {tokens_text(usage)}, cost {format_cost(cost_of(usage))}")
+    for label, usage in rows:
+        frontend.print(f"{label:<12}  {tokens_text(usage)}, cost {format_cost(cost_of(usage))}")
     return None
 
 

@@ -96,8 +96,8 @@ class ChatState:
             return
         self._session.begin().leave()  # stores the interrupted run, so that the answer comes after it
         answer = AssistantMessage("\n\n".join(filter(None, (partial_answer.strip(), INTERRUPTED))))
-        asked = [] if self._has_response or len(self.messages) > self._prompt_index else [UserMessage(self._content)]
-        self._session.append([*asked, answer])
+        prompts = [] if self._has_response or len(self.messages) > self._prompt_index else [UserMessage(self._content)]
+        self._session.append([*prompts, answer])
 
     def retry(self) -> str:
         """Cut the conversation before the last prompt, and return that prompt to be sent again. Raises SessionError.
@@ -141,8 +141,8 @@ class ChatState:
         self._session = session
         self.result = None
         self._has_response = True
-        asked = [(at, each) for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
-        self._prompt_index, self.prompt = (asked[-1][0], text_of(asked[-1][1].content)) if asked else (0, "")
+        prompts = [(at, each) for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
+        self._prompt_index, self.prompt = (prompts[-1][0], text_of(prompts[-1][1].content)) if prompts else (0, "")
         self._content = self.prompt
         entries = [] if session is None else session.entries
         self._runs = [each.event.record for each in entries if isinstance(each.event, RunStarted)]
@@ -154,7 +154,7 @@ class ChatState:
 
     def _agent_for(self, prompt: str | Resumption) -> Agent[str]:
         if self._session is None:
-            self._session = new_session(self.options.place, prompt if isinstance(prompt, str) else "")
+            self._session = new_session(self.options.store, prompt if isinstance(prompt, str) else "")
         if self._agent is None:
             self._agent = build_agent(self.options, self.settings, self._session, self._approve)
             self._agent.llm = self.llm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 Completions = Callable[[str], Iterable[tuple[str, str]]]
 """From the typed text to candidates that can replace its last word, each with its meaning."""
 
-_PROMPT, _MORE = "> ", "· "
+_PROMPT, _CONTINUATION_PROMPT = "> ", "· "
 _MENU_ROWS = 4
+_MAX_LINE_BYTES = 65_536
 
 
 class Keyboard:
@@ -45,7 +47,7 @@ class Keyboard:
             complete_while_typing=True,
             reserve_space_for_menu=_MENU_ROWS,
             multiline=True,
-            prompt_continuation=lambda *_: _MORE,
+            prompt_continuation=lambda *_: _CONTINUATION_PROMPT,
             key_bindings=_keys(),
             enable_open_in_editor=True,
             tempfile_suffix=".md",
@@ -84,6 +86,17 @@ class Keyboard:
         discard_typed(sys.stdin)
         clear_typeahead(session.input)
         return session.prompt([("class:question", question)], default=default)
+
+
+def typed_lines() -> list[str]:
+    """The complete lines that were typed at the terminal before the chat could read keys.
+
+    In canonical mode, the terminal has replaced Enter by a line feed, which would start a new line of the prompt.
+    """
+    descriptor, lines = sys.stdin.fileno(), []
+    while select.select([descriptor], [], [], 0)[0] and (line := os.read(descriptor, _MAX_LINE_BYTES)):
+        lines.append(line.decode("utf-8", "replace").strip())
+    return lines
 
 
 @contextmanager
@@ -147,8 +160,8 @@ def _completer(completions: Completions) -> Completer:
         def get_completions(self, document: Any, _event: Any) -> Iterator[Completion]:
             typed = document.text_before_cursor
             last = typed.rpartition(" ")[2]
-            for word, meaning in completions(typed):
-                yield Completion(word, -len(last), display_meta=meaning)
+            for word, description in completions(typed):
+                yield Completion(word, -len(last), display_meta=description)
 
     return Words()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
@@ -18,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.agents.result import Resumption, RunResult
-from agentkit.cli.ask import AUTO_APPROVAL_WARNING, UNKNOWN_PRICE_ADVICE, exit_code, is_unpriced, limit_error
+from agentkit.cli.ask import (
+    AUTO_APPROVAL_WARNING,
+    UNKNOWN_PRICE_ADVICE,
+    exit_code,
+    is_unpriced,
+    limit_error,
+    model_name,
+)
 from agentkit.cli.ask_options import RECORD, conversation_options, with_files
 from agentkit.cli.chat.commands import EXIT_WORDS, OFFLINE, parse_command, print_session, run_command, unescape_prompt
 from agentkit.cli.chat.conversation import ChatState
@@ -40,13 +48,14 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   agentkit chat
-  agentkit chat "Plan a trip to Hue."         begin with a prompt
-  agentkit chat -c                            continue the last conversation of this folder
+  agentkit chat "Plan a trip to Hue."  begin with a prompt
+  agentkit chat -c                     continue the last conversation
   agentkit chat -m ollama:qwen3 -t core,files --limit cost=0.10
   printf 'What is 6*7?\\nAnd in words?\\n' | agentkit chat
 
 \b
-Exit codes: 0 answered, or exited by the user; for piped prompts, see `agentkit ask --help`.
+Exit codes: 0 answered, or exited by the user; for piped prompts, see
+            agentkit ask --help
 """
 
 
@@ -68,8 +77,8 @@ def chat(**options: Any) -> int:
 
 _CODE_EXAMPLES = """\b
 Examples:
-  agentkit code                                   work on the files of the current folder
-  agentkit code "Fix the failing test."           begin with a prompt
+  agentkit code                          work on the files of this folder
+  agentkit code "Fix the failing test."  begin with a prompt
 """
 
 
@@ -133,8 +142,8 @@ class ChatDispatcher:
         conversation = self.conversation
         level = conversation.settings.of("safety").name.lower()
         if self._frontend.approvals.folders:
-            level += " + changes in this workspace"
-        parts = [_model_name(conversation.llm), level]
+            level += " + workspace changes"
+        parts = [model_name(conversation.llm), level]
         cost = cost_of(conversation.usage)
         parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
         return " · ".join([*parts, "/help"])
@@ -153,13 +162,13 @@ class ChatDispatcher:
         """Print how to continue the conversation later."""
         name = self.conversation.name
         if self._is_person and name and self.conversation.messages:
-            later = f"agentkit chat --session {quote_word(name)}"
-            self._frontend.print(f"Continue with: agentkit chat -c   (later: {later})", "dim")
+            command = f"agentkit chat --session {quote_word(name)}"
+            self._frontend.print(f"Continue with: agentkit chat -c   (later: {command})", "dim")
 
     def _run(self, prompt: str | Resumption) -> int:
         frontend, conversation = self._frontend, self.conversation
         content = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
-        frontend.model = conversation.llm.model
+        frontend.model = model_name(conversation.llm)
         frontend.begin()
         try:
             with interruptible(), closing(conversation.stream(prompt, content)) as events:
@@ -187,8 +196,10 @@ class ChatDispatcher:
         if not self._is_person:
             return exit_code(result, session)
         if result.status == "paused":
-            waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-            self._frontend.print(f"The run waits for your answer about {waiting}. Continue with: /resume", "yellow")
+            pending_tools = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
+            self._frontend.print(
+                f"The run waits for your answer about {pending_tools}. Continue with: /resume", "yellow"
+            )
             return INTERRUPTED
         if result.error is None:
             return ANSWERED
@@ -201,11 +212,6 @@ class ChatDispatcher:
 
 HISTORY = "chat-history"
 """The file in the state folder that stores the input history."""
-
-
-def _model_name(llm: LLM) -> str:
-    """The model's name in the status line."""
-    return "offline model" if llm.provider == "offline" else llm.model
 
 
 _EXIT_HINT = "To exit, press Ctrl-C once more, or Ctrl-D."
@@ -237,7 +243,7 @@ def _approval_store(options: AskOptions) -> StoredApprovals | None:
 
 def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
     """Chat with a person at a terminal that can redraw its output."""
-    from agentkit.cli.chat.keyboard import Keyboard, typing
+    from agentkit.cli.chat.keyboard import Keyboard, typed_lines, typing
 
     @cache
     def dispatcher() -> ChatDispatcher:
@@ -246,20 +252,20 @@ def _chat_at_terminal(options: AskOptions, settings: Settings, llm: LLM) -> int:
         frontend = TerminalFrontend(keyboard, yes=options.yes, stored=_approval_store(options))
         return ChatDispatcher(options, settings, llm, frontend, is_person=True)
 
-    start = f"{_model_name(llm)} · {settings.of('safety').name.lower()} · /help"
+    start = f"{model_name(llm)} · {settings.of('safety').name.lower()} · /help"
+    typed = typed_lines()
     with typing(is_seen=False):
         keyboard = Keyboard(
             None if settings.of("session") == "" else state_folder() / HISTORY,
-            partial(_completions, options.place),
+            partial(_completions, options.store),
             lambda: dispatcher().bar if dispatcher.cache_info().currsize else start,
             has_colour=has_colour(sys.stdout),
         )
         if options.continue_last or settings.of("session") or options.yes or llm.provider == "offline":
             dispatcher()  # it prints a notice before the first prompt
         loading = threading.Thread(target=_preload, args=(llm,), daemon=True)
-        return _loop(
-            _with_first_prompt(options, partial(keyboard.prompt, cache(loading.start)), keyboard.show), dispatcher
-        )
+        read = _with_first_prompt(options, partial(keyboard.prompt, cache(loading.start)), keyboard.show, typed)
+        return _loop(read, dispatcher)
 
 
 def _chat_by_line(options: AskOptions, settings: Settings, llm: LLM) -> int:
@@ -301,16 +307,16 @@ def _loop(read: Callable[[], str], dispatcher: Callable[[], ChatDispatcher]) -> 
 
 
 def _with_first_prompt(
-    options: AskOptions, read: Callable[[], str], show: Callable[[str], object]
+    options: AskOptions, read: Callable[[], str], show: Callable[[str], object], typed: Iterable[str] = ()
 ) -> Callable[[], str]:
-    """A function that returns the first prompt of the command line once, and then what `read` returns."""
-    waiting = list(filter(None, [_first_prompt(options)]))
+    """A function that returns the first prompt of the command line, the `typed` lines, and then what `read` returns."""
+    pending = deque(filter(None, [_first_prompt(options), *typed]))
 
     def next_line() -> str:
-        if not waiting:
+        if not pending:
             return read()
-        show(waiting[0])
-        return waiting.pop()
+        show(pending[0])
+        return pending.popleft()
 
     return next_line
 
@@ -343,13 +349,13 @@ def _piped_lines() -> Iterator[str]:
             yield text
 
 
-def _completions(place: str | None, begun: str) -> Iterable[tuple[str, str]]:
+def _completions(store: str | None, typed: str) -> Iterable[tuple[str, str]]:
     """Complete a command; other input has no completions."""
-    if not begun.startswith("/"):
+    if not typed.startswith("/"):
         return ()
     from agentkit.cli.chat.commands import completions
 
-    return completions(begun, place)
+    return completions(typed, store)
 
 
 def _preload(llm: LLM) -> None:

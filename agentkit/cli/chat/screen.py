@@ -16,7 +16,7 @@ import click
 
 from agentkit.agents.result import RunFinished
 from agentkit.cli.approvals import STORED_NOTE, CommandApprover, StoredApprovals, approve_all, command_approver
-from agentkit.cli.ask import Screen, error_stream
+from agentkit.cli.ask import OFFLINE_NAME, Screen, error_stream
 from agentkit.cli.chat.keyboard import Keyboard, typing
 from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, stable_part, text_width, truncate
 from agentkit.cli.display import json_line, judgment_text, outcome_text, run_document, started_line, was_refused
@@ -31,7 +31,7 @@ from agentkit.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from agentkit.safety.approval import Approver
+from agentkit.safety.approval import ApprovalRequest, Approver, ApproverReply
 from agentkit.safety.terminal_approver import ApprovalDialog
 from agentkit.settings import has_colour
 
@@ -51,33 +51,33 @@ class LiveRegion:
 
     def __init__(self, stream: TextIO, size: Callable[[], os.terminal_size] = shutil.get_terminal_size) -> None:
         self._stream, self._size = stream, size
-        self._shown: list[Line] = []
+        self._last_kind: list[Line] = []
         self._columns = 0
 
     def show(self, lines: Sequence[Line]) -> None:
         """Replace the shown lines by the last of these that fit the screen."""
-        room = max(1, self._size().lines - _SPARE_ROWS)
-        self._draw(lines[-room:])
+        available_lines = max(1, self._size().lines - _SPARE_ROWS)
+        self._draw(lines[-available_lines:])
 
     def commit(self, lines: Sequence[Line]) -> None:
         """Replace the shown lines by all of these, permanently."""
         self._draw(lines)
-        self._shown = []
+        self._last_kind = []
 
     def _draw(self, lines: Sequence[Line]) -> None:
         size = self._size()
         unchanged = 0
         if size.columns == self._columns:
-            pairs = zip(self._shown, lines, strict=False)
+            pairs = zip(self._last_kind, lines, strict=False)
             unchanged = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        if unchanged == len(self._shown) == len(lines):
+        if unchanged == len(self._last_kind) == len(lines):
             return
-        rows = min(sum(_rows(line, size.columns) for line in self._shown[unchanged:]), size.lines - 1)
+        rows = min(sum(_rows(line, size.columns) for line in self._last_kind[unchanged:]), size.lines - 1)
         up = f"\x1b[{rows}A\r" if rows else ""
         text = "".join(f"{line.text}{_ERASE_REST}\n" for line in lines[unchanged:])
         self._stream.write(f"{_BEGIN}{up}{text}{_ERASE_BELOW}{_END}")
         self._stream.flush()
-        self._shown, self._columns = list(lines), size.columns
+        self._last_kind, self._columns = list(lines), size.columns
 
 
 def _rows(line: Line, columns: int) -> int:
@@ -102,7 +102,7 @@ class LiveText:
     def __init__(self, renderer: Renderer, live: LiveRegion, columns: int) -> None:
         self._renderer, self._live, self.columns = renderer, live, columns
         self._pending, self._number = "", 0
-        self._has_begun = self._is_in_list = False
+        self._has_output = self._is_in_list = False
         self._next_drawing = 0.0
 
     def add(self, text: str) -> None:
@@ -111,8 +111,8 @@ class LiveText:
         now = time.monotonic()
         if now >= self._next_drawing:
             # Make the blocks final that are followed by another
-            whole, newline, rest = self._pending.rpartition("\n")
-            *done, last = blocks(whole + newline) or [MarkdownBlock("")]
+            complete, newline, rest = self._pending.rpartition("\n")
+            *done, last = blocks(complete + newline) or [MarkdownBlock("")]
             if done:
                 self._live.commit([line for block in done for line in self._block(block.source, block.item)])
                 self._pending = last.source + rest
@@ -126,9 +126,9 @@ class LiveText:
 
     def _preview(self) -> list[Line]:
         """The lines of the incomplete text."""
-        state = self._has_begun, self._is_in_list, self._number
+        state = self._has_output, self._is_in_list, self._number
         lines = [line for block in blocks(stable_part(self._pending)) for line in self._block(block.source, block.item)]
-        self._has_begun, self._is_in_list, self._number = state
+        self._has_output, self._is_in_list, self._number = state
         return lines
 
     def _block(self, source: str, item: int | None) -> list[Line]:
@@ -137,10 +137,10 @@ class LiveText:
         continues_list = self._is_in_list and is_item and bool(self._number) == bool(item)
         number = self._number + 1 if continues_list and item else item
         lines = self._renderer.markdown(source, self.columns, number)
-        if lines and self._has_begun and not continues_list:
+        if lines and self._has_output and not continues_list:
             lines = [Line("", 0), *lines]
         if lines:
-            self._has_begun, self._is_in_list, self._number = True, is_item, number or 0
+            self._has_output, self._is_in_list, self._number = True, is_item, number or 0
         return lines
 
 
@@ -150,18 +150,22 @@ class ChatScreen:
     def __init__(self, stream: TextIO, *, has_colour: bool) -> None:
         self._stream, self.renderer = stream, Renderer(has_colour=has_colour)
         self.status, self._live = StatusLine(stream), LiveRegion(stream)
-        self._writing: LiveText | None = None
-        self._status_text = self._shown = ""
+        self._live_text: LiveText | None = None
+        self._status_text = self._last_kind = ""
         self.model = ""
         self.text = ""
         """The text of the model since the last request."""
 
     def begin(self) -> None:
         """Prepare for another run."""
-        self._shown = ""
+        self._last_kind = ""
 
     def render(self, event: Event) -> None:
-        """Render an event."""
+        """Render an event, after the person has answered a question that another thread asks."""
+        with self.status.turn:
+            self._render(event)
+
+    def _render(self, event: Event) -> None:
         match event:
             case RequestStarted():
                 self.text = ""
@@ -183,9 +187,9 @@ class ChatScreen:
         """Finish the current output, so that the next begins on a new line."""
         self.status.clear()
         self._status_text = ""
-        if self._writing is not None:
-            self._writing.finish()
-            self._writing = None
+        if self._live_text is not None:
+            self._live_text.finish()
+            self._live_text = None
 
     def print(self, text: str, style: str = "") -> None:
         """Print lines of agentkit itself, in a style such as `red`."""
@@ -196,9 +200,9 @@ class ChatScreen:
         """Render a complete text as Markdown."""
         self.end_output()
         self._begin_block("text")
-        writing = LiveText(self.renderer, self._live, self._columns())
-        writing.add(clean(text))
-        writing.finish()
+        live_text = LiveText(self.renderer, self._live, self._columns())
+        live_text.add(clean(text))
+        live_text.finish()
 
     def diff(self, text: str) -> None:
         """Render a unified diff."""
@@ -211,15 +215,21 @@ class ChatScreen:
             self.print(f"{_INDENT}… {omitted:,} more lines. All of them: agentkit undo --diff", "dim")
 
     def _write(self, text: str) -> None:
-        if self._writing is None:
+        if self.model == OFFLINE_NAME:  # it answers with results of tools, which are not Markdown
+            self.text += text
+            self.end_output()
+            self._begin_block("text")
+            self.print(text)
+            return
+        if self._live_text is None:
             if not text.strip():
                 return
             self.end_output()
             self._begin_block("text")
-            self._writing = LiveText(self.renderer, self._live, self._columns())
-        self._writing.columns = self._columns()
+            self._live_text = LiveText(self.renderer, self._live, self._columns())
+        self._live_text.columns = self._columns()
         self.text += text
-        self._writing.add(text)
+        self._live_text.add(text)
 
     def _wait(self, text: str) -> None:
         if text != self._status_text:
@@ -243,20 +253,23 @@ class ChatScreen:
             self._write_lines(self.renderer.apply_style(line, style))
             return
         outcome = f"→ {outcome}"
-        room = width - text_width(tail) - 8
-        rows = (
-            [f"{truncate(outcome, room)}  [{tail}]"]
-            if room >= _MIN_ROOM
-            else [truncate(outcome, width - 4), f"[{tail}]"]
-        )
+        available_width = width - text_width(tail) - 8
+        if not result.ok:  # an error is shown in full
+            *rows, last = self.renderer.wrap(outcome, "none", width - 4)
+            joined = f"{last}  [{tail}]"
+            rows += [joined] if text_width(joined) <= width - 4 else [last, f"[{tail}]"]
+        elif available_width >= _MIN_ROOM:
+            rows = [f"{truncate(outcome, available_width)}  [{tail}]"]
+        else:
+            rows = [truncate(outcome, width - 4), f"[{tail}]"]
         rows = [f"{_INDENT}{truncate(call, width - 2)}", *(f"{_INDENT * 2}{row}" for row in rows)]
         self._write_lines(*(self.renderer.apply_style(row, style) for row in rows))
 
     def _begin_block(self, kind: str) -> None:
         """Print a blank line if this output is of another kind than the last."""
-        if kind != self._shown:
+        if kind != self._last_kind:
             self._write_lines("")
-        self._shown = kind
+        self._last_kind = kind
 
     def _write_lines(self, *lines: str) -> None:
         self._stream.write("".join(f"{line}\n" for line in lines))
@@ -275,13 +288,24 @@ class TerminalFrontend(ChatScreen):
 
     def __init__(self, keyboard: Keyboard, *, yes: bool, stored: StoredApprovals | None) -> None:
         super().__init__(sys.stdout, has_colour=has_colour(sys.stdout))
-        lasting = "in this chat" if stored is None else STORED_NOTE
+        duration_note = "in this chat" if stored is None else STORED_NOTE
         dialog = ApprovalDialog(
-            self.print, keyboard.answer, lasting=lasting, in_workspace="in this chat; /safety revokes it", can_wait=True
+            self.print,
+            keyboard.answer,
+            lasting=duration_note,
+            in_workspace="in this chat; /safety revokes it",
+            can_wait=True,
         )
-        self.approvals = CommandApprover(dialog, stored)
+        self.approvals = CommandApprover(self._ask_alone(dialog), stored)
         self._ask = keyboard.answer
         self.approve: Approver | None = approve_all if yes else self.approvals
+
+    def _ask_alone(self, dialog: ApprovalDialog) -> Approver:
+        def ask(request: ApprovalRequest) -> ApproverReply:
+            with self.status.turn:
+                return dialog(request)
+
+        return ask
 
     def suspend(self) -> AbstractContextManager[None]:
         """Restore echo and line input while another program uses the terminal."""

@@ -28,7 +28,7 @@ from agentkit.evals.optimization.candidates import (
     validation_error,
 )
 from agentkit.llm.client import LLM
-from agentkit.tooling.run_context import can_be_called
+from agentkit.tooling.run_context import accepts
 from agentkit.usage import Limits, Usage
 
 MAX_UNUSABLE = 3
@@ -257,7 +257,7 @@ class Proposer:
     """Asks a model or a function for texts. Raises ConfigError for anything else, and for the offline model."""
 
     def __init__(self, asked: LLM | Writer) -> None:
-        if not isinstance(asked, LLM) and not (callable(asked) and can_be_called(asked, "", "", ())):
+        if not isinstance(asked, LLM) and not (callable(asked) and accepts(asked, "", "", ())):
             raise ConfigError(
                 f"proposer= takes an LLM, or a function (part, text, failures) -> text. Got {asked!r:.200}."
             )

@@ -190,14 +190,14 @@ def _drop_thinking_blocks(digests: Iterable[str]) -> Adjustment:
     known = tuple(dict.fromkeys(digests))[-_MAX_DIGESTS:]
     dropped = frozenset(known)
 
-    def is_kept(block: Body) -> bool:
+    def is_retained(block: Body) -> bool:
         return block.get("type") not in _THINKING_TYPES or _digest(block) not in dropped
 
     def apply(body: Body) -> Body:
         turns = []
         for turn in body["messages"]:
             blocks = turn["content"] if isinstance(turn.get("content"), list) else []
-            remaining = [block for block in blocks if is_kept(block)]
+            remaining = [block for block in blocks if is_retained(block)]
             if len(remaining) == len(blocks):
                 turns.append(turn)
             elif remaining:
@@ -237,14 +237,14 @@ def _drop_waiting_code(body: Body) -> Body:
     answered = {block.get("tool_use_id") for turn in body["messages"] for block in turn["content"]}
     waiting = {block.get("id") for block in _blocks_of_type(body, "server_tool_use")} - answered
 
-    def is_kept(block: Body) -> bool:
+    def is_retained(block: Body) -> bool:
         return block.get("type") != "server_tool_use" or block.get("id") not in waiting
 
     def drop_caller(block: Body) -> Body:
         return without(block, "caller") if (block.get("caller") or {}).get("tool_id") in waiting else block
 
     turns = [
-        {**turn, "content": [drop_caller(each) for each in turn["content"] if is_kept(each)]}
+        {**turn, "content": [drop_caller(each) for each in turn["content"] if is_retained(each)]}
         for turn in body["messages"]
     ]
     return {**body, "messages": turns} if waiting else body

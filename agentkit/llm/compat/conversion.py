@@ -29,7 +29,13 @@ from agentkit.messages import (
     UserMessage,
     with_distinct_ids,
 )
-from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE, resolve_reference, with_plain_references
+from agentkit.tooling.strict_schema import (
+    LIST_KEYWORDS,
+    MAP_KEYWORDS,
+    SCHEMA_KEYWORDS,
+    resolve_reference,
+    with_plain_references,
+)
 
 if TYPE_CHECKING:
     from agentkit.llm.compat.rules import Receiver
@@ -66,9 +72,9 @@ def root_object(schema: Mapping[str, Any]) -> tuple[Schema, str]:
     """
     merged = _merged(dict(schema), schema, 0)
     removed = {name: schema[name] for name in _ROOT_KEYWORDS if name in schema and name != "allOf"}
-    note = _note(removed) if removed else ""
-    kept = {name: value for name, value in merged.items() if name not in _ROOT_KEYWORDS and name != "$ref"}
-    return {**kept, "type": "object", "properties": kept.get("properties", {})}, note
+    note = _constraints_note(removed) if removed else ""
+    properties_only = {name: value for name, value in merged.items() if name not in _ROOT_KEYWORDS and name != "$ref"}
+    return {**properties_only, "type": "object", "properties": properties_only.get("properties", {})}, note
 
 
 def _merged(schema: Schema, root: Any, level: int) -> Schema:
@@ -132,7 +138,7 @@ def _text_choices(schema: Any) -> list[str]:
     return choices if all(isinstance(each, str) for each in choices) else []
 
 
-def _note(constraints: Mapping[str, Any]) -> str:
+def _constraints_note(constraints: Mapping[str, Any]) -> str:
     """A sentence in brackets on removed constraints."""
     text = "; ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in constraints.items())
     return f"(Must fit {text})" if len(text) <= _MAX_NOTE_CHARS else f"(Must fit {text[:_MAX_NOTE_CHARS]}…)"
@@ -152,9 +158,9 @@ class SchemaRewriter:
         plain, note = root_object(with_plain_references(dict(schema)))
         if plain.get("additionalProperties") is False:
             del plain["additionalProperties"]  # unknown arguments are refused when a call is validated
-        return self.whole(_without_null_defaults(plain)), note
+        return self.rewrite(_without_null_defaults(plain)), note
 
-    def whole(self, schema: Mapping[str, Any]) -> Schema:
+    def rewrite(self, schema: Mapping[str, Any]) -> Schema:
         """A schema with the rules applied at every level."""
         self._root = with_plain_references(dict(schema))
         body = self._root
@@ -179,11 +185,11 @@ class SchemaRewriter:
         return new
 
     def _descend(self, new: Schema) -> None:
-        for key in new.keys() & {*NAMED, "definitions"}:
+        for key in new.keys() & {*MAP_KEYWORDS, "definitions"}:
             new[key] = {name: self._node(inner) for name, inner in new[key].items()}
-        for key in new.keys() & {*LISTED}:
+        for key in new.keys() & {*LIST_KEYWORDS}:
             new[key] = [self._node(inner) for inner in new[key]]
-        for key in new.keys() & {*SINGLE}:
+        for key in new.keys() & {*SCHEMA_KEYWORDS}:
             new[key] = new[key] if isinstance(new[key], bool) else self._node(new[key])
         if self._receiver.property_names and "properties" in new:
             self._rename_properties(new)
@@ -262,8 +268,10 @@ class SchemaRewriter:
         known = self._receiver.known_keywords
         refused = self._receiver.keywords & new.keys() | (set() if known is None else new.keys() - known)
         dropped = {name: new.pop(name) for name in sorted(refused)}
-        noted = {name: value for name, value in dropped.items() if name not in _REMOVED_SILENTLY and name[:2] != "x-"}
-        return _note(noted) if noted else ""
+        mentioned = {
+            name: value for name, value in dropped.items() if name not in _REMOVED_SILENTLY and name[:2] != "x-"
+        }
+        return _constraints_note(mentioned) if mentioned else ""
 
     def _rename_properties(self, new: Schema) -> None:
         """Rename properties whose names are refused; their descriptions state the original names."""
@@ -286,10 +294,10 @@ def _adapt_arrays(new: Schema) -> None:
     is_array = "array" in (kinds if isinstance(kinds, list) else [kinds]) or "prefixItems" in new
     if not is_array or isinstance(new.get("items"), dict):
         return
-    places = new.get("prefixItems", ())
+    prefix_items = new.get("prefixItems", ())
     if new.get("items") is False:
-        new.setdefault("maxItems", len(places))
-    new["items"] = _union_schema(places) if places else {}
+        new.setdefault("maxItems", len(prefix_items))
+    new["items"] = _union_schema(prefix_items) if prefix_items else {}
 
 
 def _without_null_defaults(schema: Schema) -> Schema:
@@ -370,13 +378,13 @@ def keywords_in(schema: Any) -> Iterator[str]:
     """Yield the keywords used anywhere in a schema."""
     if isinstance(schema, dict):
         yield from schema
-        for key in schema.keys() & {*NAMED, "definitions"}:
+        for key in schema.keys() & {*MAP_KEYWORDS, "definitions"}:
             for inner in schema[key].values():
                 yield from keywords_in(inner)
-        for key in schema.keys() & {*LISTED}:
+        for key in schema.keys() & {*LIST_KEYWORDS}:
             for inner in schema[key]:
                 yield from keywords_in(inner)
-        for key in schema.keys() & {*SINGLE}:
+        for key in schema.keys() & {*SCHEMA_KEYWORDS}:
             yield from keywords_in(schema[key])
 
 
@@ -535,16 +543,17 @@ class Converter:
     def _convert_tool(self, tool: ToolSpec) -> _ConvertedTool:
         if tool.hosted is not None:
             return _ConvertedTool(tool, "", {})
-        receiver, renamed, note = self.receiver, dict[str, str](), ""
-        strict = strict_schema = tool.strict if self._is_strict else None
-        if not self._keeps_scalars or not _has_only_scalars(tool.parameters):
+        receiver, rewriter, note = self.receiver, None, ""
+        if self._keeps_scalars and _has_only_scalars(tool.parameters):
+            # unknown arguments are refused when a call is validated
+            parameters = {name: value for name, value in tool.parameters.items() if name != "additionalProperties"}
+        else:
             rewriter = SchemaRewriter(receiver)
             parameters, note = rewriter.arguments(tool.parameters)
-            strict = None if strict_schema is None or note else rewriter.whole(strict_schema)
-            renamed = rewriter.renamed
-        else:  # unknown arguments are refused when a call is validated
-            parameters = {name: value for name, value in tool.parameters.items() if name != "additionalProperties"}
-        strict = None if tool.name in receiver.lenient_tools else strict
+        strict, strict_schema = None, tool.strict if self._is_strict else None
+        if strict_schema is not None and not note and tool.name not in receiver.lenient_tools:
+            rewriter = rewriter or SchemaRewriter(receiver)
+            strict = rewriter.rewrite(strict_schema)
         description, remainder = f"{tool.description} {note}".strip() if note else tool.description, ""
         if 0 < receiver.description_chars < len(description):
             description, remainder = _split_description(description, receiver.description_chars)
@@ -552,7 +561,8 @@ class Converter:
         original = (tool.name, tool.description, tool.parameters, strict_schema)
         if (name, description, parameters, strict) == original:
             return _ConvertedTool(tool, "", {})
-        return _ConvertedTool(ToolSpec(name, description, parameters, strict), remainder, renamed)
+        spec = ToolSpec(name, description, parameters, strict)
+        return _ConvertedTool(spec, remainder, {} if rewriter is None else rewriter.renamed)
 
     def _output(self, output: OutputSchema) -> tuple[OutputSchema, OutputSchema, Mapping[str, str]]:
         cached = self._outputs.get(id(output))
@@ -560,7 +570,7 @@ class Converter:
             if len(self._outputs) > _MAX_CACHED:
                 self._outputs = {}
             rewriter = SchemaRewriter(self.receiver)
-            schema = rewriter.whole(output.schema)
+            schema = rewriter.rewrite(output.schema)
             strict = output.strict and not self.receiver.lenient_answers
             is_same = schema == output.schema and strict == output.strict
             sent = output if is_same else OutputSchema(output.name, schema, strict)
@@ -697,11 +707,11 @@ class Restoration:
         """The response with the original names."""
         message = response.message
         calls = tuple(map(self._call, message.tool_calls))
-        text = _KeyReplacer(self._names.answers).whole(message.text)
+        text = _KeyReplacer(self._names.answers).rewrite(message.text)
         return replace(response, message=replace(message, text=text, tool_calls=calls))
 
     def _call(self, call: ToolCall) -> ToolCall:
-        arguments = _KeyReplacer(self._names.properties).whole(call.arguments)
+        arguments = _KeyReplacer(self._names.properties).rewrite(call.arguments)
         return replace(call, name=self._names.tools.get(call.name, call.name), arguments=arguments)
 
     def events(self, event: Event) -> Iterator[Event]:
@@ -730,9 +740,9 @@ class _KeyReplacer:
         self._by_token = {f'"{sent}"': json.dumps(name, ensure_ascii=False) for sent, name in names.items()}
         self._longest = max(map(len, self._by_token), default=0)
         self._pattern = re.compile("|".join(map(re.escape, self._by_token)))
-        self._held = ""
+        self._buffer = ""
 
-    def whole(self, text: str) -> str:
+    def rewrite(self, text: str) -> str:
         """The text with all names replaced."""
         return self._pattern.sub(lambda found: self._by_token[found[0]], text) if self._by_token else text
 
@@ -740,16 +750,16 @@ class _KeyReplacer:
         """The text that is certain after another chunk."""
         if not self._by_token:
             return chunk
-        text = self._held + chunk
+        text = self._buffer + chunk
         starts = (at for at in range(max(len(text) - self._longest + 1, 0), len(text)) if text[at] == '"')
         end = next((at for at in starts if self._is_start(text[at:])), len(text))
-        self._held = text[end:]
-        return self.whole(text[:end])
+        self._buffer = text[end:]
+        return self.rewrite(text[:end])
 
     def flush(self) -> str:
         """The text held back."""
-        held, self._held = self._held, ""
-        return held
+        rest, self._buffer = self._buffer, ""
+        return rest
 
     def _is_start(self, text: str) -> bool:
         return any(token.startswith(text) and token != text for token in self._by_token)

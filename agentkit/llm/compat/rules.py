@@ -133,9 +133,9 @@ def receiver_of(endpoint: Endpoint) -> Receiver:
     """The rules that apply to requests to an endpoint, as far as they are known."""
     protocol = endpoint.protocol
     rules = {**_PROTOCOLS.get(protocol, {}), **_PROVIDERS.get((protocol, _provider(endpoint)), {})}
-    for model, more in _MODELS if protocol == "chat" else ():
+    for model, model_rules in _MODELS if protocol == "chat" else ():
         if model.search(endpoint.model):
-            rules |= more
+            rules |= model_rules
     return Receiver(**rules)
 
 

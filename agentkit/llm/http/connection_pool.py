@@ -83,14 +83,14 @@ class BoundedBody(PassThroughStream):
     `where` names the server, `timeout_seconds` is the timeout for a single read.
     """
 
-    def __init__(self, stream: Any, where: str, timeout_seconds: float, max_bytes: int) -> None:
+    def __init__(self, stream: Any, server: str, timeout_seconds: float, max_bytes: int) -> None:
         super().__init__(stream)
-        self._where, self._patience_seconds, self._max_bytes = where, PATIENCE_FACTOR * timeout_seconds, max_bytes
+        self._server, self._patience_seconds, self._max_bytes = server, PATIENCE_FACTOR * timeout_seconds, max_bytes
         self._bytes, self._last_content_at = 0, time.monotonic()
         self._start = self._line = b""
 
     @classmethod
-    def bind(cls, response: httpx2.Response, where: str, timeout_seconds: float) -> None:
+    def bind(cls, response: httpx2.Response, server: str, timeout_seconds: float) -> None:
         """Wrap the body of an unread response; a compressed body is decompressed on the fly.
 
         Its text is decoded as UTF-8, whatever the declared charset.
@@ -98,9 +98,9 @@ class BoundedBody(PassThroughStream):
         response.encoding = "utf-8-sig"
         encoding = response.headers.pop("content-encoding", "").strip().lower()
         if encoding in _ENCODINGS:
-            response.stream = _CompressedBody(response.stream, where, timeout_seconds, encoding)
+            response.stream = _CompressedBody(response.stream, server, timeout_seconds, encoding)
         else:
-            response.stream = cls(response.stream, where, timeout_seconds, MAX_BYTES)
+            response.stream = cls(response.stream, server, timeout_seconds, MAX_BYTES)
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self._check_chunk, self.stream)
@@ -114,15 +114,15 @@ class BoundedBody(PassThroughStream):
         self._bytes += len(chunk)
         if self._bytes > self._max_bytes:
             raise BadResponse(
-                f"{self._where} sent more than {self._max_bytes:,} bytes, the maximum length of a response. Check the "
+                f"{self._server} sent more than {self._max_bytes:,} bytes, the maximum length of a response. Check the "
                 "base URL."
             )
         if self._has_content(chunk):
             self._last_content_at = time.monotonic()
         elif time.monotonic() - self._last_content_at > self._patience_seconds:
-            has_begun = self._start in _JSON_STARTS or _CONTENT_LINE.match(self._line)
-            sent = "no complete response" if has_begun else "only blanks and comments"
-            raise Unreachable(f"{self._where} sent {sent} for {self._patience_seconds:g} seconds. {RETRY_ADVICE}")
+            has_started = self._start in _JSON_STARTS or _CONTENT_LINE.match(self._line)
+            sent = "no complete response" if has_started else "only blanks and comments"
+            raise Unreachable(f"{self._server} sent {sent} for {self._patience_seconds:g} seconds. {RETRY_ADVICE}")
         return chunk
 
     def _has_content(self, chunk: bytes) -> bool:
@@ -137,9 +137,9 @@ class BoundedBody(PassThroughStream):
 class _CompressedBody(BoundedBody):
     """A compressed body, decompressed chunk by chunk and aborted when the output is too long."""
 
-    def __init__(self, stream: Any, where: str, timeout_seconds: float, encoding: str) -> None:
-        super().__init__(stream, where, timeout_seconds, MAX_COMPRESSED_BYTES)
-        self._encoding, self._left = encoding, MAX_BYTES
+    def __init__(self, stream: Any, server: str, timeout_seconds: float, encoding: str) -> None:
+        super().__init__(stream, server, timeout_seconds, MAX_COMPRESSED_BYTES)
+        self._encoding, self._bytes_left = encoding, MAX_BYTES
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -161,11 +161,11 @@ class _CompressedBody(BoundedBody):
             chunk = self._inflate(data)
             data = self._inflater.unconsumed_tail or self._inflater.unused_data
             is_full = len(chunk) == _CHUNK_BYTES
-            self._left -= len(chunk)
-            if self._left < 0:
+            self._bytes_left -= len(chunk)
+            if self._bytes_left < 0:
                 raise BadResponse(
-                    f"{self._where} sent a response that decompresses to more than {MAX_BYTES:,} bytes. Check the base "
-                    "URL."
+                    f"{self._server} sent a response that decompresses to more than {MAX_BYTES:,} bytes. Check the "
+                    "base URL."
                 )
             if chunk:
                 yield chunk
@@ -276,7 +276,7 @@ _SOCKET_OPTIONS = [
 """Options for TCP keepalive probes once a minute, since models can think for a long time."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Connection(httpx2.SyncByteStream):
     """A blocking transport with one connection, which another thread can close while it is in use.
 
@@ -394,7 +394,7 @@ class Connections:
                 self._idle.popleft()[1].disconnect()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SharedPool:
     """The connections to one server, used by any number of LLMs: those of an event loop, or the blocking ones."""
 
@@ -447,7 +447,18 @@ class PoolRegistry:
     def take(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None = None) -> SharedPool:
         """The pool for an endpoint, to be released. Raises ConfigError if environment variables are invalid."""
         try:
-            pool = self._open(endpoint, loop)
+            address, proxy = urlsplit(endpoint.base_url), proxy_of(endpoint)
+            verify = tls_context() if address.scheme == "https" else False
+            key = loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy
+            options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
+            with self._lock:
+                pool = self._pools.pop(key, None)
+                if pool is None and loop is None:
+                    pool = SharedPool(key, Connections(partial(httpx2.HTTPTransport, **options)))
+                elif pool is None:
+                    pool = SharedPool(key, ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options)))
+                self._pools[key] = pool  # the most recently used pool is the last
+                pool.users += 1
         except httpx2.InvalidURL:
             cause = "The address of the proxy is invalid."  # without details, which could contain part of the password
         except (ImportError, OSError, ValueError) as error:
@@ -458,25 +469,6 @@ class PoolRegistry:
             return pool
         names = [name for name in environment() if name.upper() in _CONNECTION_VARIABLES]
         raise ConfigError(f"The connection cannot be configured: {cause} Check {' and '.join(names)}.")
-
-    def _open(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None) -> SharedPool:
-        """The pool for an endpoint, created if necessary, with one more user."""
-        address, proxy = urlsplit(endpoint.base_url), proxy_of(endpoint)
-        verify = tls_context() if address.scheme == "https" else False
-        key = loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy
-        with self._lock:
-            pool = self._pools.pop(key, None)
-            if pool is None:
-                options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
-                pool = SharedPool(
-                    key,
-                    Connections(partial(httpx2.HTTPTransport, **options))
-                    if loop is None
-                    else ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options)),
-                )
-            self._pools[key] = pool  # the most recently used pool is the last
-            pool.users += 1
-        return pool
 
     def release(self, pool: SharedPool, *, close: bool = False) -> bool:
         """Stop using a pool. With `close`, returns whether nobody else uses it, so that it has to be closed."""

@@ -60,7 +60,7 @@ _POSSIBLY_PROCESSED = (
 """Errors after which the server could have processed the request."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Retries:
     """The retries of one request, and the count of attempts without a complete answer.
 
@@ -69,9 +69,9 @@ class Retries:
     `left` is the number of remaining retries, `seconds` the next pause.
     """
 
-    left: int
+    retries_left: int
     has_fallback: bool = False
-    has_begun: bool = False
+    has_started: bool = False
     unanswered: int = 0
     seconds: float = _INITIAL_BACKOFF_SECONDS
 
@@ -95,7 +95,7 @@ class Retries:
         """Seconds to wait after an error inside a response with status 200; None if it is not retried."""
         is_temporary = isinstance(error, RateLimited | Unreachable) or error.code in _RETRYABLE_CODES
         if (
-            not (self.has_begun and is_temporary)
+            not (self.has_started and is_temporary)
             or error.partial is not None
             or is_quota_exhausted(f"{error.code} {error}")
         ):
@@ -106,7 +106,7 @@ class Retries:
 
     def record(self, error: ModelError) -> None:
         """Store the count in an error; a response that had begun counts as unanswered, too."""
-        error.unanswered = self.unanswered + (self.has_begun and error.status is None)
+        error.unanswered = self.unanswered + (self.has_started and error.status is None)
 
     def with_unanswered(self, response: Response) -> Response:
         """The response with the unanswered attempts added to its usage."""
@@ -116,10 +116,10 @@ class Retries:
         return replace(response, usage=usage + unreported(self.unanswered, usage.tariff))
 
     def _next_pause(self) -> float | None:
-        if self.left <= 0 or is_cancelled():
+        if self.retries_left <= 0 or is_cancelled():
             return None
         seconds = self.seconds * (1 - _JITTER * random.random())  # noqa: S311 - nothing secret
-        self.left, self.seconds = self.left - 1, min(2 * self.seconds, _MAX_BACKOFF_SECONDS)
+        self.retries_left, self.seconds = self.retries_left - 1, min(2 * self.seconds, _MAX_BACKOFF_SECONDS)
         return seconds
 
 
@@ -169,7 +169,7 @@ _ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 class ConnectionInfo(Protocol):
     """Details of a connection for error messages: name and URL, proxy if any, timeouts and retries."""
 
-    where: str
+    server: str
     timeout_seconds: float
     connect_seconds: float
     max_retries: int
@@ -195,7 +195,7 @@ def translate_error(error: Exception, connection: ConnectionInfo, retries: Retri
     if isinstance(error, httpx2.TimeoutException) and is_cancelled():
         return too_late()
     translate = next(translate for types, translate in _TRANSLATIONS if isinstance(error, types))
-    if translate is _read_timeout and retries.has_begun:
+    if translate is _read_timeout and retries.has_started:
         translate = _stalled
     elif translate is _read_timeout and retries.has_fallback:
         translate = _read_timeout_unretried
@@ -206,7 +206,7 @@ def error_for_response(response: httpx2.Response, connection: ConnectionInfo, wi
     """The error for a response, already read, with a status other than success."""
     if 300 <= response.status_code < 400:
         target = display_url(response.headers.get("location", "nowhere"))
-        text = f"{connection.where} redirects to {target}, and redirects are not followed. Correct the base URL."
+        text = f"{connection.server} redirects to {target}, and redirects are not followed. Correct the base URL."
         return BadResponse(text, status=response.status_code)
     if response.status_code == _PROXY_AUTHENTICATION:
         return _proxy_error(f"{response.status_code} {response.reason_phrase}", connection)
@@ -217,7 +217,7 @@ def error_for_response(response: httpx2.Response, connection: ConnectionInfo, wi
 
 def _connect_timeout(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
     seconds = f"{connection.connect_seconds:g} seconds"
-    return Unreachable(f"Cannot reach {connection.where}: no connection within {seconds}. Is the server running?")
+    return Unreachable(f"Cannot reach {connection.server}: no connection within {seconds}. Is the server running?")
 
 
 def _read_timeout(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
@@ -227,20 +227,21 @@ def _read_timeout(_: BaseException, connection: ConnectionInfo) -> AgentKitError
 
 def _read_timeout_unretried(_: BaseException, connection: ConnectionInfo, attempts: str = "") -> AgentKitError:
     seconds = f"{connection.timeout_seconds:g} seconds"
-    return Unreachable(f"No answer from {connection.where} within {seconds}{attempts}. {RETRY_ADVICE}")
+    return Unreachable(f"No answer from {connection.server} within {seconds}{attempts}. {RETRY_ADVICE}")
 
 
 def _stalled(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
     seconds = f"{connection.timeout_seconds:g} seconds"
     return Unreachable(
-        f"{connection.where} stopped in the middle of the response: no data for {seconds}. {RETRY_ADVICE}", code=STALLED
+        f"{connection.server} stopped in the middle of the response: no data for {seconds}. {RETRY_ADVICE}",
+        code=STALLED,
     )
 
 
 def _proxy_error(reason: str, connection: ConnectionInfo) -> ModelError:
     proxy = f"The proxy {connection.proxy}" if connection.proxy else "A proxy"
     return Unreachable(
-        f"{proxy} refused the connection to {connection.where}: {as_sentence(reason)} Check its address and password "
+        f"{proxy} refused the connection to {connection.server}: {as_sentence(reason)} Check its address and password "
         "in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or add the host to NO_PROXY."
     )
 
@@ -250,19 +251,19 @@ def _proxy_refused(error: BaseException, connection: ConnectionInfo) -> AgentKit
 
 
 def _connect_error(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
-    return Unreachable(f"Cannot reach {connection.where}: {as_sentence(str(error))} {_hint(error)}")
+    return Unreachable(f"Cannot reach {connection.server}: {as_sentence(str(error))} {_hint(error)}")
 
 
 def _connection_lost(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
     reason = str(error) or _LOST_REASONS.get(type(error).__name__, type(error).__name__)
     is_http = not reason.startswith(_NOT_HTTP_REASONS)
     advice = "Try again." if is_http else "Is it an HTTP server, and is http:// or https:// right in the base URL?"
-    return Unreachable(f"The connection to {connection.where} broke: {as_sentence(reason)} {advice}")
+    return Unreachable(f"The connection to {connection.server} broke: {as_sentence(reason)} {advice}")
 
 
 def _decoding_error(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
     return BadResponse(
-        f"The response of {connection.where} is not compressed as its header declares: {as_sentence(str(error))} "
+        f"The response of {connection.server} is not compressed as its header declares: {as_sentence(str(error))} "
         "Try again, or check for a proxy that modifies responses."
     )
 
@@ -294,11 +295,11 @@ _NOT_HTTP_REASONS = ("illegal status line", "illegal request line", "illegal hea
 
 
 def _client_closed(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
-    return Unreachable(f"The connection to {connection.where} was closed while it was in use: {error}")
+    return Unreachable(f"The connection to {connection.server} was closed while it was in use: {error}")
 
 
 def _invalid_url(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
-    return ConfigError(f"{connection.where} is not a usable address: {error}")
+    return ConfigError(f"{connection.server} is not a usable address: {error}")
 
 
 _TRANSLATIONS: tuple[tuple[_ErrorTypes, Callable[[BaseException, ConnectionInfo], AgentKitError]], ...] = (

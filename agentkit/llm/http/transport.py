@@ -84,7 +84,7 @@ class Transport:
     """The connection to one endpoint: opened on first use, kept alive, shared by threads, one pool per event loop."""
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, wire: WireProtocol) -> None:
-        self.where = f"{endpoint.provider} at {endpoint.shown_url}"
+        self.server = f"{endpoint.provider} at {endpoint.shown_url}"
         self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
         self.max_retries, self._endpoint, self._wire = max_retries, endpoint, wire
         self._base_headers = _HEADERS | dict(wire.headers)
@@ -115,7 +115,7 @@ class Transport:
 
         Connection errors are ignored once the response is complete.
         """
-        response = yield from self.request(path, content, retries, whole=False)
+        response = yield from self.request(path, content, retries, read_body=False)
         # without either header only closing the connection ends the body, and some connections stay open
         is_framed = "content-length" in response.headers or "transfer-encoding" in response.headers
         yield OpenStream(partial(_chunks, response), partial(_achunks, response))
@@ -156,14 +156,17 @@ class Transport:
         return self._endpoint.scrub(self._token.scrub(text) if self._token else text)
 
     def request(
-        self, path: str, content: bytes, retries: Retries, *, whole: bool = True
+        self, path: str, content: bytes, retries: Retries, *, read_body: bool = True
     ) -> StageSteps[httpx2.Response]:
         """The steps that send a request, with retries, and return its response. Raise ModelError for an error status.
 
-        With `whole` the body is read here, so that a connection lost halfway through is retried.
+        With `read_body` the body is read here, so that a connection lost halfway through is retried.
         """
-        retries.has_begun = False
-        send = IOCall(partial(self._send, path, content, whole=whole), partial(self._asend, path, content, whole=whole))
+        retries.has_started = False
+        send = IOCall(
+            partial(self._send, path, content, read_body=read_body),
+            partial(self._asend, path, content, read_body=read_body),
+        )
         while True:
             try:
                 response: httpx2.Response = yield send
@@ -173,7 +176,7 @@ class Transport:
                 failed = translate_error(cause, self, retries)
             else:
                 if response.is_success:
-                    retries.has_begun = True
+                    retries.has_started = True
                     return response
                 failed = error_for_response(response, self, self._wire)
                 seconds = retries.after_error_response(response, failed)
@@ -181,23 +184,23 @@ class Transport:
                 raise failed
             yield pause(seconds)
 
-    def _send(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
+    def _send(self, path: str, content: bytes, *, read_body: bool) -> httpx2.Response:
         """Send a request once; returns its response, read if its body is needed. Raises _ConnectionFailed."""
         try:
             request = self._request(path, content, self._key())
             response = self._sync_connections().handle_request(request)
-            BoundedBody.bind(response, self.where, self.timeout_seconds)
-            return _read(response) if whole or not response.is_success else response
+            BoundedBody.bind(response, self.server, self.timeout_seconds)
+            return _read(response) if read_body or not response.is_success else response
         except HTTP_EXCEPTIONS as error:
             raise _ConnectionFailed(error) from None
 
-    async def _asend(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
+    async def _asend(self, path: str, content: bytes, *, read_body: bool) -> httpx2.Response:
         """Async version of `_send`."""
         try:
             request = self._request(path, content, await self._akey())
             response = await (await self._async_connections()).handle_async_request(request)
-            BoundedBody.bind(response, self.where, self.timeout_seconds)
-            return await _aread(response) if whole or not response.is_success else response
+            BoundedBody.bind(response, self.server, self.timeout_seconds)
+            return await _aread(response) if read_body or not response.is_success else response
         except HTTP_EXCEPTIONS as error:
             raise _ConnectionFailed(error) from None
 

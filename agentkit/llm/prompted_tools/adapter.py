@@ -265,25 +265,27 @@ class PromptedToolsProvider(Stage):
     def _translated_steps(self, request: Request, *, streaming: bool, has_fallback: bool) -> StageSteps[Response]:
         is_retry = False
         while True:
-            form = self._sent_form(request, streaming=streaming)
-            steps = steps_of(self.provider, form.request, streaming=streaming, has_fallback=has_fallback)
+            sent_form = self._sent_form(request, streaming=streaming)
+            steps = steps_of(self.provider, sent_form.request, streaming=streaming, has_fallback=has_fallback)
             try:
-                response = yield from map_events(steps, form.events) if streaming and form.translation else steps
+                response = (
+                    yield from map_events(steps, sent_form.events) if streaming and sent_form.translation else steps
+                )
             except ModelError as error:
                 refusal = error
             else:
                 break
-            recovered = form.recover(refusal)
+            recovered = sent_form.recover(refusal)
             if recovered is not None:
                 response = recovered
-                yield from form.missing_events(response, refusal.partial) if streaming else ()
+                yield from sent_form.missing_events(response, refusal.partial) if streaming else ()
                 break
             if refusal.code != _UNREADABLE_CALL or is_retry or refusal.partial is not None:
-                self._add_unsupported(refusal, form)
+                self._add_unsupported(refusal, sent_form)
             is_retry = True
-        if form.translation is None:
+        if sent_form.translation is None:
             return response
-        events, response = form.translation.finish(response)
+        events, response = sent_form.translation.finish(response)
         yield from events if streaming else ()
         return response
 
@@ -309,16 +311,16 @@ class PromptedToolsProvider(Stage):
             return _SentForm(text_format.tools_as_text(text_request), _TextTranslation(request))
         return _SentForm(text_request, native)
 
-    def _add_unsupported(self, refusal: ModelError, form: _SentForm) -> None:
+    def _add_unsupported(self, refusal: ModelError, sent_form: _SentForm) -> None:
         """Record the feature that a rejection is about. Raises the rejection if it is about none of them."""
-        feature = None if refusal.partial is not None else self._unsupported_feature(refusal, form)
+        feature = None if refusal.partial is not None else self._unsupported_feature(refusal, sent_form)
         if feature is None:
             raise refusal
         self._unsupported[feature] = None
 
-    def _unsupported_feature(self, refusal: ModelError, form: _SentForm) -> UnsupportedFeature | None:
+    def _unsupported_feature(self, refusal: ModelError, sent_form: _SentForm) -> UnsupportedFeature | None:
         """The feature that a rejection is about. With native tools only the tool for the final answer is replaced."""
-        request, added_tool = form.request, form.added_tool
+        request, added_tool = sent_form.request, sent_form.added_tool
         feature = unsupported_feature(refusal, request)
         if feature == "tools" and self._is_native:
             return "final_answer" if added_tool and len(request.tools) == 1 else None
@@ -407,7 +409,7 @@ class _NativeTranslation:
 
     def finish(self, response: Response) -> tuple[Iterable[Event], Response]:
         """The last events, and the response with the calls parsed from its text."""
-        message, held = response.message, self._holder.held if self._holder else ""
+        message, buffered = response.message, self._holder.buffered if self._holder else ""
         if not message.tool_calls and response.finish_reason != "length" and _MAYBE_CALL.search(message.text):
             from agentkit.llm.prompted_tools.native_formats import matching_calls
 
@@ -417,7 +419,7 @@ class _NativeTranslation:
                 call_response = Response(message)
                 events = [event for event in response_deltas(call_response) if isinstance(event, ToolCallDelta)]
                 return events, replace(response, message=message, finish_reason="tool_calls")
-        return [TextDelta(held)] if held else [], response
+        return [TextDelta(buffered)] if buffered else [], response
 
 
 class _TextTranslation:
@@ -455,7 +457,7 @@ class _TextTranslation:
         reader = self._reader
         is_cut = response.finish_reason == "length"
         events = reader.feed(self._holder.feed(response.text[self._fed_chars :]))
-        events += reader.emit_held(self._holder.held, is_cut=is_cut)
+        events += reader.emit_held(self._holder.buffered, is_cut=is_cut)
         events += reader.finish(is_cut=is_cut)
         message = response.message
         if reader.text != message.text:

@@ -303,12 +303,12 @@ class MarkupHolder:
         self._markers = tuple(markers)
         self._longest = max(map(len, self._markers))
         self._calls_in_json = re.compile(rf'{_BEFORE_NAME}(?:{"|".join(map(re.escape, names))})"')
-        self.held = ""
+        self.buffered = ""
         self._is_holding, self._is_start = False, bool(names)
 
     def feed(self, chunk: str) -> str:
         """The text that can be shown."""
-        self.held += chunk
+        self.buffered += chunk
         if self._is_holding:
             return ""
         if self._is_start:
@@ -316,17 +316,17 @@ class MarkupHolder:
             if is_call is None:
                 return ""
             self._is_start, self._is_holding = False, is_call
-        positions = [position for marker in self._markers if (position := self.held.find(marker)) >= 0]
+        positions = [position for marker in self._markers if (position := self.buffered.find(marker)) >= 0]
         self._is_holding = self._is_holding or bool(positions)
         end = 0 if self._is_holding and not positions else min(positions, default=self._safe_length())
-        visible, self.held = self.held[:end], self.held[end:]
+        visible, self.buffered = self.buffered[:end], self.buffered[end:]
         return visible
 
     def _starts_with_call(self) -> bool | None:
         """Whether the text begins with JSON that names a tool; None while this is open."""
-        start = re.sub(r"\A\s*(?:`{1,3}\w*\s*)?", "", self.held)
+        start = re.sub(r"\A\s*(?:`{1,3}\w*\s*)?", "", self.buffered)
         if not start:
-            return None if len(self.held) < _MAX_START_CHARS else False
+            return None if len(self.buffered) < _MAX_START_CHARS else False
         if start[0] not in "[{":
             return False
         if self._calls_in_json.match(start):
@@ -336,10 +336,10 @@ class MarkupHolder:
 
     def _safe_length(self) -> int:
         """The number of characters that cannot become a marker."""
-        for start in range(max(len(self.held) - self._longest + 1, 0), len(self.held)):
-            if any(marker.startswith(self.held[start:]) for marker in self._markers):
+        for start in range(max(len(self.buffered) - self._longest + 1, 0), len(self.buffered)):
+            if any(marker.startswith(self.buffered[start:]) for marker in self._markers):
                 return start
-        return len(self.held)
+        return len(self.buffered)
 
 
 _MAX_START_CHARS = 200

@@ -33,35 +33,35 @@ class AnswerText:
         self.calls: list[ToolCall] = []
         self._is_single = is_single
         self._events: list[Event] = []
-        self._blanks: list[str] = []
-        self._held_text: list[str] | None = None
-        self._held: list[ToolCall] = []
+        self._whitespace: list[str] = []
+        self._buffered_text: list[str] | None = None
+        self._buffered: list[ToolCall] = []
 
     @property
     def is_holding(self) -> bool:
         """Whether calls are being held."""
-        return self._held_text is not None
+        return self._buffered_text is not None
 
     @property
     def has_called(self) -> bool:
         """Whether a call was found, held or not."""
-        return bool(self.calls or self._held)
+        return bool(self.calls or self._buffered)
 
     def add_text(self, text: str) -> None:
         """Emit the next piece of text."""
         if not self.texts and (self.calls or self.reasoning):
-            text, self._blanks = text.lstrip(), []
+            text, self._whitespace = text.lstrip(), []
         visible = text.rstrip()
         if visible:
-            visible = "".join([*self._blanks, visible])
+            visible = "".join([*self._whitespace, visible])
             self.texts.append(visible)
             self._events.append(TextDelta(visible))
-            self._blanks = []
-        self._blanks.append(text[len(text.rstrip()) :])
+            self._whitespace = []
+        self._whitespace.append(text[len(text.rstrip()) :])
 
     def drop_blanks(self) -> None:
         """Discard the buffered whitespace."""
-        self._blanks = []
+        self._whitespace = []
 
     def add_reasoning(self, text: str) -> None:
         """Emit the next piece of reasoning."""
@@ -70,29 +70,29 @@ class AnswerText:
 
     def call(self, call: ToolCall) -> None:
         """Emit a complete call, or add it to the held calls."""
-        self._held.append(call)
+        self._buffered.append(call)
         if not self.is_holding:
             self.commit()
 
     def start_holding(self) -> None:
         """Start to hold calls."""
-        self._held_text = []
+        self._buffered_text = []
 
     def record_held(self, source: str) -> None:
         """Record the original spelling of held content."""
-        if self._held_text is not None:
-            self._held_text.append(source)
+        if self._buffered_text is not None:
+            self._buffered_text.append(source)
 
     def release(self) -> str:
         """Emit held content as text, because it was not a call, and return it."""
-        text = "".join(self._held_text or ())
-        self._held_text, self._held = None, []
+        text = "".join(self._buffered_text or ())
+        self._buffered_text, self._buffered = None, []
         self.add_text(text)
         return text
 
     def commit(self) -> None:
         """Emit the held calls."""
-        calls, self._held, self._held_text = self._held, [], None
+        calls, self._buffered, self._buffered_text = self._buffered, [], None
         for call in calls[: 1 - len(self.calls)] if self._is_single else calls:
             self._events.append(ToolCallDelta(len(self.calls), call.name, call.arguments))
             self.calls.append(call)
@@ -100,10 +100,10 @@ class AnswerText:
     def end(self) -> None:
         """Emit the rest: held calls, or trailing whitespace of a text without calls."""
         self.commit()
-        blanks = "".join(self._blanks)
-        if blanks and not self.calls:
-            self.texts.append(blanks)
-            self._events.append(TextDelta(blanks))
+        whitespace = "".join(self._whitespace)
+        if whitespace and not self.calls:
+            self.texts.append(whitespace)
+            self._events.append(TextDelta(whitespace))
 
     def take_events(self) -> list[Event]:
         """The events since the previous call; adjacent pieces of text are joined."""
@@ -335,7 +335,7 @@ class AnswerReader(_StepParser):
         self._step = self._read_start
         self._is_line_start = True
         self._is_in_code = False
-        self._mark = ""
+        self._fence = ""
         self._open_call: OpenCall | None = None
 
     def feed(self, chunk: str) -> list[Event]:
@@ -343,15 +343,15 @@ class AnswerReader(_StepParser):
         self._feed_buffer(chunk)
         return self._answer.take_events()
 
-    def emit_held(self, held: str, *, is_cut: bool) -> list[Event]:
+    def emit_held(self, buffered: str, *, is_cut: bool) -> list[Event]:
         """The events for the rest of the response, if it begins with a call in the markup of another toolkit."""
         calls = (
             ()
             if is_cut or self._step not in (self._read_start, self._read)
-            else calls_in_native_formats(held, self._specs)
+            else calls_in_native_formats(buffered, self._specs)
         )
-        if not held or not calls:
-            return self.feed(held) if held else []
+        if not buffered or not calls:
+            return self.feed(buffered) if buffered else []
         for call in calls:
             self._answer.call(call)
         return self._answer.take_events()
@@ -368,8 +368,8 @@ class AnswerReader(_StepParser):
 
     def _read_start(self) -> bool:
         """Parse the start of the response: whitespace, and optionally reasoning."""
-        if blanks := len(self._buffer) - len(self._buffer.lstrip()):
-            return self._emit_text(blanks)
+        if whitespace := len(self._buffer) - len(self._buffer.lstrip()):
+            return self._emit_text(whitespace)
         if self._must_wait():
             return False
         tag = markup.tag_at_start(self._buffer)
@@ -428,7 +428,7 @@ class AnswerReader(_StepParser):
             return self._pass_marks(marks)
         if not self._is_last and content_start <= _MAX_LOOKAHEAD_CHARS and (not content or _may_become_tag(content)):
             return False
-        self._mark = marks
+        self._fence = marks
         if content_start <= _MAX_LOOKAHEAD_CHARS and begins_call(markup.tag_at_start(content), self._specs):
             self._answer.start_holding()
             self._take(content_start)
@@ -458,11 +458,11 @@ class AnswerReader(_StepParser):
         if tag is None:
             self._is_line_start = False
             return self._emit_text(1)
-        ahead = self._buffer[len(tag.text) : len(tag.text) + _MAX_LOOKAHEAD_CHARS]
-        line, end, _ = ahead.partition("\n")
+        lookahead = self._buffer[len(tag.text) : len(tag.text) + _MAX_LOOKAHEAD_CHARS]
+        line, end, _ = lookahead.partition("\n")
         if self._is_in_code and "`" in line:
             return self._emit_text(1)
-        if self._is_in_code and not end and len(ahead) < _MAX_LOOKAHEAD_CHARS and not self._is_last:
+        if self._is_in_code and not end and len(lookahead) < _MAX_LOOKAHEAD_CHARS and not self._is_last:
             return False
         self._is_in_code = self._is_line_start = False
         return self._handle_tag(tag)
@@ -482,15 +482,15 @@ class AnswerReader(_StepParser):
 
     def _read_held(self) -> bool:
         """Parse content after a call in a code block: more calls, or text, in which case the calls were quotations."""
-        if blanks := len(self._buffer) - len(self._buffer.lstrip()):
-            self._take(blanks)
+        if whitespace := len(self._buffer) - len(self._buffer.lstrip()):
+            self._take(whitespace)
             return True
         if self._buffer[0] in "`~":
             return self._read_held_fence()
         if self._must_wait():
             return False
         tag = markup.tag_at_start(self._buffer)
-        if begins_call(tag, self._specs) and not self._mark:
+        if begins_call(tag, self._specs) and not self._fence:
             self._answer.commit()
             self._step = self._read
         elif tag and tag.kind != "thinking" and (tag.kind == "result" or tag.is_end or begins_call(tag, self._specs)):
@@ -505,10 +505,12 @@ class AnswerReader(_StepParser):
         if not end and not self._is_last and len(line) <= _MAX_LOOKAHEAD_CHARS:
             return False
         marks = _marks(line)
-        if self._mark and self._ends_block(line):
-            self._mark = ""
-        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MAX_LOOKAHEAD_CHARS:
-            self._mark = marks
+        if self._fence and self._ends_block(line):
+            self._fence = ""
+        elif (
+            not self._fence and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MAX_LOOKAHEAD_CHARS
+        ):
+            self._fence = marks
         else:
             self._release()
             return True
@@ -518,12 +520,12 @@ class AnswerReader(_StepParser):
     def _ends_block(self, line: str) -> bool:
         """Whether a line ends the code block that `_mark` started."""
         marks = line.strip(" \t") if len(line) <= _MAX_LOOKAHEAD_CHARS else ""
-        return marks.startswith(self._mark) and not marks.strip(self._mark[0])
+        return marks.startswith(self._fence) and not marks.strip(self._fence[0])
 
     def _release(self) -> None:
         """Treat the held content as text."""
         text = self._answer.release()
-        self._step = self._read_code if self._mark else self._read
+        self._step = self._read_code if self._fence else self._read
         self._is_line_start = not text.rpartition("\n")[2].strip()
 
     def _open(self, tag: Tag) -> None:

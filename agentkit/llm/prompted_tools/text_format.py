@@ -226,8 +226,8 @@ def _tools_part(request: Request) -> str:
     choice = request.settings.get("tool_choice", "auto")
     if not request.tools or choice == "none":
         return _NO_TOOLS
-    several = _SINGLE_RULE if is_single(request) else _PARALLEL_RULE
-    text = _PROTOCOL.format(several=several, tools="\n".join(map(_describe_tool, request.tools)))
+    parallel_rule = _SINGLE_RULE if is_single(request) else _PARALLEL_RULE
+    text = _PROTOCOL.format(several=parallel_rule, tools="\n".join(map(_describe_tool, request.tools)))
     if choice == "auto":
         return text
     name = choice if isinstance(choice, str) and choice != "required" else ""

@@ -49,7 +49,7 @@ _EFFORTS = {"minimal": "low"}
 MAX_TOKENS = 16_000
 """Default token limit, because this protocol requires one."""
 
-_MAX_TOKENS_WITH_THOUGHTS = 32_000
+_MAX_TOKENS_WITH_THINKING = 32_000
 """Default token limit with thinking, whose tokens count, too."""
 
 _MIN_BUDGET_TOKENS = 1_024
@@ -105,7 +105,7 @@ def _with_token_limit(body: dict[str, Any]) -> dict[str, Any]:
         return limit_thinking_budget(body) if isinstance(budget, int) else body
     if not _thinks(body):
         return {**body, "max_tokens": MAX_TOKENS}
-    return {**body, "max_tokens": budget + MAX_TOKENS if isinstance(budget, int) else _MAX_TOKENS_WITH_THOUGHTS}
+    return {**body, "max_tokens": budget + MAX_TOKENS if isinstance(budget, int) else _MAX_TOKENS_WITH_THINKING}
 
 
 def _thinking_of(body: dict[str, Any]) -> dict[str, Any]:
@@ -167,13 +167,13 @@ def enforceable_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     enforced |= {name: _convert_keyword(name, schema[name]) for name in _NESTED if name in schema}
     if schema.get("type") == "object":
         enforced["additionalProperties"] = schema.get("additionalProperties", False)
-    noted: dict[str, Any] = {}
+    constraints: dict[str, Any] = {}
     for name, value in schema.items():
         if (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1)):
             enforced[name] = value
         elif name not in enforced and name not in _IGNORED_KEYWORDS:
-            noted[name] = value
-    return _with_note(enforced, noted)
+            constraints[name] = value
+    return _with_note(enforced, constraints)
 
 
 def _with_one_type(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,11 +201,11 @@ def _convert_nested(schema: Any) -> Any:
     return enforceable_schema(schema) if isinstance(schema, dict) else schema
 
 
-def _with_note(schema: dict[str, Any], noted: Mapping[str, Any]) -> dict[str, Any]:
+def _with_note(schema: dict[str, Any], constraints: Mapping[str, Any]) -> dict[str, Any]:
     """Append keywords that cannot be enforced to the description, as `minimum: 1, maximum: 10`."""
-    if not noted:
+    if not constraints:
         return schema
-    note = ", ".join(f"{name}: {value}" for name, value in noted.items())
+    note = ", ".join(f"{name}: {value}" for name, value in constraints.items())
     description = f"{schema['description']} " if schema.get("description") else ""
     return {**schema, "description": f"{description}({note})"}
 
@@ -245,8 +245,8 @@ def _mark_last_turns(turns: list[Any]) -> list[Any]:
 
     The server looks for cached prefixes only a few blocks before a mark, and one response can have more calls.
     """
-    places = [at for at, turn in enumerate(turns) if turn["role"] == "user"][-_MARKED_TURNS:]
-    return [_mark_turn(turn) if at in places else turn for at, turn in enumerate(turns)]
+    indexes = [at for at, turn in enumerate(turns) if turn["role"] == "user"][-_MARKED_TURNS:]
+    return [_mark_turn(turn) if at in indexes else turn for at, turn in enumerate(turns)]
 
 
 def _mark_turn(turn: dict[str, Any]) -> dict[str, Any]:
@@ -528,8 +528,8 @@ def _read_call(block: Mapping[str, Any]) -> ToolCall:
 
 
 def _reasoning(blocks: Iterable[Mapping[str, Any]]) -> str:
-    thoughts = (parsing.text_of(block.get("thinking")) for block in blocks if block.get("type") == "thinking")
-    return "\n".join(filter(None, thoughts))
+    reasoning = (parsing.text_of(block.get("thinking")) for block in blocks if block.get("type") == "thinking")
+    return "\n".join(filter(None, reasoning))
 
 
 def _usage(figures: dict[str, Any]) -> Usage:
@@ -557,7 +557,7 @@ class _Block:
 
     def __init__(self, fields: Mapping[str, Any], index: object = None) -> None:
         self._fields, self.index = dict(fields), index
-        self._chunks: dict[str, parsing.Pieces] = {}
+        self._chunks: dict[str, parsing.TextBuffer] = {}
         for name in ("text", "thinking"):
             if isinstance(self._fields.get(name), str):
                 self.add(name, self._fields[name])
@@ -574,7 +574,7 @@ class _Block:
 
     def add(self, name: str, chunk: str) -> str:
         """Add a chunk to a field; returns the part that can be displayed."""
-        return self._chunks.setdefault(name, parsing.Pieces()).add(chunk)
+        return self._chunks.setdefault(name, parsing.TextBuffer()).add(chunk)
 
     def set(self, name: str, value: object) -> None:
         """Set a field that is sent whole."""
@@ -593,7 +593,7 @@ class _Block:
         """Append an entry to a field that is a list."""
         self._fields[name] = [*(self._fields.get(name) or ()), value]
 
-    def whole(self) -> dict[str, Any]:
+    def assembled(self) -> dict[str, Any]:
         """The complete block. The input of a call can be invalid JSON if the response was cut."""
         fields = self._fields | {name: str(chunks) for name, chunks in self._chunks.items()}
         if arguments := parsing.without_empty(fields.pop("partial_json", "")):
@@ -608,12 +608,12 @@ class AnthropicReader:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._thoughts, self._paragraphs = ReasoningSplitter(), ParagraphJoiner()
+        self._splitter, self._paragraphs = ReasoningSplitter(), ParagraphJoiner()
         self._content: list[dict[str, Any]] = []
         self._blocks: list[_Block] = []
         self._by_index: dict[object, _Block] = {}
         self._calls: dict[int, int] = {}
-        self._has_begun = self._has_stopped = False
+        self._has_started = self._has_stopped = False
         self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
             "message": self._feed_message_body,
             "message_start": self._begin,
@@ -654,20 +654,20 @@ class AnthropicReader:
             return ()
         event = feed(chunk)
         if isinstance(event, TextDelta):
-            return self._thoughts.events(event.text)
+            return self._splitter.events(event.text)
         return () if event is None else (event,)
 
     def _begin(self, chunk: Mapping[str, Any]) -> Event | None:
         message = parsing.dictionary(chunk.get("message"))
         if self._blocks and message.get("id") != self._message.get("id"):
             raise BadResponse("The server started a second answer before the first one was complete. Try again.")
-        self._has_begun = True
+        self._has_started = True
         self._merge(message)
         return None
 
     def _feed_message_body(self, chunk: Mapping[str, Any]) -> Event | None:
         """Take a complete message from a server that ignores the stream setting."""
-        self._has_begun = self._has_stopped = True
+        self._has_started = self._has_stopped = True
         self._merge(chunk)
         return None
 
@@ -689,10 +689,10 @@ class AnthropicReader:
         )
         self._blocks.append(block)
         if block.kind == "text":
-            return self._text_event(parsing.word(block.whole().get("text")))
+            return self._text_event(parsing.word(block.assembled().get("text")))
         self._paragraphs.interrupt()
         if block.kind == "thinking":
-            return ReasoningDelta(thought) if (thought := parsing.word(block.whole().get("thinking"))) else None
+            return ReasoningDelta(reasoning) if (reasoning := parsing.word(block.assembled().get("thinking"))) else None
         if block.kind != "tool_use":
             return None
         self._calls[id(block)] = len(self._calls)
@@ -762,10 +762,10 @@ class AnthropicReader:
 
     def finish(self, *, closed: bool) -> Response:
         """The complete response. Raises BadResponse if the stream was cut short, Rejected on a refusal."""
-        blocks = [block.whole() for block in _by_block_index(self._blocks)] or self._content
+        blocks = [block.assembled() for block in _by_block_index(self._blocks)] or self._content
         if not (self.is_answered or (closed and blocks)):
             raise error_mapping.cut_short_error(len(text_of_blocks(blocks)))
-        if not (self._has_begun or blocks):
+        if not (self._has_started or blocks):
             raise BadResponse("The stream ended without an answer. Try again.")
         return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
 

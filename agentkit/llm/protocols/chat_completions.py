@@ -68,7 +68,7 @@ class _CallChunks:
     def __init__(self, index: str) -> None:
         self.index = index
         self.id = self.name = ""
-        self.arguments = parsing.Pieces()
+        self.arguments = parsing.TextBuffer()
         self._checks_left = _MAX_COMPLETENESS_CHECKS
         self.extra: dict[str, Any] = {}
         self.is_named_again = False
@@ -90,7 +90,7 @@ class _CallChunks:
         self._checks_left -= 1
         return parsing.is_complete_json(str(self.arguments))
 
-    def whole(self) -> ToolCall:
+    def assembled(self) -> ToolCall:
         """The complete call."""
         return ToolCall(
             self.id, self.name, parsing.arguments_text(parsing.without_empty(str(self.arguments))), self.extra
@@ -117,9 +117,9 @@ class CallChunks:
         """The events in the next chunks."""
         return [self._feed_call(part) for part in parts] if len(parts) < 2 else self._feed_calls(parts)
 
-    def whole(self) -> list[ToolCall]:
+    def assembled(self) -> list[ToolCall]:
         """The calls by index if all indexes are distinct, otherwise in order of arrival."""
-        return [call.whole() for call in _by_call_index(self._calls)]
+        return [call.assembled() for call in _by_call_index(self._calls)]
 
     def _feed_calls(self, parts: list[dict[str, Any]]) -> list[Event]:
         """Feed several chunks at once. Without index, id and name they are matched to the last calls in order."""
@@ -206,7 +206,7 @@ _Parts = list[dict[str, Any]]
 
 def reasoning_parts(content: object) -> _Parts:
     """The reasoning parts of a content."""
-    return [part for part in parsing.dictionaries(content) if parsing.is_thought(part)]
+    return [part for part in parsing.dictionaries(content) if parsing.is_reasoning_part(part)]
 
 
 def join_parts(old: Sequence[Any], new: Sequence[Any], levels: int = _MAX_PART_LEVELS) -> list[Any]:
@@ -241,7 +241,7 @@ def server_reads_reasoning(settings: Mapping[str, Any]) -> bool:
 
 
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
-_THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details", "thinking_blocks"}
+_ALL_REASONING_FIELDS = {*REASONING_FIELDS, "reasoning_details", "thinking_blocks"}
 
 _FILTERED_REASONS = {
     FILTERED,
@@ -293,8 +293,8 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     calls = [read_call(call) for call in calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and has_content(value)}
     content = message.get("content")
-    if isinstance(content, list) and (thoughts := reasoning_parts(content)):
-        extra[FIELD] = thoughts
+    if isinstance(content, list) and (reasoning := reasoning_parts(content)):
+        extra[FIELD] = reasoning
     text = parsing.answer_text(content) or (_transcript(message) if "audio" in message else "")
     return parsing.assistant_message(text, calls, _reasoning(message), extra)
 
@@ -305,7 +305,7 @@ def _transcript(fields: Mapping[str, Any]) -> str:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    if _THOUGHT_FIELDS.isdisjoint(message) and not isinstance(message.get("content"), list):
+    if _ALL_REASONING_FIELDS.isdisjoint(message) and not isinstance(message.get("content"), list):
         return ""
     reasoning = next(filter(None, (parsing.reasoning_in_field(message.get(name)) for name in REASONING_FIELDS)), "")
     reasoning = reasoning or parsing.reasoning_of_details(message.get("reasoning_details"))
@@ -401,8 +401,8 @@ class ChatReader:
     """Collects the chunks of one streamed response."""
 
     def __init__(self) -> None:
-        self._text, self._reasoning, self._refusal = parsing.Pieces(), parsing.Pieces(), parsing.Pieces()
-        self._thoughts = ReasoningSplitter()
+        self._text, self._reasoning, self._refusal = parsing.TextBuffer(), parsing.TextBuffer(), parsing.TextBuffer()
+        self._splitter = ReasoningSplitter()
         self._calls = CallChunks()
         self._extra: dict[str, Any] = {}
         self._ending = _Ending("", "")
@@ -461,8 +461,8 @@ class ChatReader:
             events += self._calls.feed(calls)
         if not _MESSAGE_FIELDS.issuperset(delta):
             self._feed_extra(delta)
-        if thoughts := reasoning_parts(delta.get("content")):
-            self._extra[FIELD] = join_parts(self._extra.get(FIELD, ()), thoughts)
+        if reasoning := reasoning_parts(delta.get("content")):
+            self._extra[FIELD] = join_parts(self._extra.get(FIELD, ()), reasoning)
         return events
 
     def _message_without_delta(self, choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -472,12 +472,12 @@ class ChatReader:
 
     def _is_repeated(self, message: Mapping[str, Any]) -> bool:
         """Whether a message repeats exactly what was received so far."""
-        whole, received = (
+        complete, received = (
             [(call.name, call.arguments) for call in calls]
-            for calls in (map(read_call, calls_in(message)), self._calls.whole())
+            for calls in (map(read_call, calls_in(message)), self._calls.assembled())
         )
         _, text = ReasoningSplitter().split(parsing.answer_text(message.get("content")), is_last=True)
-        is_same = text == str(self._text) and (whole == received or not whole)
+        is_same = text == str(self._text) and (complete == received or not complete)
         return is_same and self._has_answer()
 
     def _feed_extra(self, delta: Mapping[str, Any]) -> None:
@@ -491,9 +491,9 @@ class ChatReader:
 
     def _feed_text(self, delta: Mapping[str, Any]) -> list[Event]:
         events: list[Event] = []
-        thought, new_text = self._thoughts.split(parsing.answer_text(delta.get("content")))
-        thought = _reasoning(delta) + thought
-        if thought and (reasoning := self._reasoning.add(thought)):
+        reasoning_text, new_text = self._splitter.split(parsing.answer_text(delta.get("content")))
+        reasoning_text = _reasoning(delta) + reasoning_text
+        if reasoning_text and (reasoning := self._reasoning.add(reasoning_text)):
             events.append(ReasoningDelta(reasoning))
         if new_text and (text := self._text.add(new_text)):
             events.append(TextDelta(text))
@@ -508,15 +508,15 @@ class ChatReader:
         """
         if refusal := str(self._refusal):
             raise refusal_error(refusal)
-        thought, new_text = self._thoughts.split("", is_last=True)
-        self._reasoning.add(thought)
+        reasoning, new_text = self._splitter.split("", is_last=True)
+        self._reasoning.add(reasoning)
         self._text.add(new_text)
         text = str(self._text) or _transcript(self._extra)
         if not (self._has_ended or closed):
             raise cut_short_error(len(text))
         if not (self._has_choice and (self._has_ended or text or self._reasoning or self._calls)):
             raise BadResponse("The stream ended without an answer. Try again.")
-        message = parsing.assistant_message(text, self._calls.whole(), str(self._reasoning), self._extra)
+        message = parsing.assistant_message(text, self._calls.assembled(), str(self._reasoning), self._extra)
         raw = {name: value for name, value in self._raw.items() if name != "choices"}
         return _response(message, self._ending, self._usage_figures, raw)
 
@@ -550,7 +550,7 @@ class ChatCompletions(WireProtocol):
         """Encode a request as the body of a POST."""
         cache = cache or EncodingCache()
         encode = (
-            _encode_with_thoughts if request.settings and server_reads_reasoning(request.settings) else _encode_message
+            _encode_with_reasoning if request.settings and server_reads_reasoning(request.settings) else _encode_message
         )
         messages = cache.entries(request.messages, encode)
         if len(messages) > len(request.messages):
@@ -578,7 +578,7 @@ def encode_message(message: Message) -> dict[str, Any]:
             name = {"name": message.name} if message.name else {}
             return {"role": "user", **name, "content": _ENCODERS.content(content)}
         case AssistantMessage():
-            return _encode_answer(message, has_thoughts=bool(message.tool_calls))
+            return _encode_answer(message, with_reasoning=bool(message.tool_calls))
         case ToolMessage(call_id):
             return {"role": "tool", "tool_call_id": call_id, "content": _ENCODERS.content(message.parts_content)}
     return {"role": "system", "content": well_formed(message.text)}
@@ -601,19 +601,19 @@ def _encode_file(file: File) -> dict[str, Any]:
 _ENCODERS = PartEncoders(_encode_text, _encode_image, _encode_file)
 
 
-def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str, Any]:
-    """Encode a model's message; `has_thoughts` includes its reasoning.
+def _encode_answer(message: AssistantMessage, *, with_reasoning: bool) -> dict[str, Any]:
+    """Encode a model's message; `with_reasoning` includes its reasoning.
 
     Some servers require reasoning with tool calls and reject it elsewhere. Fields that only describe the response are
     omitted: servers ignore or reject them.
     """
     extra: Mapping[str, Any] = message.extra
     if extra:
-        unsent = _UNSENT_FIELDS if has_thoughts else _UNSENT_FIELDS.union(REASONING_FIELDS)
+        unsent = _UNSENT_FIELDS if with_reasoning else _UNSENT_FIELDS.union(REASONING_FIELDS)
         extra = {name: value for name, value in extra.items() if name not in unsent}
     text = well_formed(message.text) or (None if message.tool_calls else "")
-    thoughts = message.extra.get(FIELD) if has_thoughts else None
-    content = [*thoughts, *([_encode_text(text)] if text else [])] if thoughts else text
+    reasoning = message.extra.get(FIELD) if with_reasoning else None
+    content = [*reasoning, *([_encode_text(text)] if text else [])] if reasoning else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
     name = {"name": message.name} if message.name else {}
     return {"role": "assistant", **name, "content": content, **extra, **calls}
@@ -636,10 +636,10 @@ def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     return encode_message(replace(message, images=(), files=())), encode_message(attachments)
 
 
-def _encode_with_thoughts(message: Message) -> tuple[dict[str, Any], ...]:
+def _encode_with_reasoning(message: Message) -> tuple[dict[str, Any], ...]:
     """Like `_encode_message`, for a server that reads the reasoning of every message."""
     if isinstance(message, AssistantMessage):
-        return (_encode_answer(message, has_thoughts=True),)
+        return (_encode_answer(message, with_reasoning=True),)
     return _encode_message(message)
 
 

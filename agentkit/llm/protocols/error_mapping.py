@@ -209,11 +209,11 @@ def json_object(text: str) -> dict[str, Any]:
     raise not_compatible_error(text)
 
 
-def missing_field_error(what: str, data: Mapping[str, Any]) -> BadResponse:
+def missing_field_error(field_name: str, data: Mapping[str, Any]) -> BadResponse:
     """The error for JSON that lacks a required field of a response."""
     return BadResponse(
-        f"The answer has no {what}: {str(data)[:200]}. Try again; if the error persists, check protocol= and the base "
-        "URL."
+        f"The answer has no {field_name}: {str(data)[:200]}. Try again; if the error persists, check protocol= and the "
+        "base URL."
     )
 
 

@@ -310,7 +310,7 @@ class GeminiReader:
     """Collects the chunks of one response: each is a whole response with the next parts."""
 
     def __init__(self) -> None:
-        self._text, self._reasoning = parsing.Pieces(), parsing.Pieces()
+        self._text, self._reasoning = parsing.TextBuffer(), parsing.TextBuffer()
         self._calls: list[ToolCall] = []
         self._extra: _Fields = {}
         self._grounding: _Fields = {}

@@ -99,7 +99,7 @@ def _well_formed_value(value: Any) -> Any:
     return kind([_well_formed_value(entry) for entry in value]) if kind in (list, tuple) else value
 
 
-class Pieces:
+class TextBuffer:
     """A text that arrives in chunks."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ def answer_text(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return text_of([part for part in content if not is_thought(part)])
+        return text_of([part for part in content if not is_reasoning_part(part)])
     if content is None or isinstance(content, bool):
         return ""
     if isinstance(content, dict) and _is_part(content):
@@ -168,9 +168,9 @@ def _is_part(fields: Mapping[str, Any]) -> bool:
 
 def reasoning_of_parts(content: object) -> str:
     """The reasoning that some servers send as content parts, each with a text or a list of parts."""
-    thoughts = filter(is_thought, content if isinstance(content, list) else ())
+    reasoning = filter(is_reasoning_part, content if isinstance(content, list) else ())
     return "".join(
-        next(filter(None, (text_of(part.get(name)) for name in REASONING_PART_FIELDS)), "") for part in thoughts
+        next(filter(None, (text_of(part.get(name)) for name in REASONING_PART_FIELDS)), "") for part in reasoning
     )
 
 
@@ -186,7 +186,7 @@ def reasoning_of_details(details: object) -> str:
     return "".join(text_of(detail.get("text") or detail.get("summary")) for detail in dictionaries(details))
 
 
-def is_thought(part: object) -> bool:
+def is_reasoning_part(part: object) -> bool:
     """Whether a content part is reasoning."""
     return isinstance(part, dict) and ("thinking" in part or part.get("type") in _REASONING_PART_TYPES)
 

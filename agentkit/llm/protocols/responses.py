@@ -159,9 +159,9 @@ class _StreamedItem:
     def __init__(self, key: str, initial: dict[str, Any] | None = None) -> None:
         self.key, self.initial = key, initial
         self.done: dict[str, Any] | None = None
-        self.arguments = parsing.Pieces()
+        self.arguments = parsing.TextBuffer()
 
-    def whole(self) -> dict[str, Any]:
+    def assembled(self) -> dict[str, Any]:
         """The item. Some servers finish a call under another type, and some never finish it."""
         if self.done is not None or not is_call(self.initial):
             return self.done or {}
@@ -173,8 +173,8 @@ class ResponsesReader:
     """Collects the events of one streamed response."""
 
     def __init__(self) -> None:
-        self._text, self._reasoning, self._refusal = parsing.Pieces(), parsing.Pieces(), parsing.Pieces()
-        self._thoughts, self._paragraphs = ReasoningSplitter(), ParagraphJoiner()
+        self._text, self._reasoning, self._refusal = parsing.TextBuffer(), parsing.TextBuffer(), parsing.TextBuffer()
+        self._splitter, self._paragraphs = ReasoningSplitter(), ParagraphJoiner()
         self._outputs: list[_StreamedItem] = []
         self._by_key: dict[str, _StreamedItem] = {}
         self._calls: list[_StreamedItem] = []
@@ -212,7 +212,7 @@ class ResponsesReader:
         if kind in self._feeds:
             event = self._feeds[kind](chunk)
             if isinstance(event, TextDelta):
-                return self._thoughts.events(event.text)
+                return self._splitter.events(event.text)
             return () if event is None else (event,)
         if not kind.startswith("response.") or kind == "response.error":
             raise_error_in(chunk)
@@ -255,10 +255,10 @@ class ResponsesReader:
         return ToolCallDelta(self._calls.index(output), "", output.arguments.add(parsing.text_of(chunk.get("delta"))))
 
     def _end_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
-        whole = parsing.Pieces()
-        whole.add(parsing.arguments_text(chunk.get("arguments")))
-        if whole:
-            self._call_of(chunk).arguments = whole
+        received = parsing.TextBuffer()
+        received.add(parsing.arguments_text(chunk.get("arguments")))
+        if received:
+            self._call_of(chunk).arguments = received
         return None
 
     def _begin_item(self, chunk: Mapping[str, Any]) -> Event | None:
@@ -312,9 +312,9 @@ class ResponsesReader:
     def _items(self, output: object) -> list[dict[str, Any]]:
         """The output items of the final event, otherwise those that were streamed, including unfinished calls."""
         finished = sorted((output for output in self._outputs if output.done), key=_index_key)
-        items = parsing.dictionaries(output) or [output.whole() for output in finished]
+        items = parsing.dictionaries(output) or [output.assembled() for output in finished]
         if not any(map(is_call, items)):
-            items += filter(is_call, (call.whole() for call in self._calls))
+            items += filter(is_call, (call.assembled() for call in self._calls))
         if not any(text_and_refusal(items)) and (self._text or self._refusal):
             text = {"type": "output_text", "text": str(self._text)}
             parts = [{"type": "refusal", "refusal": str(self._refusal)}] if self._refusal else [text]
@@ -322,11 +322,11 @@ class ResponsesReader:
         return items
 
 
-def _text_in_chunk(received: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
+def _text_in_chunk(received: parsing.TextBuffer, chunk: Mapping[str, Any], full_text: object) -> str:
     """The text in a chunk: its delta, or a whole text that was not streamed before."""
     if "delta" in chunk:
         return parsing.text_of(chunk["delta"])
-    text = parsing.text_of(whole)
+    text = parsing.text_of(full_text)
     return "" if text in str(received) else text
 
 

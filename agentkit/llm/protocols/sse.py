@@ -49,7 +49,7 @@ class EventStream:
         self._data_lines: list[bytes] = []
         self._is_error = self._is_keepalive = False
         self._type = ""
-        self._has_begun = self._is_after_return = False
+        self._has_started = self._is_after_return = False
         self._unknown_line = b""
 
     def feed(self, chunk: bytes) -> Iterator[dict[str, Any]]:
@@ -78,7 +78,7 @@ class EventStream:
         Raises BadResponse if all lines were fields that no event stream has.
         """
         yield from self.feed(b"\n\n")
-        if self._unknown_line and not self._has_begun:
+        if self._unknown_line and not self._has_started:
             raise not_compatible_error(self._scrub(self._unknown_line.decode("utf-8", "replace")))
 
     def _normalise_line_ends(self, chunk: bytes) -> bytes:
@@ -92,14 +92,14 @@ class EventStream:
 
     def _feed_line(self, line: bytes) -> dict[str, Any] | None:
         """The object completed by this line, if any."""
-        if not self._has_begun:
+        if not self._has_started:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         if not line.strip():
             return self._end_event()
         name, _, value = line.partition(b":")
         if self._is_ignored(name, line):
             return None
-        had_started, self._has_begun = self._has_begun, True
+        had_started, self._has_started = self._has_started, True
         if name in (b"data", b"error"):
             self._is_error = self._is_error or name == b"error"
             return self._add_data(value.strip())
@@ -114,7 +114,7 @@ class EventStream:
 
     def _is_ignored(self, name: bytes, line: bytes) -> bool:
         """Whether a line before the first known field is a field that event streams do not have."""
-        is_ignored = not self._has_begun and name not in _FIELDS and bool(_UNKNOWN_FIELD.fullmatch(name))
+        is_ignored = not self._has_started and name not in _FIELDS and bool(_UNKNOWN_FIELD.fullmatch(name))
         self._unknown_line = self._unknown_line or (line if is_ignored else b"")
         return is_ignored
 

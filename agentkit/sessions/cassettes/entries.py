@@ -261,7 +261,7 @@ class TimeUp:
 class RecordedEvent:
     """A stored event of a run.
 
-    `exchange` is the request or question whose answer it reports, if that is in the same file.
+    `exchange` is the question whose answer it reports, if that is in the same file.
     """
 
     run: str

@@ -182,3 +182,45 @@ def test_editor_runs_with_terminal_echo(at_terminal, tmp_path):
         chat.say("/quit")
         assert chat.ends()[0] == 0
     assert server.requests[0].json["messages"][-1]["content"] == "echo \ntyped in the editor"
+
+
+def test_lines_typed_before_the_start_are_prompts(at_terminal):
+    """Each line that is typed while the chat still starts is a prompt."""
+    with FakeServer("One.", "Two.") as server:
+        chat = at_terminal(server=server)
+        chat.type("First?\rSecond?\r")
+        chat.until("One.")
+        chat.until("Two.")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    assert [request.json["messages"][-1]["content"] for request in server.requests] == ["First?", "Second?"]
+
+
+def test_results_are_shown_after_an_open_question(at_terminal):
+    """While a worker's question is open, the results of other workers are not written into it."""
+
+    def reply(request):
+        messages = request.json["messages"]
+        asked, has_results = messages[1]["content"], messages[-1]["role"] == "tool"
+        if asked == "Both.":
+            both = [call("task", agent="worker", request=f"Write {name}.") for name in ("one", "two")]
+            return "Done." if has_results else both
+        return f"{asked} Over." if has_results else call("write_file", path=asked.split()[1] + "txt", content="x")
+
+    with FakeServer(reply, repeat=True) as server:
+        chat = at_terminal("--tools", "code", server=server)
+        chat.say("Both.")
+        chat.until("for the task: Write ")
+        chat.until("Allow it?")
+        chat.type("n because it is late\r")
+        chat.until("for the task: Write ")
+        chat.until("Allow it?")
+        for _ in range(3):
+            chat.type("x\r")
+            assert "Over." not in chat.until("Allow it?")
+        chat.type("n\r")
+        chat.until("Over.")
+        chat.until("Over.")
+        chat.until("Done.")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0

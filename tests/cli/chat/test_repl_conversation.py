@@ -235,10 +235,13 @@ def test_yes_approves_every_call(at_terminal, tmp_path):
     assert (tmp_path / "a.txt").read_text() == "hello"
 
 
-def test_offline_model_at_a_terminal(at_terminal):
-    """--offline starts with a note about the limitations of the offline model."""
-    chat = at_terminal("--offline")
+def test_offline_model_at_a_terminal(at_terminal, tmp_path):
+    """--offline starts with a note about the offline model, whose answers are shown with their indentation."""
+    (tmp_path / "calc.py").write_text("def add(a, b):\n    return a + b\n")
+    chat = at_terminal("--offline", "--tools", "code")
     chat.until("It does not chat")
+    chat.say("read calc.py")
+    chat.until("\ndef add(a, b):\n    return a + b\n")
     chat.say("/model")
     chat.until("offline:needle3")
     chat.say("/quit")
@@ -285,7 +288,7 @@ def test_changes_of_the_folder_can_be_approved_until_revoked(at_terminal, tmp_pa
         chat.until("Allow it?")
         chat.type("w\r")
         chat.until("Done.")
-        chat.until("changes in this workspace")
+        chat.until("workspace changes")
         chat.type("/safety network\r")  # the prompt is drawn with the status line
         chat.until("NETWORK:")
         chat.say("Write more.")

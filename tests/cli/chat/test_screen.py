@@ -122,14 +122,14 @@ def finished(result_error=None, arguments='{"text": "x"}', decision=ALLOW, **res
 
 
 def test_call_is_shown_with_its_decision_and_time(monkeypatch):
-    """A call takes one, two or three lines, depending on its length; denied calls are red."""
+    """A call takes one, two or three lines, depending on its length; denied calls are red, and their errors whole."""
     monkeypatch.setenv("COLUMNS", "80")
     screen, stream = screen_with(colour=True)
     screen.render(finished(value={"result": 1}, seconds=1.25))
     screen.render(finished(value={"result": "y" * 90}, decision=None))
     screen.render(finished("Command blocked.", decision=DENY))
     monkeypatch.setenv("COLUMNS", "38")
-    screen.render(finished("Command blocked, because it deletes.", decision=DENY))
+    screen.render(finished("Command blocked, because it deletes files.", decision=DENY))
     lines = re.sub(r"\x1b\[2m|\x1b\[0m", "", stream.getvalue()).split("\n")
     assert lines[:2] == ["", '  string_length(text="x") → 1  [allow: safety-level · 1.2 s]']
     assert lines[2] == '  string_length(text="x")'
@@ -140,7 +140,8 @@ def test_call_is_shown_with_its_decision_and_time(monkeypatch):
         == '\x1b[31m  string_length(text="x") → Command blocked.  [deny: shell.destructive · 0 ms]'[: len(lines[4])]
     )
     assert max(len(line.replace("\x1b[31m", "")) for line in lines[-4:]) <= 38
-    assert lines[-2] == "\x1b[31m    [deny: shell.destructive · 0 ms]"
+    shown = [line.removeprefix("\x1b[31m    ") for line in lines[-4:-1]]
+    assert shown == ["→ Command blocked, because it", "deletes files.", "[deny: shell.destructive · 0 ms]"]
 
 
 def test_text_and_calls_are_separated(monkeypatch):

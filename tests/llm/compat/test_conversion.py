@@ -163,14 +163,14 @@ def test_properties_of_several_alternatives():
 )
 def test_schemas_for_google(schema, sent):
     """Constraints that Google rejects are rewritten, or stated in the description."""
-    assert SchemaRewriter(GOOGLE).whole({"properties": {"v": schema}}) == {"properties": {"v": sent}}
+    assert SchemaRewriter(GOOGLE).rewrite({"properties": {"v": schema}}) == {"properties": {"v": sent}}
 
 
 def test_recursion_without_references():
     """Where references are rejected, a recursive definition is repeated a few times and ends with any value."""
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     sent = json.dumps(
-        SchemaRewriter(GOOGLE).whole({"properties": {"n": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}})
+        SchemaRewriter(GOOGLE).rewrite({"properties": {"n": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}})
     )
     assert "$ref" not in sent
     assert sent.count('"next"') == 3
@@ -451,7 +451,7 @@ def test_boolean_schemas_and_non_object_alternatives():
     root, _ = root_object({"anyOf": [True, {"properties": {"a": True}}, {"properties": {"a": {"const": 1}}}]})
     assert root["properties"] == {"a": {"anyOf": [True, {"const": 1}]}}
     rewriter = SchemaRewriter(CLAUDE)
-    assert rewriter.whole({"properties": {"ß": False, "a": {"not": True}}})["properties"].popitem() == (
+    assert rewriter.rewrite({"properties": {"ß": False, "a": {"not": True}}})["properties"].popitem() == (
         "a",
         {"not": True},
     )

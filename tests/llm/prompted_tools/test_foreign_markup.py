@@ -241,5 +241,5 @@ def test_possible_marker_is_buffered(text):
     """The possible start of a marker is held back."""
     holder = MarkupHolder(MARKERS, ["get_weather"])
     shown = holder.feed(text)
-    assert shown + holder.held == text
-    assert holder.held
+    assert shown + holder.buffered == text
+    assert holder.buffered

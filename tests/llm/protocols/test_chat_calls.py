@@ -18,7 +18,7 @@ def read(*pieces):
     calls = CallChunks()
     for each in pieces:
         calls.feed([each])
-    return [(call.name, call.arguments) for call in calls.whole()]
+    return [(call.name, call.arguments) for call in calls.assembled()]
 
 
 ONE, TWO = ("f", '{"x": 1}'), ("f", '{"x": 2}')

@@ -167,9 +167,9 @@ ASKING = {
 
 
 @pytest.mark.for_each(("exchange", "arguments"), ASKING.values(), ids=ASKING)
-def test_request_matches_the_anthropic_package(ask_whole, exchange, arguments):
+def test_request_matches_the_anthropic_package(ask_whole, asking, arguments):
     """A request has the same body and path as one sent by the anthropic package."""
-    messages, options = exchange
+    messages, options = asking
     with FakeServer("Hi", "Hi") as server:
         ask_whole(connect(server), messages, **options)
         with package(server) as client:
@@ -194,9 +194,9 @@ def test_response_matches_the_anthropic_package(ask, line):
     with FakeServer(line, line, line) as server:
         ours = ask(connect(server))
         with package(server) as client:
-            exchange = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
-            whole = client.messages.create(**exchange)
-            with client.messages.stream(**exchange) as stream:
+            asking = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+            whole = client.messages.create(**asking)
+            with client.messages.stream(**asking) as stream:
                 streamed = stream.get_final_message()
     for theirs in (whole, streamed):
         by_kind = {kind: [block for block in theirs.content if block.type == kind] for kind in ("text", "tool_use")}

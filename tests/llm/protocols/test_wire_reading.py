@@ -135,7 +135,7 @@ def test_pieces_form_the_text(text, data):
     units = text.encode("utf-16-le", "surrogatepass")
     cuts = sorted(data.draw(st.lists(st.integers(0, len(units) // 2), max_size=5)))
     bounds = zip([0, *cuts], [*cuts, len(units) // 2], strict=True)
-    pieces = parsing.Pieces()
+    pieces = parsing.TextBuffer()
     for start, stop in bounds:
         pieces.add(units[2 * start : 2 * stop].decode("utf-16-le", "surrogatepass")).encode()
     assert str(pieces) == text

@@ -54,7 +54,7 @@ def asking():
         (ZeroDivisionError("The approver is broken."), "None"),
     ],
 )
-def test_form_answers(exchange, answer, told):
+def test_form_answers(asking, answer, told):
     """The approver's values fill in a form; an approval without the required fields is not an answer."""
     asked = []
 
@@ -64,16 +64,16 @@ def test_form_answers(exchange, answer, told):
             raise answer
         return answer
 
-    assert exchange(approve=approve).call("who") == told
+    assert asking(approve=approve).call("who") == told
     (request,) = asked
     assert (request.tool, request.arguments) == ("ask_user", {"name": None, "age": 30})
     assert "Who is there?" in str(request)
     assert "name: Your name." in str(request)
 
 
-def test_run_approver_answers(exchange):
+def test_run_approver_answers(asking):
     """The run's approver answers on the run's event loop; without an approver there is no answer."""
-    server, places = exchange(), []
+    server, places = asking(), []
 
     async def approve(_request):
         places.append(asyncio.get_running_loop())
@@ -93,20 +93,20 @@ def test_run_approver_answers(exchange):
     assert server.call("who") == "None"
 
 
-def test_time_of_a_person_is_excluded_from_the_timeout(exchange):
+def test_time_of_a_person_is_excluded_from_the_timeout(asking):
     """The time a person takes to answer does not count towards the call's timeout."""
 
     def approve(_request):
         time.sleep(1.2)
         return {"name": "Ann"}
 
-    server = exchange(approve=approve, timeout_seconds=1.0)
+    server = asking(approve=approve, timeout_seconds=1.0)
     assert server.call("who") == "{'name': 'Ann'}"
     done = Agent("tester", tools=[server], llm=ScriptedLLM(call("who"), "Done.")).run("Go.")
     assert done.tool_calls[0].result.content == "{'name': 'Ann'}"
 
 
-def test_sampling_needs_an_approval(exchange):
+def test_sampling_needs_an_approval(asking):
     """A model answers only with the consent of an approver: the given one, or that of the run."""
     llm, asked = ScriptedLLM("I am brief.", repeat=True), []
 
@@ -114,24 +114,24 @@ def test_sampling_needs_an_approval(exchange):
         asked.append(request)
         return True
 
-    assert exchange(approve=approve, llm=llm).call("think", prompt="Say something.") == "I am brief."
+    assert asking(approve=approve, llm=llm).call("think", prompt="Say something.") == "I am brief."
     (request,) = asked
     assert (request.tool, request.arguments["prompt"]) == ("ask_model", "Say something.")
     assert (request.arguments["system_prompt"], request.arguments["max_tokens"]) == ("Be brief.", 50)
 
     for options in ({"llm": llm}, {"approve": approve}, {"llm": llm, "approve": lambda _: "Too expensive."}):
         with pytest.raises(ToolError, match=r"refused: (There is no approver|Approval was refused: Too expensive)"):
-            exchange(**options).call("think", prompt="Say something.")
+            asking(**options).call("think", prompt="Say something.")
 
     script = [call("think", prompt="Say something."), "I am the run's.", "Done."]
-    done = Agent("tester", tools=[exchange()], approve=lambda _: True, llm=ScriptedLLM(*script)).run("Go.")
+    done = Agent("tester", tools=[asking()], approve=lambda _: True, llm=ScriptedLLM(*script)).run("Go.")
     assert done.tool_calls[0].result.content == "I am the run's."
     assert done.usage.requests == 3
 
 
-def test_requests_with_two_approvers_are_rejected(exchange):
+def test_requests_with_two_approvers_are_rejected(asking):
     """Server requests are refused while callers with different approvers are active."""
-    server, waiting = exchange(), threading.Event()
+    server, waiting = asking(), threading.Event()
 
     def approve(_request):
         waiting.wait(PATIENCE_SECONDS)

@@ -29,52 +29,6 @@ from agentkit.llm.providers.offline.question_parser import FILE_ENDING, Question
 from agentkit.messages import ToolSpec
 
 
-def day_of(value: str) -> str | None:
-    """The day written as `2027-03-05`, `March 5, 2027` or `5 March 2027`, in ISO format; otherwise None."""
-    if _DAY.fullmatch(value):
-        return value
-    match = _DATE_IN_WORDS.fullmatch(value)
-    if match is None:
-        return None
-    first, month, second, year = match.groups()
-    place = _MONTHS.index(month.lower()) if month.lower() in _MONTHS else -1
-    day = first or second
-    return f"{year}-{place or 12:02}-{int(day):02}" if place >= 0 and day and not (first and second) else None
-
-
-def states_date(date: Any, text: str) -> bool:
-    """Whether a text states this day and time unambiguously: 5/3/2027 can be in March or in May."""
-    said = {int(digits) for digits in re.findall(r"\d+", text)}
-    date = str(date)
-    match = _DAY.match(date)
-    rest = [int(digits) for digits in re.findall(r"\d+", date[match.end() :] if match else date)]
-    if any(number and number not in said and number - 12 not in said for number in rest):
-        return False
-    if match is None:
-        return True
-    year, month, day = map(int, match.groups())
-    named = any(word.startswith(_MONTHS[month % 12]) for word in words(text))
-    clear = named or (month in said and (day > 12 or day == month or match.group() in text))
-    return clear and day in said and not said.isdisjoint((year, year % 100))
-
-
-def format_day(day: str, schema: Mapping[str, Any]) -> str | None:
-    """A day in the format shown in the parameter's description, such as `MM/DD/YYYY`; None without such a format."""
-    pattern = _PATTERN.search(str(schema.get("description", "")))
-    parts = dict(zip("YMD", day.split("-"), strict=True))
-    if pattern is None or {letters[0].upper() for letters in pattern.group(1, 3, 4)} != {*parts}:
-        return None
-    return pattern.group(2).join(parts[letters[0].upper()][-len(letters) :] for letters in pattern.group(1, 3, 4))
-
-
-_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
-_DATE_IN_WORDS = re.compile(
-    r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([A-Za-z]{3})[a-z]*\.?(?: (\d{1,2})(?:st|nd|rd|th)?)?,? (\d{4})"
-)
-_PATTERN = re.compile(r"\b(YYYY|MM|DD)([-/.])(YYYY|MM|DD)\2(YYYY|YY|MM|DD)\b", re.IGNORECASE)
-
-
 def measures_in(text: str) -> dict[float, float]:
     """Numbers that occur in a text only in percent, dozens, millions and so on, each with its factor."""
     measures = {float(match.group(1)): _FACTORS[match.group(2).lower()] for match in _MEASURE.finditer(text)}
@@ -108,7 +62,7 @@ def _uses_unit(description: str, factor: float) -> bool:
 
 def is_next_to_name(number: float, name: str, schema: Mapping[str, Any], text: str) -> bool:
     """Whether a number in the text is next to a word of the parameter's name: `2021 season`, `radius of 5`."""
-    name_ideas = concepts(words(name.replace("_", " ")))
+    name_concepts = concepts(words(name.replace("_", " ")))
     near = [
         word
         for match in _NEAR_NUMBER.finditer(text)
@@ -116,7 +70,7 @@ def is_next_to_name(number: float, name: str, schema: Mapping[str, Any], text: s
         for word in (*words(match.group(1))[-2:], *words(match.group(3))[:1])
     ]
     fits = schema.get("type") != "integer" or number.is_integer()
-    return fits and not name_ideas.isdisjoint(concepts(near))
+    return fits and not name_concepts.isdisjoint(concepts(near))
 
 
 def enumerated_numbers(names: Sequence[str], text: str) -> dict[str, float]:
@@ -308,7 +262,7 @@ class Offer:
         self.kinds = kinds_of(spec)
         self.options = [str(option) for schema in self.schemas.values() for option in schema.get("enum") or ()]
         self.summary = spec.description.strip().split("\n\n")[0]
-        self.concepts = _ideas_in(spec.name, *self.schemas, *self.options, self.summary)
+        self.concepts = _concepts_in(spec.name, *self.schemas, *self.options, self.summary)
 
     @cached_property
     def candidates(self) -> dict[str, tuple[str, ...]]:
@@ -321,7 +275,7 @@ class Offer:
 
     @cached_property
     def matches(self) -> frozenset[str]:
-        """The ideas shared by the question and the tool's description."""
+        """The concepts shared by the question and the tool's description."""
         return self.concepts & self.question.concepts
 
     @property
@@ -349,7 +303,7 @@ class Offer:
 
     @property
     def evidence(self) -> int:
-        """The evidence for the tool: shared ideas, and the kinds of filled parameters if no required one is missing."""
+        """The evidence for the tool: shared concepts, and the kinds of filled parameters if none is missing."""
         return sum(2 if kind in ACTION_KINDS else 1 for kind in self.filled_kinds) + len(self.matches)
 
     @property
@@ -382,10 +336,10 @@ class Offer:
     def engine_schema(self) -> dict[str, Any]:
         """The tool in the form that works best with the engine: short, without parameters that cannot be filled."""
         properties = {}
-        idle = not unexplained(self.question, [self])
+        is_explained = not unexplained(self.question, [self])
         for name, schema in self.schemas.items():
             bare = schema.get("type") == "string" and "enum" not in schema and name not in self.required
-            if not (bare and (idle if name not in self.kinds else not self.candidates[name])):
+            if not (bare and (is_explained if name not in self.kinds else not self.candidates[name])):
                 properties[name] = {key: value for key, value in schema.items() if key != "default"}
         shape = {"type": "object", "properties": properties, "required": list(self.required)}
         parameters = {**shape, **definitions_of(self.spec.parameters)}
@@ -410,8 +364,8 @@ def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
         able = [offer for offer in able if offer.matches or TextKind.QUERY not in offer.kinds.values()]
     able = _fitting_path(question, able)
     best = [offer for offer in able if not any(_is_clearly_better(other, offer) for other in able)]
-    kept = sorted(best, key=lambda offer: -offer.evidence)[:_MAX_OFFERS]
-    return [offer for offer in best if offer in kept]
+    strongest = sorted(best, key=lambda offer: -offer.evidence)[:_MAX_OFFERS]
+    return [offer for offer in best if offer in strongest]
 
 
 def _fitting_path(question: Question, able: list[Offer]) -> list[Offer]:
@@ -421,7 +375,7 @@ def _fitting_path(question: Question, able: list[Offer]) -> list[Offer]:
     is_folder = not paths and "folder" in question.concepts and "file" not in question.concepts
     if not is_folder and (len(paths) != 1 or is_file != question.concepts.isdisjoint(_LISTING)):
         return able
-    named = {offer: _ideas_in(offer.spec.name) for offer in able if TextKind.PATH in offer.kinds.values()}
+    named = {offer: _concepts_in(offer.spec.name) for offer in able if TextKind.PATH in offer.kinds.values()}
     wanted, other = (_READING, _LISTING) if is_file else (_LISTING, _READING)
     if all(concepts.isdisjoint(wanted) for concepts in named.values()):
         return able
@@ -430,8 +384,8 @@ def _fitting_path(question: Question, able: list[Offer]) -> list[Offer]:
 
 def offer_lacking_arguments(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
     """The only tool that the question is about, if the question lacks a required argument."""
-    wanting = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing)
-    return next((offer for offer in wanting if not unexplained(question, [offer])), None)
+    incomplete = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matches and offer.missing)
+    return next((offer for offer in incomplete if not unexplained(question, [offer])), None)
 
 
 def _needs_no_search(question: Question, every: Sequence[Offer]) -> bool:
@@ -461,10 +415,10 @@ def _is_clearly_better(one: Offer, other: Offer) -> bool:
 def unexplained(
     question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()
 ) -> frozenset[str]:
-    """The ideas of the question that are explained by neither the tools nor the arguments."""
+    """The concepts of the question that are explained by neither the tools nor the arguments."""
     explained = {each for offer in used for each in offer.concepts}
     explained |= {"file"} if "folder" in explained else set()  # users call the content of a folder its files
-    texts = [said for text in texts_in(list(arguments)) for said in (text, *places_in(text))]
+    texts = [name for text in texts_in(list(arguments)) for name in (text, *places_in(text))]
     return question.concepts - explained - concepts(words(" ".join(texts))) - _LOOKUP_CONCEPTS - concepts(GREETINGS)
 
 
@@ -479,7 +433,7 @@ def kinds_of(spec: ToolSpec) -> dict[str, TextKind]:
 
     A query counts only if the tool searches, and a text that is saved or sent can be worded freely.
     """
-    about = _ideas_in(spec.name, spec.description)
+    about = _concepts_in(spec.name, spec.description)
     kinds: dict[str, TextKind] = {}
     for name, schema in _schemas_of(spec).items():
         parts = {*words(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)), str(schema.get("format"))}
@@ -496,7 +450,7 @@ def kinds_of(spec: ToolSpec) -> dict[str, TextKind]:
     return kinds
 
 
-def _ideas_in(*texts: str) -> frozenset[str]:
+def _concepts_in(*texts: str) -> frozenset[str]:
     return concepts(words(re.sub(r"[_-]", " ", " ".join(texts))))
 
 
@@ -521,8 +475,8 @@ def _shaped_spans(shape: Shape) -> Callable[[Offer], Iterator[str]]:
 def _expressions_in(offer: Offer) -> Iterator[str]:
     question = offer.question
     unsure = {span.text for span in question.spans if not span.is_certain}
-    asked = question.asks_for_knowledge or "calculation" in question.concepts
-    yield from (text for text in _shaped_spans(Shape.EXPRESSION)(offer) if asked or text not in unsure)
+    asks_for_result = question.asks_for_knowledge or "calculation" in question.concepts
+    yield from (text for text in _shaped_spans(Shape.EXPRESSION)(offer) if asks_for_result or text not in unsure)
 
 
 def _paths_in(offer: Offer) -> Iterator[str]:
@@ -532,8 +486,10 @@ def _paths_in(offer: Offer) -> Iterator[str]:
     yield from (*(span.text for span in question.spans_of(Shape.PATH)), *named)
     if not question.concepts.isdisjoint({"file", "folder"}):
         names = [match.group(1) or match.group(2) for match in _NAMED_PATH.finditer(question.text)]
-        idle = STOP_WORDS | HERE_WORDS | _NO_FOLDER_NAMES
-        yield from (name for name in names if name.lower() not in idle and concept(name.lower()) not in offer.concepts)
+        excluded = STOP_WORDS | HERE_WORDS | _NO_FOLDER_NAMES
+        yield from (
+            name for name in names if name.lower() not in excluded and concept(name.lower()) not in offer.concepts
+        )
 
 
 def _zones(offer: Offer) -> Iterator[str]:
@@ -573,7 +529,7 @@ def _programs_in(offer: Offer) -> Iterator[str]:
 
 def _mentions_tool_name(offer: Offer) -> bool:
     """Whether the question mentions the tool's name, apart from `word_sequence`: its shell or language."""
-    return not (_ideas_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.concepts)
+    return not (_concepts_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.concepts)
 
 
 def _is_program(text: str) -> bool:
@@ -600,14 +556,16 @@ def _named_texts(offer: Offer) -> Iterator[str]:
 
 def _messages_in(offer: Offer) -> Iterator[str]:
     json = [span.text for span in offer.question.spans_of(Shape.JSON)]
-    said = _STATED_TEXT.findall(offer.question.text) or [text.strip() for text in _WRITTEN.findall(offer.question.text)]
-    yield from list(_named_texts(offer)) or json or said
+    stated = _STATED_TEXT.findall(offer.question.text) or [
+        text.strip() for text in _WRITTEN.findall(offer.question.text)
+    ]
+    yield from list(_named_texts(offer)) or json or stated
 
 
 def _search_topics(offer: Offer) -> Iterator[str]:
     """The question without leading and trailing words that only state the action."""
     question = offer.question
-    wanted = not question.concepts.isdisjoint({"search", *_ideas_in(offer.spec.name)})
+    wanted = not question.concepts.isdisjoint({"search", *_concepts_in(offer.spec.name)})
     elsewhere = question.spans_of(Shape.PATH, Shape.URL) and "web" not in question.concepts
     asks = wanted or (question.asks_for_knowledge and not question.spans)
     if (
@@ -615,9 +573,9 @@ def _search_topics(offer: Offer) -> Iterator[str]:
     ):  # the text of a file is not a search query
         return
     tokens = list(tokens_in(question.text))
-    idle = [all(_states_action_only(word, offer) for word in words(token.group())) for token in tokens]
-    if not all(idle):
-        first, last = idle.index(False), len(idle) - 1 - idle[::-1].index(False)
+    are_action_words = [all(_states_action_only(word, offer) for word in words(token.group())) for token in tokens]
+    if not all(are_action_words):
+        first, last = are_action_words.index(False), len(are_action_words) - 1 - are_action_words[::-1].index(False)
         yield question.text[tokens[first].start() : tokens[last].end()].strip(" .,;:?!\"'")
 
 

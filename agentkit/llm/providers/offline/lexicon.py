@@ -101,8 +101,42 @@ def words(text: str) -> list[str]:
     return [match.group().lower() for match in _WORD.finditer(in_english(text))]
 
 
+def with_vietnamese_digits(text: str) -> str:
+    """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
+    if not _VIETNAMESE_OPERATION.search(text):
+        return text
+    return _VIETNAMESE_NUMBERS.sub(lambda match: vietnamese_number(match.group().lower()), text)
+
+
+def vietnamese_number(text: str) -> str:
+    """The number expressed by Vietnamese words: 105 for `một trăm linh năm`, 2.5 for `hai phẩy năm` or `hai rưỡi`."""
+    whole, _, decimals = text.partition(" phẩy ")
+    if decimals:
+        return f"{_vietnamese_integer(whole)}.{_vietnamese_integer(decimals)}"
+    if not whole.endswith(" rưỡi"):
+        return str(_vietnamese_integer(whole))
+    whole = whole.removesuffix(" rưỡi")
+    return f"{_vietnamese_integer(whole) + _VIETNAMESE_SCALES.get(whole.split()[-1], 1) / 2:.10g}"
+
+
+def _vietnamese_integer(text: str) -> int:
+    whole = part = 0
+    unit: int | None = None
+    for word in text.split():
+        if word in _VIETNAMESE_SCALES:
+            part += (1 if unit is None else unit) * _VIETNAMESE_SCALES[word]
+            if _VIETNAMESE_SCALES[word] >= 1_000:
+                whole, part = whole + part, 0
+            unit = None
+        elif word == "mười":
+            part, unit = part + 10, None
+        elif word not in _VIETNAMESE_FILLERS:
+            unit = _VIETNAMESE_UNITS[word]
+    return whole + part + (unit or 0)
+
+
 def concepts(some_words: Iterable[str]) -> frozenset[str]:
-    """The content words, each as its family or stem: `files` and `document` are one idea."""
+    """The content words, each as its family or stem: `files` and `document` are one concept."""
     content = (word for word in plain(some_words) if word not in _FUNCTION_WORDS)
     return frozenset(concept(word) for word in content if not word.isdigit())
 
@@ -128,19 +162,23 @@ def plain(some_words: Iterable[str]) -> list[str]:
 
 def zones_in(text: str) -> Iterator[str]:
     """The time zones of places in a text, as in `in Tokyo`, `New York time` or `Asia/Tokyo`."""
-    said = re.findall(r"[\w/+-]+", text.lower())
-    for start in range(len(said)):
-        ends = (end for end in range(start + _MAX_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
+    tokens = re.findall(r"[\w/+-]+", text.lower())
+    for start in range(len(tokens)):
+        ends = (end for end in range(start + _MAX_WORDS, start, -1) if " ".join(tokens[start:end]) in _zones())
         end = next(ends, start)
-        placed = said[max(start - 1, 0)] in _PLACE_PREPOSITIONS or said[end : end + 1] == ["time"] or "/" in said[start]
+        placed = (
+            tokens[max(start - 1, 0)] in _PLACE_PREPOSITIONS
+            or tokens[end : end + 1] == ["time"]
+            or "/" in tokens[start]
+        )
         if end > start and placed:
-            yield _zones()[" ".join(said[start:end])]
+            yield _zones()[" ".join(tokens[start:end])]
 
 
 def places_in(zone: str) -> Iterator[str]:
     """The places in a time zone; empty if the text is not the name of a zone."""
     if _ZONE.fullmatch(zone):
-        yield from (place for place, meant in _zones().items() if meant == zone)
+        yield from (place for place, place_zone in _zones().items() if place_zone == zone)
 
 
 def separate_time_requests(text: str) -> str:
@@ -307,6 +345,44 @@ def _nearest_weekday(match: re.Match[str]) -> Callable[[date], date]:
     return lambda today: today + timedelta(days=(wanted - today.weekday() - 1) % 7 + 1)
 
 
+def day_of(value: str) -> str | None:
+    """The day written as `2027-03-05`, `March 5, 2027` or `5 March 2027`, in ISO format; otherwise None."""
+    if _DAY.fullmatch(value):
+        return value
+    match = _DATE_IN_WORDS.fullmatch(value)
+    if match is None:
+        return None
+    first, month, second, year = match.groups()
+    place = _MONTHS.index(month.lower()) if month.lower() in _MONTHS else -1
+    day = first or second
+    return f"{year}-{place or 12:02}-{int(day):02}" if place >= 0 and day and not (first and second) else None
+
+
+def states_date(value: Any, text: str) -> bool:
+    """Whether a text states this day and time unambiguously: 5/3/2027 can be in March or in May."""
+    stated = {int(digits) for digits in re.findall(r"\d+", text)}
+    date = str(value)
+    match = _DAY.match(date)
+    rest = [int(digits) for digits in re.findall(r"\d+", date[match.end() :] if match else date)]
+    if any(number and number not in stated and number - 12 not in stated for number in rest):
+        return False
+    if match is None:
+        return True
+    year, month, day = map(int, match.groups())
+    named = any(word.startswith(_MONTHS[month % 12]) for word in words(text))
+    clear = named or (month in stated and (day > 12 or day == month or match.group() in text))
+    return clear and day in stated and not stated.isdisjoint((year, year % 100))
+
+
+def format_day(day: str, schema: Mapping[str, Any]) -> str | None:
+    """A day in the format shown in the parameter's description, such as `MM/DD/YYYY`; None without such a format."""
+    pattern = _DATE_FORMAT.search(str(schema.get("description", "")))
+    parts = dict(zip("YMD", day.split("-"), strict=True))
+    if pattern is None or {letters[0].upper() for letters in pattern.group(1, 3, 4)} != {*parts}:
+        return None
+    return pattern.group(2).join(parts[letters[0].upper()][-len(letters) :] for letters in pattern.group(1, 3, 4))
+
+
 @cache
 def _zones() -> Mapping[str, str]:
     """Time zones by lower-case place: the places in their names, and some others."""
@@ -343,6 +419,27 @@ NUMBER_PHRASE = re.compile(
     re.IGNORECASE,
 )
 """Numbers of several words."""
+
+_VIETNAMESE_UNITS = {
+    word: value
+    for value, names in enumerate(
+        ("không", "một mốt", "hai", "ba", "bốn tư", "năm lăm", "sáu", "bảy bẩy", "tám", "chín")
+    )
+    for word in names.split()
+}
+_VIETNAMESE_SCALES = {"mươi": 10, "trăm": 100, "nghìn": 1_000, "ngàn": 1_000, "triệu": 1_000_000}
+_VIETNAMESE_FILLERS = frozenset({"linh", "lẻ"})
+_VIETNAMESE_WORD = rf"(?:{'|'.join([*_VIETNAMESE_UNITS, *_VIETNAMESE_SCALES, 'mười', *_VIETNAMESE_FILLERS])})"
+VIETNAMESE_NUMBER = rf"{_VIETNAMESE_WORD}(?:\s+{_VIETNAMESE_WORD})*"
+_VIETNAMESE_NUMBERS = re.compile(
+    rf"(?<!phần )(?<!bậc )(?<!\d )\b{VIETNAMESE_NUMBER}(?: phẩy {VIETNAMESE_NUMBER}| rưỡi)?\b(?!\s+(?:bậc|phương))",
+    re.IGNORECASE,
+)
+_VIETNAMESE_OPERATION = re.compile(
+    rf"\b(?:{_VIETNAMESE_WORD}|rưỡi)\s+(?:cộng|trừ|nhân|chia|mũ|tăng|giảm|phần trăm)\b"
+    rf"|\b(?:cộng|trừ|nhân|chia|mũ|căn bậc hai(?: của)?|phần trăm của)(?:\s+(?:với|cho|đi))?\s+{_VIETNAMESE_WORD}\b",
+    re.IGNORECASE,
+)
 
 STOP_WORDS = word_set("stop")
 _FUNCTION_WORDS = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # `half` changes the meaning
@@ -388,6 +485,11 @@ _BETWEEN = re.compile(
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
 _MAX_DATE_QUESTION = _MAX_TIME_QUESTION = 200
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_DATE_IN_WORDS = re.compile(
+    r"(?:(\d{1,2})(?:st|nd|rd|th)? )?([A-Za-z]{3})[a-z]*\.?(?: (\d{1,2})(?:st|nd|rd|th)?)?,? (\d{4})"
+)
+_DATE_FORMAT = re.compile(r"\b(YYYY|MM|DD)([-/.])(YYYY|MM|DD)\2(YYYY|YY|MM|DD)\b", re.IGNORECASE)
 _CalendarDate = tuple[int | None, int, int]
 """Year, if stated, month and day."""
 

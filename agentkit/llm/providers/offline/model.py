@@ -28,13 +28,13 @@ from agentkit.llm.providers.offline.argument_matching import (
     offer_lacking_arguments,
     offers,
     plain_schema,
-    states_date,
 )
 from agentkit.llm.providers.offline.lexicon import (
     date_answer,
     in_english,
     places_in,
     separate_time_requests,
+    states_date,
     table,
     word_set,
     words,
@@ -239,10 +239,10 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for a setting with a value that no model takes; valid ones have no effect here."""
     for name, (is_valid, values) in _SETTINGS.items():
         if (value := settings.get(name)) is not None and not is_valid(value):
-            slip = (
+            suggestion = (
                 closest(value, REASONING_EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
             )
-            hint = f" Did you mean {slip!r}?" if slip else ""
+            hint = f" Did you mean {suggestion!r}?" if suggestion else ""
             raise ConfigError(f"{name}= takes {values}. Got {value!r:.200}.{hint}")
 
 
@@ -325,8 +325,8 @@ def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
 
 def _last_user_text(messages: Sequence[Message]) -> str:
     """The last user message. Raises Rejected for an image."""
-    said = next((message.content for message in reversed(messages) if isinstance(message, UserMessage)), "")
-    parts = parts_of(said)
+    content = next((message.content for message in reversed(messages) if isinstance(message, UserMessage)), "")
+    parts = parts_of(content)
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) < len(parts):
         raise Rejected(
@@ -418,14 +418,14 @@ def _example_text(tools: Sequence[ToolSpec]) -> str:
 
 def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
     """One line for a greeting, thanks or a farewell; empty for other small talk."""
-    uttered = set(question.outer_words)
-    if not _THANKS.isdisjoint(uttered) or "cảm ơn" in question.text.lower():
+    question_words = set(question.outer_words)
+    if not _THANKS.isdisjoint(question_words) or "cảm ơn" in question.text.lower():
         return "You are welcome."
-    if not _FAREWELLS.isdisjoint(uttered):
+    if not _FAREWELLS.isdisjoint(question_words) or _SEE_YOU.search(question.text):
         return "Goodbye."
-    if uttered and uttered <= _ASSENTS:
+    if question_words and question_words <= _ASSENTS:
         return "All right."
-    if _GREETING_WORDS.isdisjoint(uttered) and not _GREETING_PHRASE.search(question.text):
+    if _GREETING_WORDS.isdisjoint(question_words) and not _GREETING_PHRASE.search(question.text):
         return ""
     return f"Hello. The offline model calls tools for you.{_example_text(tools)}"
 
@@ -434,8 +434,8 @@ def _loses_information(calls: Sequence[ProposedCall], question: Question) -> boo
     """Whether proposed calls lack all numbers of the question, or a place whose time it asks for."""
     given = " ".join(str(value) for call in calls for value in call.arguments.values()).lower()
     zones = zones_in(question.text) if "time" in question.concepts else ()
-    lost = [zone for zone in zones if not any(place in given for place in (zone.lower(), *places_in(zone)))]
-    return bool(lost) or bool(question.numbers and not any(letter.isdigit() for letter in given))
+    missing = [zone for zone in zones if not any(place in given for place in (zone.lower(), *places_in(zone)))]
+    return bool(missing) or bool(question.numbers and not any(letter.isdigit() for letter in given))
 
 
 def _confirmation_question(calls: Sequence[ProposedCall]) -> str:
@@ -451,10 +451,10 @@ def _call_text(call: ProposedCall) -> str:
 def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
     """Report the results of calls as text, one paragraph each."""
     calls = {call.id: call for call in calls_in(messages)}
-    asked = words(_last_user_text(messages))
+    question_words = words(_last_user_text(messages))
     if (answer := date_answer(_last_user_text(messages))) and len(results) == 1:
         return _dated_answer(results[0], answer)
-    paragraphs = [_result_text(result, calls.get(result.call_id), asked) for result in results]
+    paragraphs = [_result_text(result, calls.get(result.call_id), question_words) for result in results]
     return ("\n\n" if any("\n" in each for each in paragraphs) else "\n").join(paragraphs)
 
 
@@ -471,13 +471,17 @@ def _dated_answer(result: ToolMessage, answer: Callable[[date], str]) -> str:
         return "There is no such day in the calendar. Check the day, the month and the year."
 
 
-def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
+def _result_text(result: ToolMessage, call: ToolCall | None, question_words: Sequence[str]) -> str:
     value = json_or_text(result.content)
     if value in (None, "", [], {}):
         return f"{result.name} came back empty."
     if not isinstance(value, dict):
         return _lines(value)
-    if isinstance(value.get("success"), bool) and result.name == "parse_json" and _VALIDITY.intersection(asked):
+    if (
+        isinstance(value.get("success"), bool)
+        and result.name == "parse_json"
+        and _VALIDITY.intersection(question_words)
+    ):
         return "It is valid JSON." if value["success"] else f"It is not valid JSON: {value.get('error')}"
     entries = {key: each for key, each in value.items() if each not in (None, "", [], {})}
     if error := entries.get("error"):
@@ -486,22 +490,22 @@ def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str
     if value.get("output") == "" and value.get("return_code", 0) == 0:
         return f"{result.name} printed nothing."
     sent = json_or_text(call.arguments) if call else {}
-    echoes = list(sent.values()) if isinstance(sent, dict) else []
-    own = {key: each for key, each in entries.items() if each not in echoes}
-    if own.keys().isdisjoint(_MAIN_KEYS):
-        own = {key: each for key, each in entries.items() if key in own or key not in _MAIN_KEYS}
+    argument_values = list(sent.values()) if isinstance(sent, dict) else []
+    remaining = {key: each for key, each in entries.items() if each not in argument_values}
+    if remaining.keys().isdisjoint(_MAIN_KEYS):
+        remaining = {key: each for key, each in entries.items() if key in remaining or key not in _MAIN_KEYS}
     lines = (
         _equation(entries)
-        or _lines(_requested_entries(own, asked) or _main_entries(own))
+        or _lines(_requested_entries(remaining, question_words) or _main_entries(remaining))
         or f"{result.name} came back empty."
     )
     zone = sent.get("timezone") if isinstance(sent, dict) else None
-    return f"{lines} in {_place_name(zone, asked)}" if zone and "\n" not in lines else lines
+    return f"{lines} in {_place_name(zone, question_words)}" if zone and "\n" not in lines else lines
 
 
-def _place_name(zone: str, asked: Sequence[str]) -> str:
+def _place_name(zone: str, question_words: Sequence[str]) -> str:
     """The place of the question that a time zone stands for, else the city in the zone's name."""
-    text = f" {' '.join(asked).lower()} "
+    text = f" {' '.join(question_words).lower()} "
     named = next((place for place in places_in(zone) if f" {place} " in text and place != zone.lower()), "")
     return named.title() or zone.rpartition("/")[2].replace("_", " ")
 
@@ -515,28 +519,30 @@ def _equation(entries: Mapping[str, Any]) -> str:
     return f"{others[0]} = {entries['result']}" if plain else ""
 
 
-def _requested_entries(entries: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
+def _requested_entries(entries: Mapping[str, Any], question_words: Sequence[str]) -> dict[str, Any]:
     """The figures that the question names: `words` for how many words, `characters` for letters or a length."""
     if not entries.keys().isdisjoint(_MAIN_KEYS):
         return {}
-    wanted = {"characters", *asked} if _LENGTH.intersection(asked) else asked
+    wanted = {"characters", *question_words} if _LENGTH.intersection(question_words) else question_words
     named = {key: each for key, each in entries.items() if key in wanted}
     figures = {key: each for key, each in entries.items() if not isinstance(each, bool)}
-    return named or {key: each for key, each in figures.items() if any(len(word) > 2 and word in key for word in asked)}
+    return named or {
+        key: each for key, each in figures.items() if any(len(word) > 2 and word in key for word in question_words)
+    }
 
 
 def _main_entries(entries: Mapping[str, Any]) -> dict[str, Any]:
     """The result without success flags, and without texts contained in another text."""
-    kept = {
+    relevant = {
         key: each for key, each in entries.items() if (key, each) not in _SUCCESS_ENTRIES and key not in _METADATA_KEYS
     }
-    texts = [each for each in kept.values() if isinstance(each, str)]
-    said = {each for each in texts if any(each in longer and each != longer for longer in texts)}
-    first = {each: key for key, each in reversed(kept.items()) if isinstance(each, str)}
+    texts = [each for each in relevant.values() if isinstance(each, str)]
+    contained = {each for each in texts if any(each in longer and each != longer for longer in texts)}
+    first = {each: key for key, each in reversed(relevant.items()) if isinstance(each, str)}
     return {
         key: each
-        for key, each in kept.items()
-        if not isinstance(each, str) or (each not in said and first[each] == key)
+        for key, each in relevant.items()
+        if not isinstance(each, str) or (each not in contained and first[each] == key)
     }
 
 
@@ -560,6 +566,7 @@ def _entry(key: str, value: Any) -> str:
 
 _THANKS = word_set("thanks")
 _GREETING_WORDS = word_set("hello")
+_SEE_YOU = re.compile(r"\bsee (?:you|ya)\b", re.IGNORECASE)
 _GREETING_PHRASE = re.compile(r"chào|\bhow(?: are you|'s it going| is it going| do you do)\b|what's up", re.IGNORECASE)
 _FAREWELLS = word_set("farewells")
 _ASSENTS = word_set("assents")
@@ -619,9 +626,9 @@ class ExtractionForm:
         fields = with_complete_lists(completed(read, self._schema, self._schema), self._schema, self._schema, text)
         if absent := absent_fields(fields, self._schema):
             raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
-        if lost := omitted_entries(fields, self._schema, text):
+        if missing := omitted_entries(fields, self._schema, text):
             raise BadResponse(
-                f"The offline model found only a part of {self.name} in the text; missing: {', '.join(lost)}."
+                f"The offline model found only a part of {self.name} in the text; missing: {', '.join(missing)}."
             )
         confidence = envelope.get("confidence") or 0
         doubtful = doubtful_fields(fields, self._schema, text) + repeated_numbers(fields, self._schema, text)
@@ -698,12 +705,12 @@ def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: 
 
 def chosen_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
     """The fields with an enum or boolean value for which the text contains no word."""
-    said = set(words(text))
+    text_words = set(words(text))
     return [
         name
         for name, value, inner in _found(fields, schema)
         for leaf, kind in leaves(value, inner, schema)
-        if isinstance(leaf, bool) or ("enum" in kind and not set(words(str(leaf).replace("_", " "))) <= said)
+        if isinstance(leaf, bool) or ("enum" in kind and not set(words(str(leaf).replace("_", " "))) <= text_words)
     ]
 
 

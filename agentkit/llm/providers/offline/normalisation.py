@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
@@ -17,8 +18,11 @@ from agentkit.llm.providers.offline.lexicon import (
     SMALL_TALK,
     STOP_WORDS,
     VIETNAMESE_LETTER,
+    VIETNAMESE_NUMBER,
     number_from_words,
     table,
+    vietnamese_number,
+    with_vietnamese_digits,
     word_set,
     words,
 )
@@ -35,7 +39,7 @@ def normalised(text: str, *, has_calculator: bool = True) -> str:
     line = text.strip()
     if is_program(line):
         return f"run this Python code: {line}"
-    command = _COMMAND.match(_RUN_VERB.sub("", line))
+    command = _COMMAND.match(_RUN_VERB.sub("", _OUTPUT_QUESTION.sub(r"\1", line)))
     if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
         return sentence
     text = _with_corrected_opening(_OPENING.sub("", text))
@@ -95,20 +99,22 @@ def _corrected(word: str) -> str | None:
     """The verb that a word misspells by two swapped letters or, for long verbs, a missing letter."""
     if word in STOP_WORDS | SMALL_TALK or word in _VERBS:
         return None
-    return next((verb for verb in _VERBS if word in _misspellings(verb)), None)
-
-
-def _misspellings(verb: str) -> set[str]:
-    places = range(1, len(verb))
-    lost = {verb[:place] + verb[place + 1 :] for place in places if len(verb) > _SHORT_VERB}
-    return lost | {verb[: place - 1] + verb[place] + verb[place - 1] + verb[place + 1 :] for place in places}
+    for verb in _VERBS:
+        parts = [(verb[: place - 1], verb[place - 1], verb[place], verb[place + 1 :]) for place in range(1, len(verb))]
+        swapped = {start + second + first + end for start, first, second, end in parts}
+        shortened = {start + first + end for start, first, _, end in parts if len(verb) > _SHORT_VERB}
+        if word in swapped | shortened:
+            return verb
+    return None
 
 
 def _with_formulas(text: str) -> str:
     """Rewrite arithmetic in words as formulas; a long text, or one without arithmetic, is returned unchanged."""
     if len(text) > _MAX_CHARS:
         return text
-    text = _with_vietnamese_digits(text)
+    text = with_vietnamese_digits(text)
+    if not re.search(_NUMBER, text, re.IGNORECASE) and not _names_unit(text):
+        return text
     plain = _with_plain_amounts(text)
     for version in dict.fromkeys((plain, text)):
         if (written := _with_templates_applied(version)) != version:
@@ -119,72 +125,96 @@ def _with_formulas(text: str) -> str:
 
 
 def _with_templates_applied(text: str) -> str:
-    rows = (*_UNIT_TEMPLATES, *_templates()) if _names_unit(text) else _templates()
-    verbatim = [(span.start, span.end) for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
-    for phrase, formula in rows:
+    for phrase, formula in (*_UNIT_TEMPLATES, *_templates()) if _names_unit(text) else _templates():
         lower = text.lower()
-        if not all(word in lower for word in _required_words(phrase)):
+        is_possible = all(any(word in lower for word in options) for options in _required_words(phrase))
+        matches = list(_compiled(phrase).finditer(text)) if is_possible else []
+        if not matches:
             continue
+        verbatim = [span for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
         colon = COLON.search(text)
         end = colon.start() if colon else len(text)
-        for match in reversed(list(_compiled(phrase).finditer(text))):
-            inside = any(start < match.end() and match.start() < stop for start, stop in verbatim)
+        for match in reversed(matches):
+            inside = any(span.start < match.end() and match.start() < span.end for span in verbatim)
             if match.start() < end and not inside:
-                replacement = formula(match) if callable(formula) else match.expand(formula)
+                replacement = (
+                    formula(match)
+                    if callable(formula)
+                    else (_ungrouped(match.expand(formula)) if "," in formula else match.expand(formula))
+                )
                 text = text[: match.start()] + replacement + text[match.end() :]
-                verbatim = [(span.start, span.end) for span in Question(text).spans_of(*_VERBATIM) if span.is_certain]
     return text
 
 
 @cache
 def _compiled(phrase: str) -> re.Pattern[str]:
     """The pattern of a phrase, in which # is a number and <NAME> one of the parts."""
-    is_continued = not phrase.endswith("_")
-    pattern = phrase.removesuffix("_")
-    pattern = f"{pattern[:-1]}{_END}" if pattern.endswith("$") else pattern
-    for _ in range(2):  # parts contain other parts
-        pattern = re.sub(r"<([A-Z_]+)>", lambda match: _parts()[match.group(1)], pattern)
+    ending = _NOT_CONTINUED if phrase.endswith("_") else _END if phrase.endswith("$") else ""
+    pattern = _with_parts(phrase[:-1] if ending else phrase)
     pattern = pattern.replace("#%", f"({_NUMBER}){_PERCENT}").replace("#", f"({_NUMBER})")
-    return re.compile(pattern if is_continued else pattern + _NOT_CONTINUED, re.IGNORECASE)
+    return re.compile(pattern + ending, re.IGNORECASE)
+
+
+def _with_parts(phrase: str) -> str:
+    for _ in range(2):  # parts contain other parts
+        phrase = re.sub(r"<([A-Z_]+)>", lambda match: _parts()[match.group(1)], phrase)
+    return phrase
 
 
 @cache
-def _required_words(phrase: str) -> tuple[str, ...]:
-    """The words that every text of a phrase contains, so that most patterns need not be compiled."""
-    outside = re.sub(r"<\w+>|\[[^]]*\]|\\.", " ", phrase)
-    while (shorter := re.sub(r"\([^()]*\)[?*+]*", " ", outside)) != outside:
-        outside = shorter
-    return () if "|" in outside else tuple(re.findall(r"[^\W\d_]{2,}", re.sub(r"\w[?*]", " ", outside)))
+def _required_words(phrase: str) -> tuple[tuple[str, ...], ...]:
+    """Words of which every text of a phrase contains one of each tuple, so that most patterns need not be compiled.
+
+    The groups of the pattern are replaced from the innermost on by a character that stands for their words.
+    """
+    words_of_groups: list[tuple[str, ...]] = []
+
+    def words_in(text: str) -> list[tuple[str, ...]]:
+        parts = re.findall(r"[^\W\d_]{2,}|[\ue000-\uf8ff]", re.sub(r"\w[?*]", " ", text))
+        return [words_of_groups[ord(part) - 0xE000] if part >= "\ue000" else (part,) for part in parts]
+
+    def placeholder(match: re.Match[str]) -> str:
+        content, quantifier = match.groups()
+        if quantifier.startswith(("?", "*")) or content.startswith(("?=", "?!", "?<")):
+            return " "
+        options = [words_in(option) for option in re.sub(r"^\?(?:[:>]|P<\w+>)", "", content).split("|")]
+        if not all(options):
+            return " "
+        words_of_groups.append(tuple(word for option in options for word in option[0]))
+        return chr(0xE000 + len(words_of_groups) - 1)
+
+    text = re.sub(r"\[[^]]*\]|\\.", " ", _with_parts(phrase))
+    while (shorter := re.sub(r"\(([^()]*)\)([?*+]*)", placeholder, text)) != text:
+        text = shorter
+    percent = [("%", "percent", "phần trăm")] if "#%" in phrase else []
+    return () if "|" in text else (*words_in(text), *percent)
 
 
 @cache
 def _parts() -> Mapping[str, str]:
-    return {**_FORMULA_DATA["parts"], "NUMBER": _NUMBER, "PERCENT": _PERCENT, "FORMULA": _FORMULA, "CHAIN": _CHAIN}
+    numbers = {"NUMBER": _NUMBER, "NUMBER_VI": VIETNAMESE_NUMBER, "PERCENT": _PERCENT, "FORMULA": _FORMULA}
+    return {**_FORMULA_DATA["parts"], **numbers}
 
 
 @cache
 def _templates() -> tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]:
     """The phrases of arithmetic with their formulas, in the order in which they are applied."""
     return (
-        *((pattern, _group_formula) for pattern in _COUNTS),
+        *((pattern, _group_formula) for pattern in _FORMULA_DATA["groups"]["phrases"]),
         (rf"\bhow many dozens?(?: [a-z]+)?(?: (?:are|is|in|make|makes|there))* ({_NUMBER})(?: [a-z]+)?$", r"\1 / 12"),
         (NUMBER_PHRASE.pattern, lambda match: f"{number_from_words(match.group()):.0f}"),
-        (rf"\b({'|'.join(_FUNCTIONS.values())}){_OF}{_LIST}_", _list_formula),
+        (rf"\b({'|'.join(_FORMULA_DATA['functions'])}){_OF}{_LIST}_", _list_formula),
         (rf"\b(?:sum|total|tổng){_OF}{_LIST}_", _joined_by(" + ")),
         (rf"\b(?:product|tích){_OF}{_LIST}_", _joined_by(" * ")),
         (rf"\badd(?: up| together)? {_LIST}(?: up| together)?$", _joined_by(" + ")),
         (rf"(?<!\d,)(?<!\d, )\b{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined_by(" + ")),
         *(
-            (phrase if phrase.startswith("(?<!") else rf"\b{phrase}", _ungrouped_template(formula))
+            (phrase if phrase.startswith("(?<!") else rf"\b{phrase}", formula)
             for phrase, formula in _FORMULA_DATA["phrases"].items()
         ),
         (rf"\b({_NUMBER} [-+*/] {_NUMBER})((?:{_STEP.pattern})+)_", _step_formula),
         (_CHANGES, _percentage_chain),
     )
-
-
-def _ungrouped_template(formula: str) -> str | Callable[[re.Match[str]], str]:
-    return (lambda match: _ungrouped(match.expand(formula))) if "," in formula else formula
 
 
 def _with_plain_amounts(text: str) -> str:
@@ -198,7 +228,9 @@ def _with_plain_amounts(text: str) -> str:
         text = re.sub(r"(?<![\d,.])(\d+),(\d{1,2}|\d{4,})(?![\d,.])", r"\1.\2", text)
     text = _FRACTION.sub(_decimal_fraction, text)
     text = re.sub(rf"({_NUMBER}) and a half\b", lambda match: _digits(_value(match.group(1)) + Fraction(1, 2)), text)
-    text = _DECIMAL_IN_WORDS.sub(_decimal, text)
+    text = _DECIMAL_IN_WORDS.sub(  # 2.5 for `two point five`
+        lambda match: f"{_value(match[1])}." + "".join(f"{_value(word)}" for word in match[2].split()), text
+    )
     text = _SCALED_NUMBER.sub(lambda match: _digits(_value(match.group(1)) * _SCALES[match.group(2).lower()]), text)
     text = _COMPOUND_QUANTITY.sub(_in_smaller_unit, text)
     currencies = {match.group().strip(" -").lower().removesuffix("s") for match in _CURRENCY.finditer(text)}
@@ -212,11 +244,6 @@ def _with_plain_amounts(text: str) -> str:
 def _value(number: str) -> Fraction:
     """The value of a number in digits or of one number word."""
     return Fraction(NUMBER_WORDS[number.lower()] if number.lower() in NUMBER_WORDS else number.replace(",", ""))
-
-
-def _decimal(match: re.Match[str]) -> str:
-    """`2.5` for `two point five`."""
-    return f"{_value(match.group(1))}." + "".join(f"{_value(word)}" for word in match.group(2).split())
 
 
 def _decimal_fraction(match: re.Match[str]) -> str:
@@ -234,40 +261,6 @@ def _in_smaller_unit(match: re.Match[str]) -> str:
     if factor is None or factor <= 1:
         return match.group()
     return f"{_digits(_value(first) * factor + _value(second))} {smaller}"
-
-
-def _with_vietnamese_digits(text: str) -> str:
-    """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
-    if not _VIETNAMESE_OPERATION.search(text):
-        return text
-    return _VIETNAMESE_NUMBER.sub(lambda match: _vietnamese_number(match.group().lower()), text)
-
-
-def _vietnamese_number(text: str) -> str:
-    """The number expressed by Vietnamese words: 105 for `một trăm linh năm`, 2.5 for `hai phẩy năm` or `hai rưỡi`."""
-    whole, _, decimals = text.partition(" phẩy ")
-    if decimals:
-        return f"{_vietnamese_integer(whole)}.{_vietnamese_integer(decimals)}"
-    if not whole.endswith(" rưỡi"):
-        return str(_vietnamese_integer(whole))
-    whole = whole.removesuffix(" rưỡi")
-    return f"{_vietnamese_integer(whole) + _VIETNAMESE_SCALES.get(whole.split()[-1], 1) / 2:.10g}"
-
-
-def _vietnamese_integer(text: str) -> int:
-    whole = part = 0
-    unit: int | None = None
-    for word in text.split():
-        if word in _VIETNAMESE_SCALES:
-            part += (1 if unit is None else unit) * _VIETNAMESE_SCALES[word]
-            if _VIETNAMESE_SCALES[word] >= 1_000:
-                whole, part = whole + part, 0
-            unit = None
-        elif word == "mười":
-            part, unit = part + 10, None
-        elif word not in _VIETNAMESE_FILLERS:
-            unit = _VIETNAMESE_UNITS[word]
-    return whole + part + (unit or 0)
 
 
 @cache
@@ -289,7 +282,7 @@ def _conversion_formula(match: re.Match[str]) -> str:
     if number in ("a", "an", "one"):
         count = "1"
     else:
-        count = _ungrouped(number) if re.fullmatch(_NUMBER, number, re.IGNORECASE) else _vietnamese_number(number)
+        count = _ungrouped(number) if re.fullmatch(_NUMBER, number, re.IGNORECASE) else vietnamese_number(number)
     if factor.numerator == 1 != factor.denominator or (not _is_decimal(factor) and _is_decimal(1 / factor)):
         return f"{count} / {_digits(1 / factor)}"
     exact = _is_decimal(factor) or factor.denominator > _LONG_FRACTION
@@ -372,7 +365,7 @@ def is_conversion_only(text: str) -> bool:
 def _group_formula(match: re.Match[str]) -> str:
     """`3 * 12` for 3 dozen, in parentheses if more of the text follows or precedes as a calculation."""
     number, group = match.group("number").lower(), match.group("given").lower()
-    count = "1" if number in ("a", "an") else number if re.fullmatch(_NUMBER, number) else _vietnamese_number(number)
+    count = "1" if number in ("a", "an") else number if re.fullmatch(_NUMBER, number) else vietnamese_number(number)
     size = next(iter(_units()[group].values()))
     written = f"{_ungrouped(count)} * {size}"
     around = match.string[: match.start()][-5:] + match.string[match.end() :][:5]
@@ -383,8 +376,9 @@ def _group_formula(match: re.Match[str]) -> str:
 
 def _list_formula(match: re.Match[str]) -> str:
     """`mean(4, 8, 15)` for `average of 4, 8 and 15`."""
-    written = next(name for name, said in _FUNCTIONS.items() if re.fullmatch(said, match.group(1), re.IGNORECASE))
-    return written.format(", ".join(_numbers(match.group(2))))
+    functions = _FORMULA_DATA["functions"].items()
+    function = next(name for names, name in functions if re.fullmatch(names, match.group(1), re.IGNORECASE))
+    return f"{function}({', '.join(_numbers(match.group(2)))})"
 
 
 def _joined_by(sign: str) -> Callable[[re.Match[str]], str]:
@@ -416,6 +410,7 @@ _RUN_VERB = re.compile(
     r"\A(?:(?:please|can you|could you|hãy)\s+)*(?:run|execute|(?:chạy|thực thi)(?: lệnh)?)\s+(?=[a-z][\w.+-]*\b)",
     re.IGNORECASE,
 )
+_OUTPUT_QUESTION = re.compile(r"\Awhat does ([a-z][^\n?]*) (?:say|print|output|show|return)\s*\??\Z", re.IGNORECASE)
 _COMMAND = re.compile(r"(\$\s+)?([A-Za-z][\w.+-]*)\s*(?:(?<=\s)(.*))?", re.DOTALL)
 _FILE = r"((?:~|\.{1,2})?/\S+|\S*[\w-]\.[A-Za-z]\w{0,5}|[A-Z][a-z]+file)"
 _NAME = r"((?!-)[\w.~/-]*[\w~/.])"
@@ -464,28 +459,20 @@ _ABBREVIATED: Mapping[str, str] = table("lexicon.toml")["abbreviations"]
 _VERBS = word_set("request_verbs")
 _SHORT_VERB = 5
 
-_FORMULA_DATA: Mapping[str, Mapping[str, str]] = table("formulas.toml")
+_FORMULA_DATA: Mapping[str, Mapping[str, Any]] = table("formulas.toml")
 _NUMBER = rf"(?>(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|\b(?:{NUMBER_WORD})\b)"
-_LIST = rf"({_NUMBER}(?:, +{_NUMBER})*+,? +(?:and|và) +{_NUMBER}|{_NUMBER}(?:, *{_NUMBER})++)"
+_LIST = (
+    rf"({_NUMBER}(?:, +{_NUMBER})*+,? +(?:and|và) +{_NUMBER}|{_NUMBER}(?:, *{_NUMBER})++"
+    rf"|{_NUMBER}(?: +{_NUMBER}){{2,}}+)"
+)
 _NOT_CONTINUED = (
     r"(?!\s*(?:[-+*/^%\u00d7÷]|(?:plus|minus|times|divided|multiplied|squared|cubed|percent)\b"
     rf"|,? *and +{_NUMBER}| +to\b))"
 )
 _FORMULA = rf"([a-z]+\([^()]*\)|{_NUMBER}(?: [-+*/] {_NUMBER})++)(?=[\s?.!]*$)"
-_CHAIN = rf"(?<![-+*/])(?<![-+*/] )({_NUMBER}(?: ?[-+*/] ?{_NUMBER})++)"
 _END = r"(?=[\s?.!]*$)"
 _OF = "(?: of| among| between| in| của| trong)?(?: (?:the|these|following|numbers|các số))*:? "
 _PERCENT = r"\s?(?:%|percent|phần trăm)"
-_FUNCTIONS = {
-    "mean({})": "average|mean|trung bình cộng|trung bình",
-    "median({})": "median|trung vị",
-    "max({})": "largest|biggest|greatest|highest|maximum|max|số lớn nhất",
-    "min({})": "smallest|least|lowest|minimum|min|số nhỏ nhất|số bé nhất",
-    "gcd({})": "greatest common (?:divisor|factor)|gcd|hcf|ước chung lớn nhất",
-    "lcm({})": "(?:least|lowest) common multiple|lcm|bội chung nhỏ nhất",
-}
-"""Calculator functions with several arguments, and their names."""
-
 _OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
 _STEP = re.compile(
     rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_NUMBER})", re.IGNORECASE
@@ -522,33 +509,12 @@ _AMOUNT_WORD = re.compile(
 )
 _PRICE_QUESTION = re.compile(
     r"\b(?:do|does|would|will|should) (?:i|we|you|it|that|each(?: of us| person| one)?) (?:have to |need to )?"
-    r"(?:pay|cost|owe|spend|get|be)(?: for| in total)? (?=\(?\d)",
+    r"(?:pay|cost|owe|spend|get|be)(?: for| in total)?(?: something| an item)?(?: that costs)? (?=\(?\d)",
     re.IGNORECASE,
 )
 _PRICE_PHRASE = re.compile(
     r",? (?:in total|altogether|for shipping|for delivery|how much is (?:that|it)|what is (?:the )?total"
     r"|how much do (?:i|we) (?:pay|owe))(?=[\s?.!]*$)",
-    re.IGNORECASE,
-)
-
-_VIETNAMESE_UNITS = {
-    word: value
-    for value, said in enumerate(
-        ("không", "một mốt", "hai", "ba", "bốn tư", "năm lăm", "sáu", "bảy bẩy", "tám", "chín")
-    )
-    for word in said.split()
-}
-_VIETNAMESE_SCALES = {"mươi": 10, "trăm": 100, "nghìn": 1_000, "ngàn": 1_000, "triệu": 1_000_000}
-_VIETNAMESE_FILLERS = frozenset({"linh", "lẻ"})
-_VIETNAMESE_WORD = rf"(?:{'|'.join([*_VIETNAMESE_UNITS, *_VIETNAMESE_SCALES, 'mười', *_VIETNAMESE_FILLERS])})"
-_VIETNAMESE_PART = rf"{_VIETNAMESE_WORD}(?:\s+{_VIETNAMESE_WORD})*"
-_VIETNAMESE_NUMBER = re.compile(
-    rf"(?<!phần )(?<!bậc )(?<!\d )\b{_VIETNAMESE_PART}(?: phẩy {_VIETNAMESE_PART}| rưỡi)?\b(?!\s+(?:bậc|phương))",
-    re.IGNORECASE,
-)
-_VIETNAMESE_OPERATION = re.compile(
-    rf"\b(?:{_VIETNAMESE_WORD}|rưỡi)\s+(?:cộng|trừ|nhân|chia|mũ|tăng|giảm|phần trăm)\b"
-    rf"|\b(?:cộng|trừ|nhân|chia|mũ|căn bậc hai(?: của)?|phần trăm của)(?:\s+(?:với|cho|đi))?\s+{_VIETNAMESE_WORD}\b",
     re.IGNORECASE,
 )
 
@@ -573,25 +539,12 @@ _CONVERSIONS = (
     rf"\b(?P<wanted>{_UNIT}) (?:in|per) {_QUANTITY.format(rf'{_NUMBER}|an?')}",
 )
 _VIETNAMESE_CONVERSIONS = (
-    rf"(?:(?:chuyển đổi|quy đổi|đổi|chuyển) )?\b{_QUANTITY.format(f'{_NUMBER}|{_VIETNAMESE_PART}')} "
+    rf"(?:(?:chuyển đổi|quy đổi|đổi|chuyển) )?\b{_QUANTITY.format(f'{_NUMBER}|{VIETNAMESE_NUMBER}')} "
     rf"(?:(?:thì )?(?:bằng|là|có|=|gồm)|(?:đổi |quy )?(?:ra|sang|thành))(?: (?:được )?(?:bao nhiêu|mấy))?"
     rf" (?P<wanted>{_UNIT})(?: là bao nhiêu)?",
     rf"(?:có )?bao nhiêu (?P<wanted>{_UNIT}) (?:trong|ở trong|bằng) "
-    rf"{_QUANTITY.format(f'{_NUMBER}|{_VIETNAMESE_PART}')}",
+    rf"{_QUANTITY.format(f'{_NUMBER}|{VIETNAMESE_NUMBER}')}",
 )
-
-_GROUPS = "dozen|score|gross|pair|couple"
-_GROUPED = rf"(?P<number>{_NUMBER}|an?) (?P<given>{_GROUPS})s?"
-_COUNTS = (
-    rf"\bhow many (?P<noun>[a-z]+)(?: (?:are|is|do|does|make|makes|there|in))* {_GROUPED}(?: (?:of )?(?P=noun))?{_END}",
-    rf"\b{_GROUPED}(?: (?:of )?(?P<noun>[a-z]+))? (?:is|are|equals?|=|makes?) (?:how many(?: (?P=noun))?|what){_END}",
-    rf"\A(?:(?:what|how (?:much|many)) (?:is|are) |what's )?{_GROUPED}(?: [a-z]+)?{_END}",
-    rf"\b{_GROUPED}(?= (?:plus|minus|times|divided|multiplied|[-+*/]))",
-    rf"(?<=plus |inus |imes |d by )(?<! of ){_GROUPED}{_END}",
-    rf"\A(?P<number>{_VIETNAMESE_PART}|{_NUMBER}) (?P<given>tá|cặp|đôi)(?: (?!là|bằng|có)\w+){{0,2}}"
-    rf"(?: (?:là|bằng|có)(?: tất cả)? (?:bao nhiêu|mấy)(?: \w+)?)?{_END}",
-)
-"""Numbers of things that are counted in dozens, scores or pairs."""
 
 _UP = "tax|vat|gst|tip|surcharge|service(?: charge)?|interest|markup|more|fee"
 _DOWN = "off|discount|less|markdown|rebate"

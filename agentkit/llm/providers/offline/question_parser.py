@@ -59,9 +59,9 @@ class Span:
 
 
 class Question:
-    """A parsed question: `spans` are ordered and do not overlap, `frame` contains the words outside them.
+    """A parsed question: `spans` are ordered and do not overlap, `outer_words` are the words outside them.
 
-    With `orders`, the text after `run` or `execute` is one span, whatever it contains.
+    With `has_commands`, the text after `run` or `execute` is one span, whatever it contains.
     """
 
     def __init__(self, text: str, *, has_commands: bool = False) -> None:
@@ -77,30 +77,30 @@ class Question:
 
     @property
     def first_concept(self) -> str:
-        """The idea of the first content word: the action, if the question is an order."""
+        """The concept of the first content word: the action, if the question is an order."""
         return next((concept(word) for word in plain(self.outer_words) if concepts([word]) - concepts(GREETINGS)), "")
 
     @cached_property
     def concepts(self) -> frozenset[str]:
-        """The ideas of the frame's content words, and those implied by `how much` and `how long`."""
+        """The concepts of the content words outside the spans, and those implied by `how much` and `how long`."""
         outside = in_english(self._outer_text)
-        asked = {concept for pattern, concept in _ASKED_FOR if pattern.search(outside)}
-        said = concepts(self.outer_words) | asked
-        return said | {"list", "folder"} if self._requests_file_list(outside, said) else said
+        implied = {concept for pattern, concept in _ASKED_FOR if pattern.search(outside)}
+        stated = concepts(self.outer_words) | implied
+        return stated | {"list", "folder"} if self._requests_file_list(outside, stated) else stated
 
-    def _requests_file_list(self, outside: str, said: frozenset[str]) -> bool:
+    def _requests_file_list(self, outside: str, stated: frozenset[str]) -> bool:
         """Whether the question asks for a list of files: all of them, or those in a path that is not a file."""
         places = self.spans_of(Shape.PATH)
-        if self.spans_of(Shape.URL) or "save" in said or any(FILE_ENDING.search(place.text) for place in places):
+        if self.spans_of(Shape.URL) or "save" in stated or any(FILE_ENDING.search(place.text) for place in places):
             return False
-        within = "see" not in said and any(_WITHIN.search(self.text[: place.start]) for place in places)
+        within = "see" not in stated and any(_WITHIN.search(self.text[: place.start]) for place in places)
         return within or any(place.text.endswith("/") for place in places) or bool(_FILES.search(outside))
 
     @property
     def is_negated(self) -> bool:
-        """Whether the frame contains a negation, before any colon."""
-        said = plain(words(COLON.split(self._outer_text)[0]))
-        return any(word in _NEGATIONS or word.endswith("n't") for word in said)
+        """Whether the text outside the spans contains a negation, before any colon."""
+        outer_words = plain(words(COLON.split(self._outer_text)[0]))
+        return any(word in _NEGATIONS or word.endswith("n't") for word in outer_words)
 
     @property
     def is_personal(self) -> bool:
@@ -150,14 +150,16 @@ class Question:
     @property
     def is_small_talk(self) -> bool:
         """Whether it is small talk: only greetings, thanks and function words, without spans."""
-        said = set(plain(self.outer_words))
-        if self.spans or not said <= STOP_WORDS | SMALL_TALK | SMALL_TALK_ADDITIONS:
+        outer_words = set(plain(self.outer_words))
+        if self.spans or not outer_words <= STOP_WORDS | SMALL_TALK | SMALL_TALK_ADDITIONS:
             return False
-        return self.is_personal or said.isdisjoint(SMALL_TALK_ADDITIONS) or not said.isdisjoint(SMALL_TALK)
+        return (
+            self.is_personal or outer_words.isdisjoint(SMALL_TALK_ADDITIONS) or not outer_words.isdisjoint(SMALL_TALK)
+        )
 
     @property
     def text_after_colon(self) -> tuple[str, ...]:
-        """The text after a colon of the frame, unless it is a quotation."""
+        """The text after a colon outside the spans, unless it is a quotation."""
         match = COLON.search(self._outer_text)
         rest = self.text[match.end() :].strip() if match else ""
         quoted = any(self.text[span.start : span.end] == rest for span in self.spans_of(Shape.QUOTE))
@@ -265,7 +267,7 @@ def _without_trailing_marks(address: str) -> str:
 
 
 def _expressions_in(text: str) -> Iterator[Span]:
-    said = words(text)
+    text_words = words(text)
     for match in _SUM.finditer(text):
         found = _balanced(match.group().strip(" \t\n,"))
         start = match.start() + match.group().index(found)
@@ -274,7 +276,7 @@ def _expressions_in(text: str) -> Iterator[Span]:
             and found.count("(") == found.count(")")
             and not _is_part_of_other_text(text, start, found)
         ):
-            sure = said == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
+            sure = text_words == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
             written = _NUMBER_WORD.sub(lambda word: f"{NUMBER_WORDS[word.group().lower()]:g}", found)
             yield Span(Shape.EXPRESSION, operators_in_english(written), start, start + len(found), sure)
 

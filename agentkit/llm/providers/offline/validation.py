@@ -14,8 +14,6 @@ from agentkit.llm.providers.offline.argument_matching import (
     Offer,
     TextKind,
     contains_span,
-    day_of,
-    format_day,
     in_unit_of_parameter,
     is_abbreviated,
     is_named,
@@ -26,7 +24,6 @@ from agentkit.llm.providers.offline.argument_matching import (
     operation_in,
     overlap,
     plain_schema,
-    states_date,
     texts_in,
     unexplained,
     values_in,
@@ -37,10 +34,13 @@ from agentkit.llm.providers.offline.lexicon import (
     STOP_WORDS,
     concept,
     concepts,
+    day_of,
+    format_day,
     numbers_in,
     places_in,
     plain,
     signed_numbers_in,
+    states_date,
     vocabulary,
     word_numbers_in,
     words,
@@ -172,14 +172,14 @@ def operation_call(question: Question, offered: Sequence[Offer]) -> ProposedCall
 
     None if the question contains anything else, or if a tool takes the expression itself.
     """
-    sums = question.spans_of(Shape.EXPRESSION)
+    expressions = question.spans_of(Shape.EXPRESSION)
     if (
-        len(sums) != 1
+        len(expressions) != 1
         or len(question.spans) > 1
         or any(TextKind.EXPRESSION in offer.kinds.values() for offer in offered)
     ):
         return None
-    operation_words, numbers = operation_in(sums[0].text)
+    operation_words, numbers = operation_in(expressions[0].text)
     matching = [offer for offer in offered if not operation_words.isdisjoint(words(offer.spec.name.replace("_", " ")))]
     if len(matching) != 1 or unexplained(question, matching):
         return None
@@ -366,9 +366,9 @@ class _CallCheck:
         """Objections to the calls that apply whatever the engine's confidence."""
         yield from (f"not used: {text}" for text in self._unused_parts())
         yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
-        yield from (f"not said: {option}" for option in self._unstated_options())
+        yield from (f"not stated: {option}" for option in self._unstated_options())
         yield from (f"only a part: {text}" for text in self._partial_texts())
-        yield from (f"meant twice: {text}" for text in (*self._shared_texts(), *self._repeated_numbers()))
+        yield from (f"used twice: {text}" for text in (*self._shared_texts(), *self._repeated_numbers()))
         if self.unexplained and self.certain and not any(offer.matches for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.unexplained))}"
         if self.lacks_arguments and self.unexplained and len(self.used) == 1:
@@ -409,9 +409,9 @@ class _CallCheck:
         for offer in self.used:
             set_names = {name for call in self.calls if call.tool == offer.spec.name for name in call.arguments}
             for name, schema in offer.schemas.items():
-                name_ideas = concepts(words(name.replace("_", " ")))
+                name_concepts = concepts(words(name.replace("_", " ")))
                 is_off = name not in set_names and schema.get("type") == "boolean" and not schema.get("default")
-                if is_off and name_ideas and name_ideas <= stated:
+                if is_off and name_concepts and name_concepts <= stated:
                     yield name
 
     def _partial_texts(self) -> Iterator[str]:
@@ -455,11 +455,11 @@ class _CallCheck:
 
     def _unstated_options(self) -> Iterator[str]:
         """Options chosen without a matching word in the question, although some of its words are unexplained."""
-        said = concepts(words(self.question.text))
+        stated = concepts(words(self.question.text))
         chosen = {text for text in self.texts if any(text in offer.options for offer in self.used)}
         for option in chosen if self.unexplained else ():
             named = concepts(words(option.replace("_", " ")))
-            if named and said.isdisjoint(named):
+            if named and stated.isdisjoint(named):
                 yield option
 
 
@@ -477,8 +477,8 @@ def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Ma
         return all(grounded(each, question, schema.get("items") or {}, root) for each in value)
     if isinstance(value, int | float):
         return value in (*signed_numbers_in(question.text), *word_numbers_in(question.text))
-    said = {*words(question.text), *plain(words(question.text))}
-    return isinstance(value, str) and (schema.get("format") in DATES or set(words(value)) <= said)
+    question_words = {*words(question.text), *plain(words(question.text))}
+    return isinstance(value, str) and (schema.get("format") in DATES or set(words(value)) <= question_words)
 
 
 def _literal(value: str, question: Question) -> bool:
@@ -543,25 +543,25 @@ def with_complete_lists(value: Any, schema: Mapping[str, Any], root: Mapping[str
 def omitted_entries(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
     """Numbers, dates and following entries that the text lists but the lists of an answer lack."""
     lists = list(_lists(fields, schema, schema))
-    lost: list[str] = []
+    missing: list[str] = []
     if any(_is_numeric(kind) for entries, inner in lists for _, kind in leaves(entries, {"items": inner}, schema)):
         used = [number for leaf, _ in leaves(fields, schema, schema) for number in numbers_in(str(leaf))]
-        lost += [f"{number:g}" for number in numbers_in(text) if number not in used]
-    said = {word for leaf, _ in leaves(fields, schema, schema) for word in words(str(leaf))}
+        missing += [f"{number:g}" for number in numbers_in(text) if number not in used]
+    listed_words = {word for leaf, _ in leaves(fields, schema, schema) for word in words(str(leaf))}
     for entries, inner in lists:
         if inner.get("type") == "string" and not _is_numeric(inner) and "enum" not in inner:
             following = _next_entry(entries, text)
-            lost += [following] if not set(words(following)) <= said else []
-    return list(dict.fromkeys(lost))
+            missing += [following] if not set(words(following)) <= listed_words else []
+    return list(dict.fromkeys(missing))
 
 
 def repeated_numbers(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
     """The numbers that a list contains more often than the text does."""
-    said = Counter(numbers_in(text))
+    stated = Counter(numbers_in(text))
     found: list[str] = []
     for entries, inner in _lists(fields, schema, schema):
         counts = Counter(abs(entry) for entry in entries if inner.get("type") in ("integer", "number"))
-        found += [f"{number:g}" for number, count in counts.items() if 0 < said[number] < count]
+        found += [f"{number:g}" for number, count in counts.items() if 0 < stated[number] < count]
     return found
 
 

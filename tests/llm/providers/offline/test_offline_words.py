@@ -38,8 +38,8 @@ def test_word_without_synonyms_is_its_own_idea():
     assert concept("photosynthesis") == stem("photosynthesis")
 
 
-def test_function_words_and_numbers_have_no_ideas():
-    """Only content words have ideas."""
+def test_function_words_and_numbers_have_no_concepts():
+    """Only content words have concepts."""
     assert concepts(words("What is the weather in Paris in 10 days")) == {stem("weather"), stem("paris"), "time"}
 
 

@@ -97,7 +97,7 @@ def test_number_used_twice_is_doubtful():
     """A number used for two arguments is doubtful if the question contains it only once."""
     number = {"type": "integer"}
     roll = tool("roll", "Roll dice.", optional=("times", "sides"), times={**number, "default": 1}, sides=number)
-    assert judged("roll 20 sides", ("roll", {"times": 20, "sides": 20}), tools=[roll]).doubts == ("meant twice: 20",)
+    assert judged("roll 20 sides", ("roll", {"times": 20, "sides": 20}), tools=[roll]).doubts == ("used twice: 20",)
     assert judged("roll 1 die with 20 sides", ("roll", {"times": 1, "sides": 20}), tools=[roll]).doubts == ()
 
 
@@ -187,7 +187,7 @@ def test_custom_tools_accept_arguments_in_the_question(text, call):
             ("set_light", {"room": "kitchen", "on": True}),
             "not used: living_room",
         ),
-        ("turn on the light in the hall", ("set_light", {"room": "kitchen", "on": True}), "not said: kitchen"),
+        ("turn on the light in the hall", ("set_light", {"room": "kitchen", "on": True}), "not stated: kitchen"),
         ("plan a trip to Rome", ("plan", {"stops": ["Rome", "Oslo"], "size": {}}), "plan: stops"),
         ("plan a trip to Rome", ("plan", {"stops": ["Rome"], "size": {"days": 3}}), "plan: size"),
         ("plan a trip to Rome", ("plan", {"stops": None, "size": {}}), "plan: stops"),
@@ -203,7 +203,7 @@ def test_values_missing_from_the_question_are_doubtful(text, call, doubt):
 def test_same_argument_for_two_tools_is_doubtful():
     """Two calls with the same file are doubtful."""
     validation = judged("list and read a.txt", ("list_directory", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}))
-    assert "meant twice: a.txt" in validation.doubts
+    assert "used twice: a.txt" in validation.doubts
 
 
 def test_longer_of_two_search_queries_is_used():
@@ -399,7 +399,7 @@ def test_values_in_other_words_are_accepted(text, name, proposed, validated):
             "the crimes in the city San Jose",
             "crimes",
             {"city": "San Jose", "state": "San Jose"},
-            "meant twice: san  jose",
+            "used twice: san  jose",
         ),
         ("the weather in the city Rome", "weather", {"city": "Rome"}, "only a part: Rome"),
         ("details of an investment of 9 at a rate of 5%", "savings", {"sum": 9, "rate": 0.05}, "not used: details"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.argument_matching import day_of, format_day, states_date
+from agentkit.llm.providers.offline.lexicon import day_of, format_day, states_date
 
 
 @pytest.mark.for_each(
