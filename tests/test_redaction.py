@@ -18,7 +18,7 @@ import pydantic
 import pytest
 
 from agentkit import Tool
-from agentkit.redaction import _SHAPES, _SHAPES_OF_ANY_CASE, MARK, key_formats, redact, redact_value
+from agentkit.redaction import _SHAPES, _SHAPES_OF_ANY_CASE, MARK, _long_words, key_formats, redact, redact_value
 
 SECRETS = [
     "sk-proj-" + "a1B2" * 8,
@@ -439,3 +439,9 @@ def test_texts_without_a_secret_are_unchanged(monkeypatch):
     assert redact("The horse is correct, and the staple has a battery.") == (
         "The horse is correct, and the staple has a battery."
     )
+
+
+def test_numbers_are_not_searched_for_keys():
+    """Of the long words of a text, only those with a letter are searched for keys."""
+    text = "1795843703.2972956, 0.0005827079949085601 ==================== response_received"
+    assert _long_words(text) == ["response_received"]

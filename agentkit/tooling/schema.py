@@ -447,6 +447,9 @@ class FunctionParameters:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Bind the arguments of a Python call by name, without validation. Raises TypeError."""
+        named, required = self._named
+        if not args and required <= kwargs.keys() <= named:  # most calls; `inspect` takes as long as the rest of a call
+            return Bound({**self.defaults, **kwargs}, {})
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -455,6 +458,15 @@ class FunctionParameters:
         others = {name: value for name, value in bound.arguments.items() if name not in names}
         bound.apply_defaults()
         return Bound({name: value for name, value in bound.arguments.items() if name in names}, others)
+
+    @functools.cached_property
+    def _named(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The parameters that a call can name, and those without a default; no call fits if others are possible."""
+        names, declared = frozenset(each.name for each in self._parameters), self._signature.parameters
+        by_place = any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in declared.values())
+        if self._plain is None or self._is_spread or by_place or names != declared.keys():
+            return frozenset(), frozenset(("",))
+        return names, frozenset(each.name for each in self._parameters if each.required)
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""

@@ -264,14 +264,15 @@ def searched(chunks: int, folder: Path) -> float:
 
 
 def judged_commands(count: int, _: Path) -> float:
-    """Judge different simple shell commands, per command."""
-    commands = [f"grep -rn word{number} src" for number in range(count)]
+    """Judge different simple shell commands, the first ones of a fresh process, per command."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as processes:
+        return processes.submit(milliseconds_of_judgements, count).result()
 
-    def judge() -> None:
-        for command in commands:
-            shell_tool.judge({"command": command})
 
-    return cpu_milliseconds(judge) / count
+def milliseconds_of_judgements(count: int) -> float:
+    """Judge `count` different commands in this process, per command."""
+    commands = [{"command": f"grep -rn word{number} src"} for number in range(count)]
+    return cpu_milliseconds(lambda: [shell_tool.judge(command) for command in commands]) / count
 
 
 def memory_of_runs(runs: int, _: Path) -> float:
@@ -310,7 +311,9 @@ ROWS = (
     Growth("a run with `window=2000`, by messages", (1_000, 5_000, 20_000), "linear", windowed_run),
     Growth("replay a cassette: each turn", (100, 1_000), "constant", replayed_turn),
     Growth("search with common words, by chunks", (1_000, 10_000, 50_000), "20 ms at 50,000", searched),
-    Growth("judge shell commands: each", (1, 10, 100), "5 ms the first", judged_commands, want="0.25 ms"),
+    Growth(
+        "judge shell commands, by their number: each", (1, 10, 1_000), "5 ms the first", judged_commands, want="0.25 ms"
+    ),
     Growth("descriptors of agents with a client and a session", (50, 100, 200), "bounded", descriptors_of, "open"),
     Growth("memory after runs with `reset()`", (100, 1_000, 2_000), "constant", memory_of_runs, "MB"),
 )

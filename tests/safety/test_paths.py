@@ -261,3 +261,11 @@ def test_threat_model_matches_the_table_of_paths():
             denied, asked = ("yes" if found else "" for found in (paths.secret(example), paths.protected(example)))
             treatment = [hidden, denied, locked, asked]
             assert all(mark in ("", now) for mark, now in zip(marks, treatment, strict=True)), (example, treatment)
+
+
+def test_pattern_of_a_group_is_compiled_once():
+    """Tables of the same groups share their patterns, and ordinary paths need no others."""
+    tables = [paths._Table(lambda group: bool(group.rows)), paths._Table(lambda group: group.hidden)]
+    paths._line_pattern.cache_clear()
+    assert [table.group("/src/main.py") for table in tables] == [None, None]
+    assert paths._line_pattern.cache_info().misses == len(paths.groups())

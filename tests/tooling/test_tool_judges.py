@@ -1,6 +1,7 @@
 """Tests for judges that receive the run context, for calls from any caller."""
 
 import asyncio
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -183,3 +184,33 @@ def test_invoke_with_a_context() -> None:
     assert asyncio.run(pay.ainvoke({"euros": 20}, RunContext(AN))).value == "An pays 20"
     assert "Bo may send 5 at most" in str(pay.invoke({"euros": 20}, RunContext(BO)).error)
     assert "receives 'run', a RunContext, from an agent's run" in str(pay.invoke({"euros": 20}).error)
+
+
+def test_call_by_name_is_bound_without_inspecting_the_signature() -> None:
+    """Arguments by name are bound directly, with defaults; others as `inspect` binds them."""
+    bound: list[object] = []
+
+    class CountedSignature(inspect.Signature):
+        """Counts how often arguments are bound."""
+
+        def bind(self, /, *args: Any, **kwargs: Any) -> inspect.BoundArguments:
+            bound.append(kwargs)
+            return super().bind(*args, **kwargs)
+
+    def look(key: str, limit: int = 3) -> str:
+        return f"{key} {limit}"
+
+    def allow_few(arguments: Mapping[str, Any]) -> Decision:
+        return Decision(Verdict.ALLOW if arguments["limit"] < 9 else Verdict.DENY, "a-rule", "Few are allowed.")
+
+    parameters = [*inspect.signature(look).parameters.values()]
+    vars(look)["__signature__"] = CountedSignature(parameters, return_annotation=str)
+    judged = Tool(look, judge=allow_few)
+    assert [judged(key="a"), judged(limit=4, key="a")] == ["a 3", "a 4"]
+    assert not bound
+    assert judged("a", limit=5) == "a 5"
+    wrong: list[dict[str, Any]] = [{}, {"key": "a", "other": 1}, {"limit": 1}]
+    for arguments in wrong:
+        with pytest.raises(TypeError):
+            judged(**arguments)
+    assert len(bound) == 4

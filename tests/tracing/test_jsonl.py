@@ -15,6 +15,7 @@ from agentkit import ConfigError
 from agentkit.events import RunLeft, TextDelta
 from agentkit.tracing import JSONLines
 from agentkit.tracing.jsonl import append
+from agentkit.tracing.listeners import is_context_listener
 
 LINES = 40
 
@@ -35,7 +36,9 @@ def read(path):
 def test_run_is_written_line_by_line(make_agent, tmp_path):
     """Each stored event of a run is a line, in order; a request has its duration."""
     path = tmp_path / "trace.jsonl"
-    make_agent(listeners=[JSONLines(path)]).run("go")
+    listener = JSONLines(path)
+    assert not is_context_listener(listener)  # durations come with the origin, without a context around each request
+    make_agent(listeners=[listener]).run("go")
     lines = read(path)
     assert [line["event"] for line in lines][:3] == ["RunStarted", "ResponseReceived", "ToolCallStarted"]
     assert lines[-1]["event"] == "RunFinished"

@@ -172,9 +172,12 @@ def refuse_others(path: Path, found: os.stat_result) -> None:
 
 def _descriptor(path: Path) -> int:
     """Open the file. Raises SessionError and OSError."""
-    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | CLOEXEC | NOFOLLOW
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
+        descriptor = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, flags, 0o600)
     except OSError:
         if path.is_symlink():
             refuse_others(path, path.lstat())
