@@ -176,14 +176,14 @@ def drive_fixture():
     return drive
 
 
-def drive(agent, way, prompt="go"):
+def drive(agent, mode, prompt="go"):
     """Return the result of a run started or resumed in one of the four ways."""
 
     async def last():
         async with aclosing(agent.astream(prompt)) as events:
             return [event async for event in events][-1].result
 
-    match way:
+    match mode:
         case "run":
             return agent.run(prompt)
         case "arun":

@@ -220,37 +220,37 @@ def test_class_looks_the_same(make):
         lambda kind: (kind.__dataclass_params__.frozen, kind.__init__.__qualname__, kind.__init__.__name__),
         lambda kind: refusal_of(partial(get_type_hints, kind.__init__, {"T": T})),
     )
-    ours, theirs = pair_of(make)
-    assert [look(ours) for look in looks] == [look(theirs) for look in looks]
+    actual, reference = pair_of(make)
+    assert [look(actual) for look in looks] == [look(reference) for look in looks]
 
 
 @pytest.mark.for_each(("make", "words", "named"), CASES)
 def test_objects_have_the_same_repr(make, words, named):
     """Both dataclasses create objects with the same repr and no `__dict__`."""
-    ours, theirs = (kind(*words, **named) for kind in pair_of(make))
-    assert repr(ours) == repr(theirs)
-    assert repr(dataclasses.asdict(ours)) == repr(dataclasses.asdict(theirs))
-    assert not hasattr(ours, "__dict__")
+    actual, reference = (kind(*words, **named) for kind in pair_of(make))
+    assert repr(actual) == repr(reference)
+    assert repr(dataclasses.asdict(actual)) == repr(dataclasses.asdict(reference))
+    assert not hasattr(actual, "__dict__")
 
 
 @pytest.mark.for_each(("make", "words", "named"), WRONG)
 def test_wrong_arguments_raise_the_same_error(make, words, named):
     """Wrong arguments raise the same error in both dataclasses."""
-    ours, theirs = (refusal_of(partial(kind, *words, **named)) for kind in pair_of(make))
-    assert issubclass(ours[0], Exception)
-    assert ours == theirs
+    actual, reference = (refusal_of(partial(kind, *words, **named)) for kind in pair_of(make))
+    assert issubclass(actual[0], Exception)
+    assert actual == reference
 
 
 @pytest.mark.for_each("make", MADE)
 def test_equality_and_hash_are_the_same(make):
     """Objects are equal and have equal hashes exactly if those of the standard library do."""
-    ours, theirs = ([kind(*words, **named) for words, named in MADE[make] * 2] for kind in pair_of(make))
-    assert [[a == b for a in ours] for b in ours] == [[a == b for a in theirs] for b in theirs]
-    assert ours[0] != theirs[0]
+    actual, reference = ([kind(*words, **named) for words, named in MADE[make] * 2] for kind in pair_of(make))
+    assert [[a == b for a in actual] for b in actual] == [[a == b for a in reference] for b in reference]
+    assert actual[0] != reference[0]
     if make in {watcher, stone}:
-        assert len({*ours}) == len(ours)
+        assert len({*actual}) == len(actual)
         return
-    hashes = [[refusal_of(partial(hash, thing)) for thing in things] for things in (ours, theirs)]
+    hashes = [[refusal_of(partial(hash, item)) for item in items] for items in (actual, reference)]
     assert hashes[0] == hashes[1]
 
 
@@ -258,25 +258,25 @@ def test_equality_and_hash_are_the_same(make):
 def test_frozen_fields_cannot_be_changed(make):
     """Fields of a frozen dataclass cannot be set or deleted."""
     words, named = MADE[make][0]
-    ours, theirs = (kind(*words, **named) for kind in pair_of(make))
+    actual, reference = (kind(*words, **named) for kind in pair_of(make))
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'other'"):
-        ours.other = 1
-    for name in (known.name for known in dataclasses.fields(ours)):
-        for act in (lambda thing, name=name: setattr(thing, name, 1), lambda thing, name=name: delattr(thing, name)):
-            told = refusal_of(partial(act, ours))
-            assert told == refusal_of(partial(act, theirs))
-            assert told[0] is FrozenInstanceError
+        actual.other = 1
+    for name in (known.name for known in dataclasses.fields(actual)):
+        for act in (lambda item, name=name: setattr(item, name, 1), lambda item, name=name: delattr(item, name)):
+            output = refusal_of(partial(act, actual))
+            assert output == refusal_of(partial(act, reference))
+            assert output[0] is FrozenInstanceError
 
 
 def test_unfrozen_fields_can_be_changed():
     """Attributes of an unfrozen dataclass can be set and deleted, but unknown ones cannot be set."""
-    thing = count(OURS)()
-    thing.number += 1
-    assert thing == type(thing)(1)
-    del thing.number
-    assert not hasattr(thing, "number")
+    item = count(OURS)()
+    item.number += 1
+    assert item == type(item)(1)
+    del item.number
+    assert not hasattr(item, "number")
     with pytest.raises(AttributeError):
-        thing.other = 1
+        item.other = 1
 
 
 def test_plain_subclass_can_set_new_attributes():
@@ -327,11 +327,11 @@ def test_classes_without_slots_use_the_standard_library(how):
 def test_replacing_copying_and_matching():
     """`replace`, `copy`, `deepcopy` and patterns work before and after the first object is created."""
     kind = order(OURS)
-    thing = kind("a", ["b"], by="you")
-    assert dataclasses.replace(thing, name="c") == kind("c", ["b"], by="you")
-    assert copy.copy(thing) == copy.deepcopy(thing) == thing
-    assert copy.deepcopy(thing).lines is not thing.lines
-    match thing:
+    item = kind("a", ["b"], by="you")
+    assert dataclasses.replace(item, name="c") == kind("c", ["b"], by="you")
+    assert copy.copy(item) == copy.deepcopy(item) == item
+    assert copy.deepcopy(item).lines is not item.lines
+    match item:
         case kind(name, [line]):
             assert (name, line) == ("a", "b")
         case _:
@@ -349,9 +349,9 @@ def test_pickling_preserves_all_fields():
 def test_recursion_is_shown_as_dots():
     """The repr of a recursive object uses dots."""
     ring: list[Any] = []
-    thing = boxed(OURS)(ring)
-    ring.append(thing)
-    assert repr(thing).endswith("Box(content=[...])")
+    item = boxed(OURS)(ring)
+    ring.append(item)
+    assert repr(item).endswith("Box(content=[...])")
 
 
 def test_threads_can_create_the_first_objects():
@@ -379,10 +379,10 @@ def test_signatures_match_the_standard_library(module):
     """Each frozen dataclass has the signature that the standard library would give it."""
     home = import_module(module)
     kinds = [kind for kind in vars(home).values() if isinstance(kind, type) and kind.__module__ == module]
-    ours = [kind for kind in kinds if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen]
-    for kind in ours:
+    actual = [kind for kind in kinds if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen]
+    for kind in actual:
         known = [(each.name, each.type, each) for each in dataclasses.fields(kind)]
-        theirs = dataclasses.make_dataclass(kind.__name__, known, frozen=True)
-        told = str(inspect.signature(kind))
-        assert told.replace(", **unknown", "") == str(inspect.signature(theirs))
-        assert ("**unknown" in told) == hasattr(kind, "_refuse_unknown")
+        reference = dataclasses.make_dataclass(kind.__name__, known, frozen=True)
+        text = str(inspect.signature(kind))
+        assert text.replace(", **unknown", "") == str(inspect.signature(reference))
+        assert ("**unknown" in text) == hasattr(kind, "_refuse_unknown")

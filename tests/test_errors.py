@@ -141,11 +141,11 @@ def test_tracebacks_keep_the_frames_of_a_program():
 def test_tracebacks_are_whole_in_development_mode():
     """`python -X dev` shows the frames of the package."""
     command = "import agentkit; agentkit.LLM('opnai')"
-    short, whole = (
+    short, full_text = (
         subprocess.run(
             [sys.executable, *options, "-c", command], stderr=subprocess.PIPE, check=False, timeout=60
         ).stderr
         for options in ((), ("-X", "dev"))
     )
     assert b"in detect" not in short
-    assert b"in detect" in whole
+    assert b"in detect" in full_text

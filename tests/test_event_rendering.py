@@ -86,12 +86,12 @@ def test_call_is_shown_with_its_arguments():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [({"expression": "1+1", "result": 2}, "2"), ({"a": 1}, "said"), ("text", "text"), ([1], "said"), (None, "said")],
 )
-def test_answer_of_a_result_is_returned(value, told):
+def test_answer_of_a_result_is_returned(value, expected):
     """A string value or the answering part of a known result is returned, otherwise the content."""
-    assert main_text(ToolResult("t", "ok", "said", value)) == told
+    assert main_text(ToolResult("t", "ok", "said", value)) == expected
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,6 @@ def test_events_of_different_classes_are_not_equal():
 def test_complete_response_is_converted_to_a_stream():
     """A complete response is converted to its reasoning, text and tool calls, followed by the response."""
     response = Response(AssistantMessage("Hello.", (CALL,), "Greet."))
-    told = list(events.response_events(response))
+    items = list(events.response_events(response))
     pieces = [events.ReasoningDelta("Greet."), events.TextDelta("Hello."), events.ToolCallDelta(0, "look", "{}")]
-    assert told == [*pieces, events.ResponseReceived(response)]
+    assert items == [*pieces, events.ResponseReceived(response)]

@@ -18,12 +18,12 @@ def test_idle_connection_is_closed():
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         head = b"GET / HTTP/1.1\r\nHost: x\r\n"
-        for said in (b"", head, head + b"\r\n" + head):
+        for text in (b"", head, head + b"\r\n" + head):
             with socket.create_connection(listener.getsockname(), timeout=30) as connection:
-                connection.sendall(said)
+                connection.sendall(text)
                 answered = b""
                 while piece := connection.recv(1_000):
                     answered += piece
-            assert answered.endswith(b"ok") is (b"\r\n\r\n" in said)
+            assert answered.endswith(b"ok") is (b"\r\n\r\n" in text)
         server.should_exit = True
         thread.join(30)

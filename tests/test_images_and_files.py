@@ -113,7 +113,7 @@ def test_type_of_a_file_is_detected(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [
         ("a.zip", b"PK\x03\x04", "not a file that models read: a PDF"),
         ("a.bin", b"\xff\xfe\x00", "a text in UTF-8"),
@@ -124,10 +124,10 @@ def test_type_of_a_file_is_detected(tmp_path, name):
         ("big.pdf", PDF + bytes(MAX_FILE_BYTES), "more than 50 MB"),
     ],
 )
-def test_unsupported_files_are_rejected(tmp_path, name, data, said):
+def test_unsupported_files_are_rejected(tmp_path, name, data, message):
     """An unsupported or very large file raises a ValueError."""
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         File.read(tmp_path / name)
 
 
@@ -139,7 +139,7 @@ def test_invalid_file_url_is_rejected(url):
 
 
 @pytest.mark.parametrize(
-    ("file", "told", "word", "sent_as"),
+    ("file", "text", "word", "sent_as"),
     [
         (File.read(PDF, "a.pdf"), "[a.pdf, application/pdf, 12 bytes]", "[file a.pdf]", "a.pdf"),
         (File.read(PDF), "[application/pdf, 12 bytes]", "[file]", "file.pdf"),
@@ -147,9 +147,9 @@ def test_invalid_file_url_is_rejected(url):
         (File.read(PDF, "a\n\x1b[2J.pdf"), "[a[2J.pdf, application/pdf, 12 bytes]", "[file a[2J.pdf]", "a[2J.pdf"),
     ],
 )
-def test_file_is_shown_as_text(file, told, word, sent_as):
+def test_file_is_shown_as_text(file, text, word, sent_as):
     """A file is shown with its name, type and length or its URL, and its repr omits the data."""
-    assert (str(file), part_text(file), file.file_name) == (told, word, sent_as)
+    assert (str(file), part_text(file), file.file_name) == (text, word, sent_as)
     assert (part_text("text"), part_text(Image("data:x"))) == ("text", "[image]")
     assert "JVBER" not in repr(file)
 

@@ -31,9 +31,14 @@ from agentkit.usage import Tariff, Usage
 
 def test_each_message_has_a_role():
     """Each message has a role, which its repr omits."""
-    said = (SystemMessage("Be brief."), UserMessage("Hi!"), AssistantMessage("Hello."), ToolMessage("1", "add", "3"))
-    assert [message.role for message in said] == ["system", "user", "assistant", "tool"]
-    assert repr(said[0]) == "SystemMessage(text='Be brief.')"
+    messages = (
+        SystemMessage("Be brief."),
+        UserMessage("Hi!"),
+        AssistantMessage("Hello."),
+        ToolMessage("1", "add", "3"),
+    )
+    assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
+    assert repr(messages[0]) == "SystemMessage(text='Be brief.')"
 
 
 def test_response_has_the_reasoning_of_its_message():

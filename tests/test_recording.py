@@ -23,9 +23,9 @@ RESULT = ToolResult("add", "ok", "2")
 class Notebook(Recording):
     """A tape that stores questions and answers in a list."""
 
-    def __init__(self, depth=0, heard=None):
+    def __init__(self, depth=0, received=None):
         self.depth = depth
-        self.heard = [] if heard is None else heard
+        self.heard = [] if received is None else received
         self.charges = []
 
     def open_question(self, question, /):

@@ -184,7 +184,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("way", WRITTEN)
+@pytest.mark.parametrize("mode", WRITTEN)
 @pytest.mark.parametrize(
     "secret",
     [
@@ -192,10 +192,10 @@ WRITTEN = {
         *("line1abc9\nline2def8", "<b>&'9876abcd", "s3cr3t~~~???>>>"),
     ],
 )
-def test_encoded_values_are_redacted(secret, way, monkeypatch):
+def test_encoded_values_are_redacted(secret, mode, monkeypatch):
     """The value of a secret variable is redacted when it is quoted or encoded."""
     monkeypatch.setenv("SHOP_PASSWORD", secret)
-    text = WRITTEN[way](secret)
+    text = WRITTEN[mode](secret)
     assert text not in redact(f"It is {text} indeed.")
     assert MARK in redact(f"It is {text} indeed.")
 

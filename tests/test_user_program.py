@@ -39,8 +39,8 @@ MISTAKES = {
 
 def run(*arguments, folder):
     """Run Python without provider variables and return its exit code and output."""
-    ours = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    actual = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(actual)}
     environment["AGENTKIT_STATE"] = str(folder / "state")
     done = subprocess.run(
         [sys.executable, *arguments],

@@ -164,7 +164,7 @@ class DurableFunction(Generic[P, R]):
         session = Session.open(name=session) if isinstance(session, str) else session
         store = session.store
         if store is None:
-            raise ConfigError("A durable function needs a stored session: Session.open(place, name), or its name.")
+            raise ConfigError("A durable function needs a stored session: Session.open(store, name), or its name.")
         identity = hashlib.sha256(self.name.encode()).hexdigest()[:32]
         release = store.lock(session.name, identity)
         if release is None:

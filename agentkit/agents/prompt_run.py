@@ -218,7 +218,7 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
     if stored is None or (stored != content_from(prompt) and not agent.answer_validator.of("prompt")):
         raise SessionError(
             f"The session {session.name!r} belongs to another prompt. Map these prompts with another session= of the "
-            f"agent, or delete that one with Session.open(place, {session.name!r}).delete()."
+            f"agent, or delete that one with Session.open(store, {session.name!r}).delete()."
         )
     return rebuild_result(agent, session, run, progress)
 

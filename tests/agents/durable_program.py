@@ -29,7 +29,7 @@ def decide(request):
     prompt = next(each.content for each in reversed(request.messages) if type(each).__name__ == "UserMessage")
     if isinstance(request.messages[-1], ToolMessage):
         return f"found {prompt}"
-    return [call("look", token=f"{prompt}/{place}") for place in range(2)]
+    return [call("look", token=f"{prompt}/{index}") for index in range(2)]
 
 
 def carry_out(folder, dies):

@@ -30,7 +30,7 @@ from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tooling.tool import Tool
 
-WISHES = (("note", "slow_note", "look"), ("note",), ("slow_note", "look", "slow_note", "note"))
+REQUESTED_CALLS = (("note", "slow_note", "look"), ("note",), ("slow_note", "look", "slow_note", "note"))
 """The tools that each response of the model calls; after these, it answers."""
 
 
@@ -88,13 +88,13 @@ def tools_over(effects):
 
 def decide(request):
     """Return the model's reply: the next calls for the newest prompt, and finally the answer."""
-    prompts = [place for place, message in enumerate(request.messages) if isinstance(message, UserMessage)]
+    prompts = [index for index, message in enumerate(request.messages) if isinstance(message, UserMessage)]
     prompt = request.messages[prompts[-1]].content
     since = request.messages[prompts[-1] :]
     number = sum(isinstance(message, AssistantMessage) for message in since)
-    if number == len(WISHES):
+    if number == len(REQUESTED_CALLS):
         return f"Done: {prompt}."
-    return [call(tool, token=f"{prompt}/{number}/{place}") for place, tool in enumerate(WISHES[number])]
+    return [call(tool, token=f"{prompt}/{number}/{index}") for index, tool in enumerate(REQUESTED_CALLS[number])]
 
 
 async def collected(events):
@@ -102,9 +102,9 @@ async def collected(events):
     return [event async for event in events]
 
 
-def drive(agent, way, prompt):
+def drive(agent, mode, prompt):
     """Return the result of a run in one of the four ways to run an agent."""
-    match way:
+    match mode:
         case "run":
             return agent.run(prompt)
         case "arun":
@@ -121,14 +121,14 @@ def carry_out(order):
     """Run the given order."""
     folder = Path(order["folder"])
     store = MortalStore(order["place"], order["dies"]) if "dies" in order else order["place"]
-    told = Notebook(folder / "told")
+    notebook = Notebook(folder / "told")
     agent = Agent(
         "helper",
         tools_over(Notebook(folder / "effects")),
         llm=ScriptedLLM(decide, repeat=True),
         session=Session.open(store, order["session"]),
     )
-    agent.on(StoredEvent, lambda event: told.add(to_line(encode(event))))
+    agent.on(StoredEvent, lambda event: notebook.add(to_line(encode(event))))
     result = drive(agent, order["way"], order["prompt"] if "prompt" in order else Resumption())
     assert (result.status, result.output) == ("done", f"Done: {result.messages[0].content}."), result
 

@@ -225,12 +225,12 @@ def test_safety_level_accepts_names_and_numbers(level):
 
 def test_listeners_receive_every_event():
     """Listeners receive the events of every run in order, before the consumer of a stream."""
-    heard = []
-    agent = make_agent("Hello there.", "Bye.", listeners=[heard.append])
+    events = []
+    agent = make_agent("Hello there.", "Bye.", listeners=[events.append])
     for index, event in enumerate(agent.stream("Hi!"), start=1):
-        assert (heard[-1], len(heard)) == (event, index)
+        assert (events[-1], len(events)) == (event, index)
     agent.run("Bye!")
-    assert sum(isinstance(event, RunFinished) for event in heard) == 2
+    assert sum(isinstance(event, RunFinished) for event in events) == 2
 
 
 def test_listener_for_one_event_type():

@@ -71,7 +71,7 @@ class Approver(list):
 
 
 @pytest.mark.for_each(
-    ("approve", "told"),
+    ("approve", "expected"),
     [
         (None, "There is no approver."),
         (approve_nothing, "refused"),
@@ -86,26 +86,26 @@ class Approver(list):
         (approve_badly_later, "LookupError: nobody home"),
     ],
 )
-@pytest.mark.for_each("way", ["run", "arun"])
-def test_only_true_approves(approve, told, way):
+@pytest.mark.for_each("mode", ["run", "arun"])
+def test_only_true_approves(approve, expected, mode):
     """A call is denied without an approver, or if the approver fails or returns anything but True."""
     tool, ran = recording_tool()
     llm = ScriptedLLM(call("erase", name="it"), "I may not.")
     agent = Agent("helper", [tool], approve=approve, llm=llm)
-    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    result = agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
     assert (result.output, ran) == ("I may not.", [])
-    assert told in llm.requests[1].messages[-1].content
+    assert expected in llm.requests[1].messages[-1].content
     (decision,) = result.decisions
     assert (decision.denied, decision.rule, result.tool_calls[0].result.status) == (True, "safety-level", "denied")
 
 
 @pytest.mark.parametrize("approve", [approve_immediately, approve_later, Approver()])
-@pytest.mark.parametrize("way", ["run", "arun"])
-def test_true_approves(approve, way):
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_true_approves(approve, mode):
     """An approver that returns True allows the call, and the decision records it."""
     tool, ran = recording_tool()
     agent = Agent("helper", [tool], approve=approve, llm=ScriptedLLM(call("erase", name="it"), "Done."))
-    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    result = agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
     assert ran == ["it"]
     assert (result.decisions[0].allowed, result.decisions[0].reason[:9]) == (True, "Approved.")
 

@@ -17,7 +17,7 @@ async def asynchronous(*arguments):
 
 
 @pytest.mark.for_each(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"name": [add]}, "name= takes a string"),
         ({"name": None}, "name= takes a string"),
@@ -60,9 +60,9 @@ async def asynchronous(*arguments):
         ({"listeners": [asynchronous]}, "not async"),
     ],
 )
-def test_invalid_arguments_raise_a_config_error(arguments, told):
+def test_invalid_arguments_raise_a_config_error(arguments, message):
     """An invalid argument raises ConfigError with a message that explains what is expected."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         Agent(**{"name": "helper", **arguments})
 
 

@@ -30,12 +30,12 @@ def test_history_from_json_is_continued():
     """A history loaded from JSON can be set, and the model receives its messages."""
     first = Agent("helper", core_tools, llm=ScriptedLLM(call("calculator", expression="6*7"), "It is 42."))
     first("What is 6*7?")
-    kept = json.dumps(first.history)
+    text = json.dumps(first.history)
 
     with ScriptedLLM("21.") as llm:
         second = Agent("helper", core_tools, llm=llm)
-        second.history = json.loads(kept)
-        assert second.history == json.loads(kept)
+        second.history = json.loads(text)
+        assert second.history == json.loads(text)
         assert second("And half of it?") == "21."
     assert [type(message).__name__ for message in llm.requests[0].messages] == [
         *("UserMessage", "AssistantMessage", "ToolMessage", "AssistantMessage", "UserMessage")
@@ -82,7 +82,7 @@ def test_labels_of_results_in_a_set_history():
 
 
 @pytest.mark.for_each(
-    ("given", "kind", "told"),
+    ("given", "kind", "message"),
     [
         ("Hi!", ConfigError, "A history is a list of messages"),
         ({"role": "user", "content": "Hi!"}, ConfigError, "A history is a list of messages"),
@@ -94,11 +94,11 @@ def test_labels_of_results_in_a_set_history():
         (KEPT[2:], SessionError, "a result of the call 'call_1', which does not exist"),
     ],
 )
-def test_invalid_history_is_rejected(given, kind, told):
+def test_invalid_history_is_rejected(given, kind, message):
     """Setting an invalid history raises an error and leaves the conversation unchanged."""
     helper = Agent("helper", llm=ScriptedLLM("Hello."))
     helper("Hi!")
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         helper.history = given
     assert len(helper.history) == 2
 
@@ -136,7 +136,7 @@ def test_attributes_are_converted_like_arguments(tmp_path):
 
 
 @pytest.mark.for_each(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("name", "", "name= takes a string that is not blank"),
         ("instruction", 5, "instruction= takes a string"),
@@ -151,11 +151,11 @@ def test_attributes_are_converted_like_arguments(tmp_path):
         ("dry_run", "no", "dry_run= takes True or False"),
     ],
 )
-def test_invalid_value_is_rejected_when_set(name, value, told):
+def test_invalid_value_is_rejected_when_set(name, value, message):
     """Setting an invalid value raises ConfigError and leaves the attribute unchanged."""
     helper = Agent("helper")
     before = getattr(helper, name)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         setattr(helper, name, value)
     assert getattr(helper, name) == before
 

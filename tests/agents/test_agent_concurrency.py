@@ -70,7 +70,7 @@ def answer_with_same_id(request):
 def test_agents_in_two_threads_are_independent():
     """Concurrent agents keep their own history, usage, listeners and tools."""
     both = threading.Barrier(2, timeout=10)
-    heard = {"one": [], "two": []}
+    received = {"one": [], "two": []}
 
     def meet() -> str:
         both.wait()
@@ -78,10 +78,10 @@ def test_agents_in_two_threads_are_independent():
 
     def live(name):
         agent = agents[name]
-        agent.on(RunFinished, heard[name].append)
+        agent.on(RunFinished, received[name].append)
         agent(f"I am {name}.")
 
-    agents = {name: Agent(name, [meet], llm=ScriptedLLM(call("meet"), f"Bye, {name}.")) for name in heard}
+    agents = {name: Agent(name, [meet], llm=ScriptedLLM(call("meet"), f"Bye, {name}.")) for name in received}
     threads = [threading.Thread(target=live, args=(name,)) for name in agents]
     for thread in threads:
         thread.start()
@@ -90,7 +90,7 @@ def test_agents_in_two_threads_are_independent():
     for name, agent in agents.items():
         assert agent.history[0]["content"] == f"I am {name}."
         assert agent.history[-1]["content"] == f"Bye, {name}."
-        assert (len(agent.history), agent.usage.requests, len(heard[name])) == (4, 2, 1)
+        assert (len(agent.history), agent.usage.requests, len(received[name])) == (4, 2, 1)
 
 
 def test_long_conversation_costs_in_proportion():

@@ -105,10 +105,10 @@ def test_condition_is_evaluated_for_each_request():
 
 def test_condition_of_a_toolset_is_evaluated_once():
     """The shared condition of a toolset is evaluated once per request."""
-    asked = []
-    agent = clerk("Hello.", tools=core_tools.when(lambda: not asked.append(1)))
+    questions = []
+    agent = clerk("Hello.", tools=core_tools.when(lambda: not questions.append(1)))
     agent.run("Hello")
-    assert (len(asked), offered(agent)) == (1, [list(core_tools.names)])
+    assert (len(questions), offered(agent)) == (1, [list(core_tools.names)])
 
 
 def test_all_conditions_must_hold():

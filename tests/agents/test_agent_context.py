@@ -54,11 +54,11 @@ AN, BO = Customer("An"), Customer("Bo")
 ASK = (call("who"), "Hello.")
 
 
-@pytest.mark.parametrize("asked", [who, who_awaited], ids=lambda each: each.name)
-def test_each_way_to_run_passes_the_context(asked):
+@pytest.mark.parametrize("question", [who, who_awaited], ids=lambda each: each.name)
+def test_each_way_to_run_passes_the_context(question):
     """A tool receives the context of its run from run, arun, stream and astream."""
-    lines = (call(asked.name), "Hello.")
-    agent = clerk(*lines * 5, [call(asked.name)] * 3, "Hello.", tools=[asked], remember=False)
+    lines = (call(question.name), "Hello.")
+    agent = clerk(*lines * 5, [call(question.name)] * 3, "Hello.", tools=[question], remember=False)
     assert contents_of_results(agent.run("Hi", context=AN)) == ["An"]
     assert contents_of_results(asyncio.run(agent.arun("Hi", context=BO))) == ["Bo"]
     assert contents_of_results([*agent.stream("Hi", context=AN)][-1].result) == ["An"]

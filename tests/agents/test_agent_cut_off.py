@@ -15,7 +15,7 @@ from agentkit.events import ToolCallFinished, ToolCallStarted
 from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 @pytest.fixture(params=["no store", "stored"])
@@ -36,7 +36,7 @@ def noting():
     return note, notes
 
 
-def cut_off_at(kind, agent, way):
+def cut_off_at(kind, agent, mode):
     """Stream until an event of the given type, then close the stream."""
 
     async def leave():
@@ -46,7 +46,7 @@ def cut_off_at(kind, agent, way):
                 await stream.aclose()
                 return
 
-    if way == "astream":
+    if mode == "astream":
         asyncio.run(leave())
         return
     stream = agent.stream("go")
@@ -54,13 +54,13 @@ def cut_off_at(kind, agent, way):
     stream.close()
 
 
-@pytest.mark.parametrize("way", ["stream", "astream"])
-def test_closed_stream_can_be_resumed(way, session, find_faults):
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_closed_stream_can_be_resumed(mode, session, find_faults):
     """A run whose stream was closed can be resumed, and finished calls are not repeated."""
     note, notes = noting()
     lines = [call("note", text="a"), call("note", text="b"), "Both."]
     agent = Agent("helper", [note], llm=ScriptedLLM(*lines), session=session)
-    cut_off_at(ToolCallFinished, agent, way)
+    cut_off_at(ToolCallFinished, agent, mode)
     assert len(session.unfinished) == 1
     assert [message["role"] for message in agent.history] == ["user", "assistant", "tool"]
     result = agent.resume()
@@ -69,14 +69,14 @@ def test_closed_stream_can_be_resumed(way, session, find_faults):
     assert [message["content"] for message in agent.history if message["role"] == "tool"] == ["noted a", "noted b"]
 
 
-@pytest.mark.parametrize("way", ["stream", "astream"])
+@pytest.mark.parametrize("mode", ["stream", "astream"])
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_call_that_had_begun_when_the_stream_was_closed(idempotent, way, session):
+def test_call_that_had_begun_when_the_stream_was_closed(idempotent, mode, session):
     """A call that had started is reported as interrupted, or repeated if the tool is idempotent."""
     note, notes = noting()
     lines = [[call("note", text="a"), call("note", text="b")], "Done."]
     agent = Agent("helper", [Tool(note, idempotent=idempotent)], llm=ScriptedLLM(*lines), session=session)
-    cut_off_at(ToolCallStarted, agent, way)
+    cut_off_at(ToolCallStarted, agent, mode)
     assert notes == []
     result = agent.resume()
     statuses = [used.result.status for used in result.tool_calls]
@@ -93,8 +93,11 @@ def test_new_prompt_ends_the_run_that_was_cut_off(session, find_faults):
     assert agent("Hi") == "Hello."
     assert agent.history[: len(before)] == before
     assert (find_faults(agent.history), notes) == ([], [])
-    told = [message["content"] for message in before if message["role"] == "tool"]
-    assert ["whether it took effect is unknown" in told[0], "it has not taken effect" in told[1]] == [True, True]
+    contents = [message["content"] for message in before if message["role"] == "tool"]
+    assert ["whether it took effect is unknown" in contents[0], "it has not taken effect" in contents[1]] == [
+        True,
+        True,
+    ]
     with pytest.raises(SessionError, match="no run to resume"):
         agent.resume()
 
@@ -165,11 +168,11 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_ctrl_c_in_one_process_and_resuming_in_another(way, tmp_path, find_faults):
+@pytest.mark.parametrize("mode", MODES)
+def test_ctrl_c_in_one_process_and_resuming_in_another(mode, tmp_path, find_faults):
     """After Ctrl-C, another process resumes the run without repeating finished calls."""
     place, effects = tmp_path / "trips.db", tmp_path / "effects"
-    command = [sys.executable, "-c", INTERRUPTED, way, place, effects]
+    command = [sys.executable, "-c", INTERRUPTED, mode, place, effects]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     session = Session.open(place, "trip")

@@ -13,7 +13,7 @@ from agentkit.testing import FakeServer, ScriptedLLM, call, drop, fail, record, 
 from agentkit.tracing.jsonl import JSONLines
 from agentkit.usage import Price, Usage
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 CHEAP, DEAR = Price(1.0, 2.0), Price(10.0, 20.0)
 
 
@@ -27,13 +27,13 @@ def served(server, model="first", **options):
     return LLM(base_url=server.base_url, model=model, max_retries=0, **options)
 
 
-def result_of(agent, way, prompt="go"):
+def result_of(agent, mode, prompt="go"):
     """Return the result of a run in one of the four ways to run an agent."""
-    if way == "run":
+    if mode == "run":
         return agent.run(prompt)
-    if way == "arun":
+    if mode == "arun":
         return asyncio.run(agent.arun(prompt))
-    if way == "stream":
+    if mode == "stream":
         return list(agent.stream(prompt))[-1].result
 
     async def last():
@@ -42,33 +42,33 @@ def result_of(agent, way, prompt="go"):
     return asyncio.run(last())
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_fallback_model_continues_the_run(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_fallback_model_continues_the_run(mode):
     """If the first model fails after a tool call, the second receives the call and its result and answers."""
     with FakeServer(call("add", a=1, b=2), fail(500, "boom")) as one, FakeServer("It is 3.", "Again.") as two:
-        heard = []
-        agent = Agent("clerk", [add], llm=served(one, fallback=served(two, "second")), listeners=[heard.append])
-        result = result_of(agent, way)
+        events = []
+        agent = Agent("clerk", [add], llm=served(one, fallback=served(two, "second")), listeners=[events.append])
+        result = result_of(agent, mode)
         assert result.output == "It is 3."
         assert [message["role"] for message in two.requests[0].json["messages"]][-2:] == ["assistant", "tool"]
-        assert result_of(agent, way).output == "Again."
-    failed = [event for event in heard if isinstance(event, RequestFailed)]
+        assert result_of(agent, mode).output == "Again."
+    failed = [event for event in events if isinstance(event, RequestFailed)]
     assert [(event.kind, event.usage) for event in failed] == [("Unreachable", Usage())] * 2
     assert failed[0].error == "[openai:first] The provider answered 500: boom. Try again later."
     assert failed[1].error.startswith("[openai:first, skipped after a recent failure] ")
-    responses = [event.response for event in heard if isinstance(event, ResponseReceived)]
+    responses = [event.response for event in events if isinstance(event, ResponseReceived)]
     assert [response.model for response in responses] == ["first", "second", "second"]
     assert {part.tariff.model for part in result.usage.by_tariff} == {"first", "second"}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_failure_of_all_models(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_failure_of_all_models(mode):
     """If all models fail, the run fails with one error that names each model, after one event."""
     llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM(BadResponse("no JSON"), model="two"))
-    told = "None of the 2 models answered. [scripted:scripted] gone [scripted:two] no JSON"
+    text = "None of the 2 models answered. [scripted:scripted] gone [scripted:two] no JSON"
     with pytest.raises(BadResponse) as failed:
-        result_of(Agent("clerk", llm=llm), way).raise_for_status()
-    assert str(failed.value) == told
+        result_of(Agent("clerk", llm=llm), mode).raise_for_status()
+    assert str(failed.value) == text
     assert failed.value.missed[0].kind == "Unreachable"
 
 
@@ -97,16 +97,16 @@ def test_cost_limit_uses_the_highest_price():
 @pytest.mark.parametrize("prices", [(CHEAP, None), (None, CHEAP)])
 def test_unknown_price_of_one_model(prices, unknown):
     """`unknown_price` applies only to the model without a price; the limit still holds for the other."""
-    limits, asked = Limits(cost=0.01, unknown_price=unknown), []
+    limits, questions = Limits(cost=0.01, unknown_price=unknown), []
 
     def hello(request):
-        asked.append(request.json["max_tokens"])
+        questions.append(request.json["max_tokens"])
         return "Hello."
 
     is_free = unknown == "free"
     result = spent(limits, [hello if is_free else None, None], prices)
-    assert (result.status, len(asked)) == (("done", 1) if is_free else ("limit", 0))
-    assert all(tokens < 5_000 for tokens in asked)
+    assert (result.status, len(questions)) == (("done", 1) if is_free else ("limit", 0))
+    assert all(tokens < 5_000 for tokens in questions)
 
 
 def test_dropped_response_of_the_first_model_is_counted():
@@ -141,21 +141,21 @@ def test_conversation_too_long_for_the_fallback_is_shortened():
     assert agent.run("And now?").output == "Shorter."
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_replay_restores_failures_and_usage(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_replay_restores_failures_and_usage(mode, tmp_path):
     """A replay returns the recorded answer, usage and failures without calling a model."""
 
-    def told(first, second):
-        heard = []
+    def notify(first, second):
+        events = []
         llm = ScriptedLLM(*first, fallback=ScriptedLLM(*second, model="two"))
-        agent = Agent("clerk", [add], llm=llm, listeners=[heard.append])
-        result = result_of(agent, way)
-        return result.output, result.usage, [event for event in heard if isinstance(event, RequestFailed)]
+        agent = Agent("clerk", [add], llm=llm, listeners=[events.append])
+        result = result_of(agent, mode)
+        return result.output, result.usage, [event for event in events if isinstance(event, RequestFailed)]
 
     with record(tmp_path / "c"):
-        recorded = told([call("add", a=1, b=2), BadResponse("no JSON")], ["It is 3."])
+        recorded = notify([call("add", a=1, b=2), BadResponse("no JSON")], ["It is 3."])
     with replay(tmp_path / "c"):
-        assert told([], []) == recorded
+        assert notify([], []) == recorded
     assert recorded[2][0].error == "[scripted:scripted] no JSON"
 
 
@@ -194,12 +194,12 @@ def test_trace_lists_the_failed_model_first(tmp_path):
     llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM("Hello.", model="two"))
     Agent("clerk", llm=llm, listeners=[JSONLines(tmp_path / "t.jsonl")]).run("go")
     lines = (tmp_path / "t.jsonl").read_text().splitlines()
-    places = [next(place for place, line in enumerate(lines) if word in line) for word in ("gone", '"two"')]
+    places = [next(index for index, line in enumerate(lines) if word in line) for word in ("gone", '"two"')]
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize("way", ["run", "stream"])
-def test_run_that_timed_out_does_not_call_the_fallback(way):
+@pytest.mark.parametrize("mode", ["run", "stream"])
+def test_run_that_timed_out_does_not_call_the_fallback(mode):
     """After a run has timed out, its thread is cancelled and does not call the fallback."""
     is_over, is_told, seen = threading.Event(), threading.Event(), []
 
@@ -211,7 +211,7 @@ def test_run_that_timed_out_does_not_call_the_fallback(way):
         return Unreachable("gone")
 
     agent = Agent("clerk", llm=ScriptedLLM(fail_late, fallback=ScriptedLLM()), limits=Limits(seconds=0.3))
-    assert result_of(agent, way).status == "limit"
+    assert result_of(agent, mode).status == "limit"
     is_over.set()
     assert is_told.wait(20)
     assert seen == [True, False]

@@ -56,20 +56,20 @@ FAULTS = [
 ]
 
 
-@pytest.mark.for_each("way", ["run", "arun"])
-@pytest.mark.for_each(("name", "arguments", "told"), FAULTS)
-def test_faults_are_reported_to_the_model(name, arguments, told, way, find_faults):
+@pytest.mark.for_each("mode", ["run", "arun"])
+@pytest.mark.for_each(("name", "arguments", "expected"), FAULTS)
+def test_faults_are_reported_to_the_model(name, arguments, expected, mode, find_faults):
     """A faulty tool call is reported to the model with a decision, and the run continues."""
     slow = [Tool(function, timeout_seconds=0.1) for function in (sleep, asleep)]
     tools = [add, explode, aexplode, *slow, Tool(add, "erase", level="SYSTEM")]
     llm = ScriptedLLM(call(name, arguments), "I see.")
     agent, finished = Agent("helper", tools, llm=llm), []
     agent.on(ToolCallFinished, finished.append)
-    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    result = agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
     assert (result.status, result.output) == ("done", "I see.")
     (used,) = result.tool_calls
     assert finished == [used]
-    assert (used.result.ok, told in used.result.content) == (False, True)
+    assert (used.result.ok, expected in used.result.content) == (False, True)
     assert used.result.decision is not None
     assert llm.requests[1].messages[-1].content == used.result.content
     assert find_faults(agent.history) == []
@@ -91,8 +91,12 @@ def test_duplicate_ids_are_made_unique(ids, find_faults):
 @pytest.mark.parametrize("identity", [{}, {"id": None}, {"id": ""}, {"id": "call_0"}])
 def test_missing_or_duplicate_ids_of_a_server(identity, find_faults):
     """Missing or duplicate tool call ids of a server are replaced by unique ones in the history."""
-    wish = {**identity, "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
-    choice = {"index": 0, "message": {"role": "assistant", "tool_calls": [wish, wish]}, "finish_reason": "tool_calls"}
+    request = {**identity, "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "tool_calls": [request, request]},
+        "finish_reason": "tool_calls",
+    }
     answer = raw(json.dumps({"choices": [choice]}), content_type="application/json")
     with FakeServer(answer, answer, "Three.") as server:
         agent = Agent(
@@ -114,7 +118,7 @@ TOOLS = [
     aexplode,
     Tool(add, "erase", level="SYSTEM"),
 ]
-WISHES = st.builds(
+REQUESTED_CALLS = st.builds(
     ToolCall,
     st.sampled_from(["", "x", "y", "call_1"]),
     st.sampled_from(["add", "explode", "aexplode", "erase", "nope", "", "ad\ud800"]),
@@ -123,7 +127,10 @@ WISHES = st.builds(
 
 
 @settings(max_examples=60)
-@given(batches=st.lists(st.lists(WISHES, min_size=1, max_size=4), max_size=4), way=st.sampled_from(["run", "arun"]))
+@given(
+    batches=st.lists(st.lists(REQUESTED_CALLS, min_size=1, max_size=4), max_size=4),
+    way=st.sampled_from(["run", "arun"]),
+)
 def test_arbitrary_tool_calls_get_a_result(find_faults, batches, way):
     """Each call has one result and one decision, whatever the model writes."""
     agent, events = Agent("helper", TOOLS, llm=ScriptedLLM(*batches, "Done.")), []
@@ -131,9 +138,9 @@ def test_arbitrary_tool_calls_get_a_result(find_faults, batches, way):
     result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
     assert (result.status, result.output) == ("done", "Done.")
     assert find_faults(agent.history) == []
-    wished = [wish.name for batch in batches for wish in batch]
-    assert [used.call.name for used in result.tool_calls] == wished
-    assert len(result.decisions) == len(wished)
+    requested_calls = [request.name for batch in batches for request in batch]
+    assert [used.call.name for used in result.tool_calls] == requested_calls
+    assert len(result.decisions) == len(requested_calls)
     started = [event.call.id for event in events if isinstance(event, ToolCallStarted)]
     finished = [event.call.id for event in events if isinstance(event, ToolCallFinished)]
     assert started == [used.call.id for used in result.tool_calls]

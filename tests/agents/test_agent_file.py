@@ -169,12 +169,12 @@ FAULTS = {
 }
 
 
-@pytest.mark.for_each(("text", "line", "said"), FAULTS.values(), ids=FAULTS)
-def test_invalid_settings_are_reported_with_the_line(text, line, said):
+@pytest.mark.for_each(("text", "line", "expected"), FAULTS.values(), ids=FAULTS)
+def test_invalid_settings_are_reported_with_the_line(text, line, expected):
     """An invalid setting raises ConfigError, which names the line and the remedy."""
     with pytest.raises(ConfigError) as caught:
         parse_manifesto(text)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert (f"line {line}: " in str(caught.value)) is (line is not None)
 
 
@@ -227,12 +227,12 @@ def test_every_argument_is_a_setting_or_rejected():
     }
 
 
-@pytest.mark.for_each(("text", "line", "said"), LOOK_LIKE_SETTINGS.values(), ids=LOOK_LIKE_SETTINGS)
-def test_misplaced_setting_is_rejected(text, line, said):
+@pytest.mark.for_each(("text", "line", "expected"), LOOK_LIKE_SETTINGS.values(), ids=LOOK_LIKE_SETTINGS)
+def test_misplaced_setting_is_rejected(text, line, expected):
     """A line that looks like a setting but has no effect raises an error."""
     with pytest.raises(ConfigError, match=f"line {line}: ") as caught:
         parse_manifesto(text)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -117,18 +117,18 @@ def test_paths_and_texts_in_a_prompt(report, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "said"),
+    ("prompt", "message"),
     [
         ([Path("nothing.pdf")], "The file 'nothing.pdf' of the prompt cannot be read: No such file"),
         ([Path("data.zip")], "'data.zip' is not a file that models read"),
         ([b"%PDF-"], "a File, the Path of one"),
     ],
 )
-def test_unreadable_file_is_rejected_before_sending(prompt, said, tmp_path, monkeypatch):
+def test_unreadable_file_is_rejected_before_sending(prompt, message, tmp_path, monkeypatch):
     """A missing or unsupported file raises ConfigError, which names it."""
     (tmp_path / "data.zip").write_bytes(b"PK\x03\x04")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         reader(llm=ScriptedLLM())(prompt)
 
 
@@ -148,13 +148,13 @@ RETURNED = {
 }
 
 
-@pytest.mark.for_each(("value", "told"), RETURNED.values(), ids=RETURNED)
-def test_files_of_a_tool_result(value, told):
+@pytest.mark.for_each(("value", "expected"), RETURNED.values(), ids=RETURNED)
+def test_files_of_a_tool_result(value, expected):
     """A tool result lists its files or explains why one is missing; a text file is quoted."""
     result = returning(value).invoke({})
-    assert told in result.content
+    assert expected in result.content
     count = len(result.files)
-    assert count == (5 if isinstance(value, list) and len(value) == 6 else told.count("[file 1"))
+    assert count == (5 if isinstance(value, list) and len(value) == 6 else expected.count("[file 1"))
     assert result.attachments == (*result.images, *result.files)
 
 
@@ -219,13 +219,13 @@ def test_rejected_word_document_is_sent_as_text(protocol, docx):
     assert llm.describe().adjustments == AS_TEXT
 
 
-@pytest.mark.parametrize("way", ["arun", "astream"])
-def test_reading_a_pdf_does_not_block_the_event_loop(report, pdf, way):
+@pytest.mark.parametrize("mode", ["arun", "astream"])
+def test_reading_a_pdf_does_not_block_the_event_loop(report, pdf, mode):
     """Reading a PDF does not block the event loop."""
     other = File.read(pdf("Another one."), "other.pdf")
 
     async def ask(helper, prompt):
-        if way == "arun":
+        if mode == "arun":
             return (await helper.arun(prompt)).output
         return [event async for event in helper.astream(prompt)][-1].result.output
 
@@ -233,11 +233,11 @@ def test_reading_a_pdf_does_not_block_the_event_loop(report, pdf, way):
         beats = 0
         answers = []
         for file in (report, other):
-            asked = asyncio.create_task(ask(helper, ["Read.", file]))
-            while not asked.done():
+            question = asyncio.create_task(ask(helper, ["Read.", file]))
+            while not question.done():
                 await asyncio.sleep(0.001)
                 beats += 1
-            answers.append(asked.result())
+            answers.append(question.result())
         return answers, beats
 
     with FakeServer(fail(400, "Unknown part type: file"), "One.", "Two.") as server:
@@ -248,19 +248,19 @@ def test_reading_a_pdf_does_not_block_the_event_loop(report, pdf, way):
 
 def test_rejected_pdf_without_text(pdf):
     """A rejected PDF without text fails the run; in a tool result it is replaced by a note."""
-    blank, said = File.read(pdf(""), "scan.pdf"), "Unknown part type: file"
-    with FakeServer(fail(400, said)) as server:
+    blank, text = File.read(pdf(""), "scan.pdf"), "Unknown part type: file"
+    with FakeServer(fail(400, text)) as server:
         result = reader(llm=llm_of(server)).run(["Summarise.", blank])
         assert (result.status, len(server.requests)) == ("failed", 1)
-    for words in (said, "contains no text", "agentkit-tools[pdf]"):
+    for words in (text, "contains no text", "agentkit-tools[pdf]"):
         assert words in str(result.error)
-    with FakeServer(call("fetch"), fail(400, said), "A scan.") as server:
+    with FakeServer(call("fetch"), fail(400, text), "A scan.") as server:
         assert reader(returning(blank), llm=llm_of(server))("Read it.") == "A scan."
         assert "receives text only" in json.dumps(server.requests[2].json)
 
 
 @pytest.mark.parametrize(
-    ("file", "said", "advice"),
+    ("file", "expected", "advice"),
     [
         (TALK, "Model does not support audio input", "a model with audio input"),
         (TALK, "Invalid value: 'input_audio'. Supported values are: 'input_text'", "a model with audio input"),
@@ -273,13 +273,13 @@ def test_rejected_pdf_without_text(pdf):
         (File.read(b"\xd0\xcf\x11\xe0", "a.doc"), "only PDF files", "its format is not supported"),
     ],
 )
-def test_error_for_a_rejected_file_explains_the_remedy(file, said, advice):
+def test_error_for_a_rejected_file_explains_the_remedy(file, expected, advice):
     """The error for a rejected file in a prompt explains what the model accepts."""
-    with FakeServer(fail(400, said)) as server:
+    with FakeServer(fail(400, expected)) as server:
         llm = llm_of(server)
         result = reader(llm=llm).run(["What is this?", file])
     assert result.status == "failed"
-    assert said in str(result.error)
+    assert expected in str(result.error)
     assert advice in str(result.error)
     assert llm.describe().adjustments == ()
 
@@ -294,8 +294,8 @@ def test_other_errors_do_not_mention_files(report):
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
 def test_rejected_audio_of_a_tool_is_described(protocol):
     """If a model rejects audio in tool results, a description is sent instead."""
-    said = "Invalid value: 'input_audio'. Supported values are: 'input_text', 'input_image' and 'input_file'."
-    with FakeServer(call("fetch"), fail(400, said), "Words.") as server:
+    text = "Invalid value: 'input_audio'. Supported values are: 'input_text', 'input_image' and 'input_file'."
+    with FakeServer(call("fetch"), fail(400, text), "Words.") as server:
         llm = llm_of(server, protocol)
         assert reader(returning(TALK), llm=llm)("Listen.") == "Words."
         assert "[A file was left out" in json.dumps(server.requests[2].json)
@@ -327,9 +327,9 @@ def test_session_stores_files(report, tmp_path):
     first = reader(returning(TALK), llm=llm, session=Session.open(path)).run(["Compare with", report])
     again = reader(llm=ScriptedLLM("Yes."), session=Session.open(path))
     again("Again?")
-    kept = again.llm.requests[0].messages
-    assert kept[0] == UserMessage(("Compare with", report))
-    assert kept[2].files == (TALK,)
+    messages = again.llm.requests[0].messages
+    assert messages[0] == UserMessage(("Compare with", report))
+    assert messages[2].files == (TALK,)
     assert RunResult.from_json(first.to_json()).messages == first.messages
     Session.open(path).export(tmp_path / "talk.jsonl")
     copied = Session.restore(tmp_path / "talk.jsonl", tmp_path / "copied.db", "copied")
@@ -359,8 +359,8 @@ def test_replay_uses_recorded_files(report, pdf, tmp_path):
         reader(returning(report), llm=ScriptedLLM(call("fetch"), "Up 4%."))("Read.")
     with replay(path):
         assert reader(returning(TALK), llm=ScriptedLLM("Never said."))("Read.") == "Up 4%."
-    told = [ToolMessage("a", "fetch", "[file 1]", files=(file,)) for file in (report, TALK)]
-    assert message_key(told[0]) != message_key(told[1])
+    messages = [ToolMessage("a", "fetch", "[file 1]", files=(file,)) for file in (report, TALK)]
+    assert message_key(messages[0]) != message_key(messages[1])
 
 
 def test_files_are_passed_over_mcp(report):

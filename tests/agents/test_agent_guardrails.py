@@ -14,7 +14,7 @@ from agentkit.errors import GuardrailRefused, Postponed, Unreachable
 from agentkit.events import AnswerAmended
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say, slow
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 @dataclass
@@ -93,22 +93,22 @@ KINDS = pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["s
 
 
 @KINDS
-@pytest.mark.parametrize("way", WAYS)
-def test_guardrail_that_passes(way, kind, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_guardrail_that_passes(mode, kind, drive):
     """A guardrail that returns None changes neither prompt nor answer."""
     agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(polite), kind(brief)])
-    assert drive(agent, way, "Hi!").output == "Hello."
+    assert drive(agent, mode, "Hi!").output == "Hello."
     assert [message["content"] for message in agent.history] == ["Hi!", "Hello."]
 
 
 @KINDS
-@pytest.mark.parametrize("way", WAYS)
-def test_guardrail_that_changes_the_text(way, kind, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_guardrail_that_changes_the_text(mode, kind, drive):
     """The return value of a guardrail replaces the prompt or answer for the model, result and history."""
     llm = ScriptedLLM("Hallo.")
     agent, amended = Agent("helper", llm=llm, guardrails=[kind(in_german), kind(signed), signed]), []
     agent.on(AnswerAmended, lambda event: amended.append(event.text))
-    assert drive(agent, way, "Hi!").output == "Hallo. (signed) (signed)"
+    assert drive(agent, mode, "Hi!").output == "Hallo. (signed) (signed)"
     assert llm.requests[0].messages[0].content == "Hi! Answer in German."
     assert [message["content"] for message in agent.history] == [
         "Hi! Answer in German.",
@@ -118,45 +118,45 @@ def test_guardrail_that_changes_the_text(way, kind, drive):
 
 
 @KINDS
-@pytest.mark.parametrize("way", WAYS)
-def test_refused_prompt_fails_the_run(way, kind, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_refused_prompt_fails_the_run(mode, kind, drive):
     """A refused prompt fails the run with a reason, without a request or a change of the history."""
     llm = ScriptedLLM()
     agent = Agent("helper", llm=llm, guardrails=[kind(polite), kind(in_german)])
-    result = drive(agent, way, "HELP!")
+    result = drive(agent, mode, "HELP!")
     assert (result.status, llm.requests, agent.history) == ("failed", [], [])
     assert "do not shout" in str(result.error)
-    again = drive(agent, way, result.resumption())
+    again = drive(agent, mode, result.resumption())
     assert (again.status, llm.requests) == ("failed", [])
 
 
 @KINDS
-@pytest.mark.parametrize("way", WAYS)
-def test_refused_answer_is_corrected(way, kind, drive, find_faults):
+@pytest.mark.parametrize("mode", MODES)
+def test_refused_answer_is_corrected(mode, kind, drive, find_faults):
     """A refused answer is returned to the model with the reason, and the next one is checked."""
     llm = ScriptedLLM("A very long answer indeed.", "Short.")
     agent = Agent("helper", llm=llm, guardrails=[kind(brief)])
-    assert drive(agent, way).output == "Short."
+    assert drive(agent, mode).output == "Short."
     assert "Be brief: at most 20 characters." in llm.requests[1].messages[-1].content
     assert find_faults(agent.history) == []
     assert [message["role"] for message in agent.history] == ["user", "assistant", "user", "assistant"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_number_of_refusals_is_limited(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_number_of_refusals_is_limited(mode, drive):
     """After two corrections, the run fails with the last reason and has no output."""
     llm = ScriptedLLM("A very long answer indeed.", repeat=True)
-    result = drive(Agent("helper", llm=llm, guardrails=[brief]), way)
+    result = drive(Agent("helper", llm=llm, guardrails=[brief]), mode)
     assert (result.status, len(llm.requests)) == ("failed", 3)
     assert "refused 3 times. Be brief" in str(result.error)
 
 
 @KINDS
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("check", [broken_prompt, broken_output])
-def test_unexpected_error_of_a_guardrail_fails_the_run(check, way, kind, drive):
+def test_unexpected_error_of_a_guardrail_fails_the_run(check, mode, kind, drive):
     """A guardrail that raises an unexpected error fails the run, and the error names the guardrail."""
-    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(check)]), way)
+    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(check)]), mode)
     assert result.status == "failed"
     assert "failed (" in str(result.error)
     assert type(result.error.__cause__).__name__ in {"TypeError", "AttributeError"}
@@ -175,12 +175,12 @@ def test_refusal_without_a_message():
     assert "silent" in llm.requests[1].messages[-1].content
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_guardrails_receive_the_typed_value(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_guardrails_receive_the_typed_value(mode, drive):
     """With an output type, output guardrails receive the value and may replace it."""
     llm = ScriptedLLM('{"number": "A1", "total": 0}', '{"number": "A1", "total": 3}')
     agent = Agent("helper", output_type=Invoice, llm=llm, guardrails=[positive, in_cents])
-    assert drive(agent, way).output == Invoice("A1", 300)
+    assert drive(agent, mode).output == Invoice("A1", 300)
     assert "above zero" in llm.requests[1].messages[-1].content
     assert agent.history[-1]["content"] == '{"number": "A1", "total": 300.0}'
 
@@ -194,10 +194,10 @@ def test_replaced_value_must_have_the_type():
     def as_text(output):
         return "seven"
 
-    said = '{"number": "A1", "total": 3}'
-    typed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), guardrails=[as_dictionary])
+    text = '{"number": "A1", "total": 3}'
+    typed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(text), guardrails=[as_dictionary])
     assert typed.run("go").output == Invoice("A1", 7)
-    failed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), guardrails=[as_text]).run("go")
+    failed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(text), guardrails=[as_text]).run("go")
     assert failed.status == "failed"
     assert "The guardrail as_text returned an invalid answer" in str(failed.error)
     plain = Agent("helper", llm=ScriptedLLM("a b c"), guardrails=[lambda output: len(output.split())])
@@ -354,28 +354,28 @@ def test_stream_withholds_unchecked_text():
     assert [event for event in refused if isinstance(event, TextDelta)] == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_guardrail_without_changes_runs_concurrently(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_guardrail_without_changes_runs_concurrently(mode, drive):
     """A prompt guardrail annotated to return None runs concurrently with the first request."""
-    checked, asked = threading.Event(), threading.Event()
+    checked, question = threading.Event(), threading.Event()
 
     def check(prompt) -> None:
         checked.set()
-        assert asked.wait(30), "the model was not called"
+        assert question.wait(30), "the model was not called"
 
     def answer(request):
-        asked.set()
+        question.set()
         assert checked.wait(30), "the guardrail was not called"
         return "Hello."
 
     agent = Agent("helper", llm=ScriptedLLM(answer, "Again."), guardrails=[check])
-    assert drive(agent, way, "Hi!").output == "Hello."
-    assert drive(agent, way, "Hi again!").output == "Again."
+    assert drive(agent, mode, "Hi!").output == "Hello."
+    assert drive(agent, mode, "Hi again!").output == "Again."
     assert [message["content"] for message in agent.history] == ["Hi!", "Hello.", "Hi again!", "Again."]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_refusal_cancels_a_concurrent_request(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_refusal_cancels_a_concurrent_request(mode, drive):
     """A refusal cancels a concurrent request, whose text is not emitted."""
     texts = []
 
@@ -389,19 +389,19 @@ def test_refusal_cancels_a_concurrent_request(way, drive):
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
         agent = Agent("helper", llm=llm, guardrails=[refuse])
         agent.on(TextDelta, texts.append)
-        begun = time.monotonic()
-        result = drive(agent, way, "Hi!")
-        assert time.monotonic() - begun < 20
+        started = time.monotonic()
+        result = drive(agent, mode, "Hi!")
+        assert time.monotonic() - started < 20
     error = result.error
     assert (result.status, error.guardrail, error.stage, error.reason) == ("failed", "refuse", "prompt", "Not this.")
     assert (texts, agent.history, result.messages) == ([], [], ())
     assert result.usage.unreported == 1
-    again = drive(agent, way, result.resumption())
+    again = drive(agent, mode, result.resumption())
     assert isinstance(again.error, GuardrailRefused)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_stream_is_buffered_until_the_prompt_has_passed(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_stream_is_buffered_until_the_prompt_has_passed(mode, drive):
     """Text that arrives before a guardrail has passed is emitted after it has passed, as is later text."""
     order, gate = [], threading.Event()
 
@@ -415,13 +415,13 @@ def test_stream_is_buffered_until_the_prompt_has_passed(way, drive):
 
     agent = Agent("helper", llm=ScriptedLLM(answer), guardrails=[check])
     agent.on(TextDelta, lambda _: order.append("text"))
-    assert drive(agent, way, "Hi!").output == "One two three."
+    assert drive(agent, mode, "Hi!").output == "One two three."
     assert order[0] == "passed"
-    assert ("text" in order) == ("stream" in way)
+    assert ("text" in order) == ("stream" in mode)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_answer_can_arrive_after_the_prompt_has_passed(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_answer_can_arrive_after_the_prompt_has_passed(mode, drive):
     """A guardrail that has passed long before the model answers does not end the request."""
 
     def check(prompt) -> None:
@@ -429,37 +429,37 @@ def test_answer_can_arrive_after_the_prompt_has_passed(way, drive):
 
     with FakeServer(slow("Hello.", before_seconds=0.3)) as server:
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
-        assert drive(Agent("helper", llm=llm, guardrails=[check]), way, "Hi!").output == "Hello."
+        assert drive(Agent("helper", llm=llm, guardrails=[check]), mode, "Hi!").output == "Hello."
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_late_amendment_is_an_error(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_late_amendment_is_an_error(mode, drive):
     """A guardrail annotated to return None that returns a string fails the run."""
 
     def wrong(prompt) -> None:
         return prompt.upper()
 
-    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[wrong]), way, "Hi!")
+    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[wrong]), mode, "Hi!")
     assert (result.status, "Annotate it `-> str | None`" in str(result.error)) == ("failed", True)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_guardrail_without_a_time_limit(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_guardrail_without_a_time_limit(mode, drive):
     """A run without a time limit waits until both the guardrail and the answer are complete."""
 
     def check(prompt) -> None:
         assert prompt
 
     agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[check], limits=Limits(seconds=None))
-    assert drive(agent, way, "Hi!").output == "Hello."
+    assert drive(agent, mode, "Hi!").output == "Hello."
 
 
-@pytest.mark.parametrize("way", ["run", "stream"])
-def test_guardrail_can_end_the_program(way, drive):
+@pytest.mark.parametrize("mode", ["run", "stream"])
+def test_guardrail_can_end_the_program(mode, drive):
     """SystemExit in a guardrail that runs in a thread is raised to the caller."""
 
     def stop(prompt) -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[stop]), way, "Hi!")
+        drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[stop]), mode, "Hi!")

@@ -99,28 +99,28 @@ def urls(parts):
     return [each["url"] if isinstance(each, dict) else each for each in found]
 
 
-@pytest.mark.for_each(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
-def test_images_in_chat_completions(value, told, count):
+@pytest.mark.for_each(("value", "text", "count"), RETURNED.values(), ids=RETURNED)
+def test_images_in_chat_completions(value, text, count):
     """In chat completions, images follow the tool result in a message that names the call."""
     with FakeServer(call("screenshot"), "A cat.") as server:
         helper = looker(returning(value), llm=LLM(base_url=server.base_url, model="any"))
         assert helper("What is on the screen?") == "A cat."
         result, shown = server.requests[1].json["messages"][-2:]
-    assert (result["role"], result["content"]) == ("tool", told)
+    assert (result["role"], result["content"]) == ("tool", text)
     assert shown["role"] == "user"
     assert result["tool_call_id"] in shown["content"][0]["text"]
     assert len(urls(shown["content"])) == count
     assert all(url.startswith(("data:image/png;base64,", "https:")) for url in urls(shown["content"]))
 
 
-@pytest.mark.for_each(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
-def test_images_in_responses(value, told, count):
+@pytest.mark.for_each(("value", "text", "count"), RETURNED.values(), ids=RETURNED)
+def test_images_in_responses(value, text, count):
     """In Responses, images are part of the tool result."""
     with FakeServer(call("screenshot"), "A cat.") as server:
         llm = LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol="responses")
         assert looker(returning(value), llm=llm)("What is on the screen?") == "A cat."
         output = server.requests[1].json["input"][-1]["output"]
-    assert output[0] == {"type": "input_text", "text": told}
+    assert output[0] == {"type": "input_text", "text": text}
     assert len(urls(output)) == count
 
 
@@ -150,10 +150,10 @@ BLIND = {
 
 
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-@pytest.mark.for_each(("status", "said"), BLIND.values(), ids=BLIND)
-def test_rejected_images_of_tools_are_described(protocol, status, said):
+@pytest.mark.for_each(("status", "text"), BLIND.values(), ids=BLIND)
+def test_rejected_images_of_tools_are_described(protocol, status, text):
     """If a model rejects images in tool results, descriptions are sent instead, also in later requests."""
-    with FakeServer(call("screenshot"), fail(status, said), "I see words.", call("screenshot"), "Still.") as server:
+    with FakeServer(call("screenshot"), fail(status, text), "I see words.", call("screenshot"), "Still.") as server:
         llm = LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol=protocol)
         helper = looker(returning(PICTURE), llm=llm)
         assert helper("What is on the screen?") == "I see words."
@@ -167,8 +167,8 @@ def test_rejected_images_of_tools_are_described(protocol, status, said):
 
 def test_rejected_images_with_text_based_tool_calling():
     """With text-based tool calling, rejected images are described, but the user's images are sent."""
-    said = "image_url is only supported by certain models"
-    lines = "<TOOL: screenshot></TOOL>", fail(400, said), "I see words.", "Still."
+    text = "image_url is only supported by certain models"
+    lines = "<TOOL: screenshot></TOOL>", fail(400, text), "I see words.", "Still."
     with FakeServer(*lines) as server:
         helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any", tool_calling="text"))
         assert helper("What is on the screen?") == "I see words."
@@ -179,8 +179,8 @@ def test_rejected_images_with_text_based_tool_calling():
 
 def test_image_of_the_user_is_not_removed():
     """A rejected image of the user fails the run and is not removed."""
-    said = "image_url is only supported by certain models"
-    with FakeServer(call("screenshot"), fail(400, said), fail(400, said)) as server:
+    text = "image_url is only supported by certain models"
+    with FakeServer(call("screenshot"), fail(400, text), fail(400, text)) as server:
         helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any"))
         result = helper.run(["Is it this?", OTHER])
         assert "certain models" in str(result.error)
@@ -189,8 +189,8 @@ def test_image_of_the_user_is_not_removed():
 
 def test_server_requires_an_assistant_message_before_user():
     """For servers of Mistral models, an assistant message is inserted before the images."""
-    said = "Unexpected role 'user' after role 'tool'"
-    with FakeServer(call("screenshot"), fail(400, said), "A cat.") as server:
+    text = "Unexpected role 'user' after role 'tool'"
+    with FakeServer(call("screenshot"), fail(400, text), "A cat.") as server:
         helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any"))
         assert helper("What is on the screen?") == "A cat."
         sent = server.requests[2].json["messages"]
@@ -218,11 +218,11 @@ FLAWED = {
 }
 
 
-@pytest.mark.parametrize(("value", "told"), FLAWED.values(), ids=FLAWED)
-def test_unsupported_image_is_replaced_by_a_note(value, told):
+@pytest.mark.parametrize(("value", "expected"), FLAWED.values(), ids=FLAWED)
+def test_unsupported_image_is_replaced_by_a_note(value, expected):
     """An image that providers would reject is replaced by a note that explains why."""
     result = returning(value).invoke({})
-    assert told in result.content
+    assert expected in result.content
     assert len(result.images) == (20 if isinstance(value, list) else 0)
 
 
@@ -280,8 +280,8 @@ def test_replay_uses_recorded_images(tmp_path):
     with replay(path):
         result = looker(returning(OTHER), llm=ScriptedLLM("Never said."))("Look.")
     assert result == "A cat."
-    told = [ToolMessage("a", "screenshot", WORDS, images=(picture,)) for picture in (PICTURE, OTHER)]
-    assert message_key(told[0]) != message_key(told[1])
+    messages = [ToolMessage("a", "screenshot", WORDS, images=(picture,)) for picture in (PICTURE, OTHER)]
+    assert message_key(messages[0]) != message_key(messages[1])
 
 
 @pytest.mark.parametrize("name", ["screenshot", "page"])
@@ -317,8 +317,8 @@ def test_different_images_are_different_results():
 
 def test_images_in_every_way_to_run():
     """Every way to run an agent sends the images of its tools."""
-    for way in ("arun", "stream"):
+    for mode in ("arun", "stream"):
         llm = ScriptedLLM(call("screenshot"), "A cat.")
         helper = looker(returning(PICTURE), llm=llm)
-        asyncio.run(helper.arun("Look.")) if way == "arun" else list(helper.stream("Look."))
+        asyncio.run(helper.arun("Look.")) if mode == "arun" else list(helper.stream("Look."))
         assert llm.requests[1].messages[-1].images == (PICTURE,)

@@ -98,19 +98,19 @@ def test_error_in_an_instruction_function_fails_the_run():
     assert (result.status, type(result.error.__cause__)) == ("failed", KeyError)
 
 
-def result_of(agent, way, prompt="Is it noon?", **given):
+def result_of(agent, mode, prompt="Is it noon?", **given):
     """Return the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
         return [event async for event in agent.astream(prompt, **given)][-1].result
 
-    ways = {
+    modes = {
         "run": lambda: agent.run(prompt, **given),
         "arun": lambda: asyncio.run(agent.arun(prompt, **given)),
         "stream": lambda: list(agent.stream(prompt, **given))[-1].result,
         "astream": lambda: asyncio.run(gathered()),
     }
-    return ways[way]()
+    return modes[mode]()
 
 
 async def looked_up(run: RunContext[str]) -> str:
@@ -119,26 +119,26 @@ async def looked_up(run: RunContext[str]) -> str:
     return f"It is {run.value} for {run.agent}."
 
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 @pytest.mark.for_each("order", [looked_up, lambda run, write=looked_up: write(run), partial(looked_up)])
-@pytest.mark.for_each("way", WAYS)
-def test_instruction_function_may_be_async(way, order):
+@pytest.mark.for_each("mode", MODES)
+def test_instruction_function_may_be_async(mode, order):
     """An async instruction function is awaited, also in a blocking run."""
     llm = ScriptedLLM("Yes.")
-    result_of(Agent("clock", instruction=order, llm=llm), way, context="noon")
+    result_of(Agent("clock", instruction=order, llm=llm), mode, context="noon")
     assert asked(llm) == ["It is noon for clock."]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_async_instruction_after_a_handoff_and_on_resuming(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_async_instruction_after_a_handoff_and_on_resuming(mode):
     """After a handoff and on resuming, only the active agent's instruction function is called."""
     llm = ScriptedLLM(call("hand_off_to_clock"), call("wind", turns=2), "Wound.")
     clock = Agent("clock", tools=[wind], instruction=looked_up, approve=later, llm=llm)
     clerk = Agent("clerk", handoffs=[clock], instruction=Clock().order, llm=llm)
-    paused = result_of(clerk, way, "Wind it.", context="noon")
-    result_of(clerk, way, Resumption(paused, True), context="one")
+    paused = result_of(clerk, mode, "Wind it.", context="noon")
+    result_of(clerk, mode, Resumption(paused, True), context="one")
     assert asked(llm) == ["It is 1 o'clock.", "It is noon for clock.", "It is one for clock."]
 
 
@@ -163,18 +163,18 @@ def test_time_limit_includes_the_instruction_function():
     assert llm.requests == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_error_leaves_the_history_unchanged(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_error_leaves_the_history_unchanged(mode):
     """A failed instruction function adds nothing to the history, and listeners receive the result."""
 
     async def broken():
         raise KeyError("time")
 
-    heard = []
-    agent = Agent("clock", instruction=broken, llm=ScriptedLLM("never"), listeners=[heard.append])
-    assert result_of(agent, way).status == "failed"
+    events = []
+    agent = Agent("clock", instruction=broken, llm=ScriptedLLM("never"), listeners=[events.append])
+    assert result_of(agent, mode).status == "failed"
     assert (agent.history, agent.session.unfinished) == ([], ())
-    assert [type(event) for event in heard] == [RunStarted, RunFinished]
+    assert [type(event) for event in events] == [RunStarted, RunFinished]
 
 
 def test_run_that_failed_to_resume_can_be_resumed_later():

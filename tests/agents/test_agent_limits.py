@@ -16,7 +16,7 @@ from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say, slow
 from agentkit.tooling.tool import Tool
 from agentkit.usage import Price, Tariff, Usage
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 PROTOCOLS = ["chat", "responses"]
 PRICE = Price(1.0, 2.0)
 DEAR = Usage(1_000, 500, requests=1)
@@ -70,15 +70,15 @@ HIT = {
 }
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("name", HIT)
-def test_each_limit_stops_the_run(name, way, find_faults, drive):
+def test_each_limit_stops_the_run(name, mode, find_faults, drive):
     """Each limit ends a run before a request exceeds it, and the result names the limit."""
     limits, lines, words = HIT[name]
     with FakeServer(*lines) as server:
         most = 2 if name == "iterations" else 10
         agent = Agent("helper", [add], max_iterations=most, llm=served(server, price=PRICE), limits=limits)
-        result = drive(agent, way)
+        result = drive(agent, mode)
         assert len(server.requests) == len(lines)
     assert (result.status, result.limit) == ("limit", name)
     assert words in str(result.error)
@@ -89,7 +89,7 @@ def test_each_limit_stops_the_run(name, way, find_faults, drive):
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each(
     "limits",
     [
@@ -100,11 +100,11 @@ def test_each_limit_stops_the_run(name, way, find_faults, drive):
         Limits(seconds=1e-9),
     ],
 )
-def test_first_request_beyond_a_limit_is_not_sent(limits, way, drive):
+def test_first_request_beyond_a_limit_is_not_sent(limits, mode, drive):
     """A limit that the first request could exceed ends the run before anything is sent."""
     with FakeServer() as server:
         agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
-        result = drive(agent, way)
+        result = drive(agent, mode)
         assert server.requests == []
     assert (result.status, result.iterations, agent.history) == ("limit", 0, [])
 
@@ -121,13 +121,13 @@ def test_call_of_an_agent_raises_at_a_limit():
 # The last answer.
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("protocol", PROTOCOLS)
-def test_final_request_has_no_tools(protocol, way, find_faults, drive):
+def test_final_request_has_no_tools(protocol, mode, find_faults, drive):
     """At a limit that leaves room, a final request without tools asks for the answer."""
     with FakeServer(*calls(1), "It is zero.") as server:
         agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
-        result = drive(agent, way)
+        result = drive(agent, mode)
         first, last = server.requests
     assert (tools_of(first), "tools" in last.json) == (["add"], False)
     orders = [str(request.json.get("instructions") or request.json["messages"][0]) for request in (first, last)]
@@ -137,35 +137,35 @@ def test_final_request_has_no_tools(protocol, way, find_faults, drive):
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("protocol", PROTOCOLS)
-def test_tool_calls_in_the_final_answer_are_ignored(protocol, way, find_faults, drive):
+def test_tool_calls_in_the_final_answer_are_ignored(protocol, mode, find_faults, drive):
     """Tool calls in the final answer are not run, and the history stays valid."""
     with FakeServer(*calls(1), say("I must add.", *calls(1)), "Hello again.") as server:
         agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
-        result = drive(agent, way)
+        result = drive(agent, mode)
         assert (result.status, result.output, len(result.tool_calls)) == ("limit", "I must add.", 1)
         assert find_faults(agent.history) == []
-        assert drive(agent, way).output == "Hello again."
+        assert drive(agent, mode).output == "Hello again."
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_failed_final_answer_keeps_the_limit_status(way, find_faults, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_failed_final_answer_keeps_the_limit_status(mode, find_faults, drive):
     """If the final answer fails at a limit, the run still ends with that limit."""
     with FakeServer(*calls(1), fail(400, "No tools, no answer.")) as server:
         agent = Agent("helper", [add], max_iterations=1, llm=served(server))
-        result = drive(agent, way)
+        result = drive(agent, mode)
     assert (result.status, result.limit, len(result.tool_calls)) == ("limit", "iterations", 1)
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_final_answer_fits_within_the_token_limit(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_final_answer_fits_within_the_token_limit(mode, drive):
     """The final answer omits the tools so that it fits within the token limit."""
     many = [Tool(add, f"add_{number}", "A tool with a long description. " * 20) for number in range(40)]
     with FakeServer(say("", call("add_1", a=1, b=2), usage=Usage(9_000, 10, requests=1)), "Three.") as server:
         agent = Agent("helper", many, llm=served(server), limits=Limits(total_tokens=12_000))
-        result = drive(agent, way)
+        result = drive(agent, mode)
         assert "tools" not in server.requests[1].json
         assert limit_of(server.requests[1]) < 2_990
     assert (result.status, result.limit, result.output) == ("limit", "total_tokens", "Three.")
@@ -176,28 +176,28 @@ def redacted(output):
     return output.replace("secret", "[…]") if isinstance(output, str) else None
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_final_answer_is_checked(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_final_answer_is_checked(mode, drive):
     """The final answer is parsed and checked like any other; an invalid one has no typed value."""
     agent = Agent("helper", [add], "", 1, llm=ScriptedLLM(*calls(1), "It is secret."), guardrails=[redacted])
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert (result.status, result.output) == ("limit", "It is […].")
     assert agent.messages[-1].text == "It is […]."
     for text, value in (("[0]", [0]), ("I do not know.", None)):
         typed = Agent(
             "helper", [add], "", 1, llm=ScriptedLLM(*calls(1), f'{{"result": {text}}}'), output_type=list[int]
         )
-        result = drive(typed, way)
+        result = drive(typed, mode)
         assert (result.status, result.limit, result.value) == ("limit", "iterations", value)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_resuming_after_a_timeout(way, find_faults, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_resuming_after_a_timeout(mode, find_faults, drive):
     """A run that timed out can be resumed with more time, and the unfinished call is reported."""
     lines = [call("hang", seconds=30), call("hang", seconds=0), "Done."]
     agent = Agent("helper", [Tool(hang, timeout_seconds=None)], llm=ScriptedLLM(*lines), limits=Limits(seconds=0.5))
-    stopped = drive(agent, way)
-    result = drive(agent, way, stopped.resumption(limits=Limits(seconds=60)))
+    stopped = drive(agent, mode)
+    result = drive(agent, mode, stopped.resumption(limits=Limits(seconds=60)))
     assert (stopped.limit, result.status, result.output) == ("seconds", "done", "Done.")
     assert [used.result.status for used in result.tool_calls] == ["timed_out", "ok"]
     assert find_faults(agent.history) == []
@@ -215,16 +215,16 @@ def test_calls_beyond_the_limit_get_an_error():
 # Resuming.
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("name", ["iterations", "tool_calls", "repeated_calls", "total_tokens", "cost"])
-def test_resuming_after_a_limit(name, way, find_faults, drive):
+def test_resuming_after_a_limit(name, mode, find_faults, drive):
     """A run that reached a limit resumes from there, and the agent's limits start again."""
     limits, lines, _ = HIT[name]
     with FakeServer(*lines, *calls(1), "Done.") as server:
         most = 2 if name == "iterations" else 10
         agent = Agent("helper", [add], max_iterations=most, llm=served(server, price=PRICE), limits=limits)
-        stopped = drive(agent, way)
-        result = drive(agent, way, stopped.resumption())
+        stopped = drive(agent, mode)
+        result = drive(agent, mode, stopped.resumption())
     assert (result.status, result.limit, result.output) == ("done", None, "Done.")
     assert [used.result.value for used in result.tool_calls[: len(stopped.tool_calls)]] == [
         used.result.value for used in stopped.tool_calls
@@ -267,12 +267,12 @@ def test_refused_tool_call_can_be_made_after_resuming():
 
 
 @pytest.mark.for_each("protocol", PROTOCOLS)
-@pytest.mark.for_each("way", WAYS)
-def test_request_limits_the_length_of_the_answer(protocol, way, drive):
+@pytest.mark.for_each("mode", MODES)
+def test_request_limits_the_length_of_the_answer(protocol, mode, drive):
     """Under an output token limit, a request sets the remaining tokens as its maximum."""
     with FakeServer(say("", *calls(1), usage=Usage(10, 100, requests=1)), "Done.") as server:
         agent = Agent("helper", [add], llm=served(server, protocol=protocol), limits=Limits(output_tokens=1_000))
-        assert drive(agent, way).status == "done"
+        assert drive(agent, mode).status == "done"
         assert [limit_of(request) for request in server.requests] == [1_000, 900]
 
 
@@ -331,12 +331,12 @@ class Priced(ScriptedLLM):
         return Tariff("scripted", "scripted", price=PRICE)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_unreported_usage_counts_as_the_maximum(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_unreported_usage_counts_as_the_maximum(mode, drive):
     """A request without reported usage counts with the maximum it could have used."""
     with FakeServer(say("", *calls(1), usage=None)) as server:
         agent = Agent("helper", [add], llm=served(server), limits=Limits(output_tokens=500))
-        result = drive(agent, way)
+        result = drive(agent, mode)
     assert (result.limit, result.usage.unreported, result.usage.output_tokens) == ("output_tokens", 1, 0)
 
 
@@ -393,24 +393,24 @@ def test_agents_as_tools_share_the_limits():
     assert inner.usage.output_tokens == 400 + 400 + 185
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_concurrent_agents_share_the_limit(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_concurrent_agents_share_the_limit(mode, drive):
     """Eight concurrent agents used as tools do not exceed the shared limit."""
-    asked, together = [], threading.Barrier(3)
+    questions, together = [], threading.Barrier(3)
 
     def answer(request):
-        asked.append(request.json["max_tokens"])
+        questions.append(request.json["max_tokens"])
         together.wait(30)
         return say("Inner.", usage=Usage(10, request.json["max_tokens"], requests=1))
 
     with FakeServer(answer, answer, answer) as server:
         inner = Agent("inner", llm=served(server, max_tokens=300))
-        wishes = [call("inner", request=f"part {number}") for number in range(8)]
-        agent = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(wishes), limits=Limits(output_tokens=915))
-        result = drive(agent, way)
+        requested_calls = [call("inner", request=f"part {number}") for number in range(8)]
+        agent = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(requested_calls), limits=Limits(output_tokens=915))
+        result = drive(agent, mode)
     assert result.limit == "output_tokens"
     assert result.usage.output_tokens == 905
-    assert asked == [300, 300, 300]
+    assert questions == [300, 300, 300]
 
 
 def test_tool_calls_of_agents_as_tools_are_counted():
@@ -478,40 +478,40 @@ async def ahang(seconds: float = 30) -> str:
     return "late"
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("line", [slow("Late.", before_seconds=30), slow("Far too late, I fear.", between_seconds=30)])
-def test_hanging_model_is_stopped_at_the_time_limit(line, way, drive):
+def test_hanging_model_is_stopped_at_the_time_limit(line, mode, drive):
     """A model that does not finish its response in time ends the run at its time limit."""
     with FakeServer(line) as server:
         agent = Agent("helper", llm=served(server), limits=Limits(seconds=0.5))
-        result = drive(agent, way)
+        result = drive(agent, mode)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert "reached its time limit" in str(result.error)
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("function", [hang, ahang])
 @pytest.mark.for_each("count", [1, 3])
-def test_hanging_tool_is_stopped_at_the_time_limit(count, function, way, find_faults, drive):
+def test_hanging_tool_is_stopped_at_the_time_limit(count, function, mode, find_faults, drive):
     """A tool that hangs is stopped when the run reaches its time limit."""
     llm = ScriptedLLM([call(function.__name__)] * count)
     agent = Agent("helper", [Tool(function, timeout_seconds=None)], llm=llm, limits=Limits(seconds=0.5))
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert {used.result.status for used in result.tool_calls} == {"timed_out"}
     assert "reached its time limit (0.5 seconds)" in str(result.error)
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_hanging_nested_agent_is_stopped_at_the_outer_limit(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_hanging_nested_agent_is_stopped_at_the_outer_limit(mode, drive):
     """An agent used as a tool is stopped at its caller's time limit, and the error names that limit."""
     with FakeServer(slow("Late.", before_seconds=30)) as server:
         inner = Agent("inner", llm=served(server))
         outer = Agent(
             "outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="x")), limits=Limits(seconds=0.5)
         )
-        result = drive(outer, way)
+        result = drive(outer, mode)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert "(0.5 seconds)" in str(result.error)
     assert not result.tool_calls[0].result.ok
@@ -549,18 +549,18 @@ def test_repeated_calls_are_limited_by_default():
     """By default, the fifth identical result adds a note, and the tenth ends the run."""
     llm = ScriptedLLM(*[call("look")] * 10, "It does not change.")
     result = Agent("helper", [look], max_iterations=20, llm=llm).run("go")
-    told = ["already returned this result" in used.result.content for used in result.tool_calls]
-    assert (result.limit, told) == ("repeated_calls", [False] * 4 + [True] * 6)
+    messages = ["already returned this result" in used.result.content for used in result.tool_calls]
+    assert (result.limit, messages) == ("repeated_calls", [False] * 4 + [True] * 6)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_repeated_calls_add_a_note_and_end_the_run(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_repeated_calls_add_a_note_and_end_the_run(mode, drive):
     """With a limit of three, the third identical result adds a note, and the sixth ends the run."""
     llm = ScriptedLLM(*[call("look")] * 6, "It does not change.")
-    result = drive(Agent("helper", [look], llm=llm, limits=THRICE), way)
+    result = drive(Agent("helper", [look], llm=llm, limits=THRICE), mode)
     assert (result.status, result.limit, result.output) == ("limit", "repeated_calls", "It does not change.")
-    told = [message.content for message in llm.requests[-1].messages if hasattr(message, "call_id")]
-    assert ["already returned this result" in content for content in told] == [False, False, True, True, True, True]
+    contents = [message.content for message in llm.requests[-1].messages if hasattr(message, "call_id")]
+    assert ["already returned this result" in content for content in contents] == [False, False, True, True, True, True]
     assert "look returned the same result to 6 identical calls" in str(result.error)
 
 
@@ -619,20 +619,20 @@ def test_repeated_calls_can_be_allowed():
 # The limits of one run, instead of the agent's.
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_limits_of_one_run(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_limits_of_one_run(mode):
     """Limits passed with a prompt replace the agent's limits for that run."""
     helper = Agent("helper", tools=[add], llm=ScriptedLLM(*calls(1), "So far.", *calls(2), "Done."))
 
     async def awaited(prompt, **limits):
-        if way == "arun":
+        if mode == "arun":
             return await helper.arun(prompt, **limits)
         return [event async for event in helper.astream(prompt, **limits)][-1].result
 
     def run(prompt, **limits):
-        if way.startswith("a"):
+        if mode.startswith("a"):
             return asyncio.run(awaited(prompt, **limits))
-        return helper.run(prompt, **limits) if way == "run" else list(helper.stream(prompt, **limits))[-1].result
+        return helper.run(prompt, **limits) if mode == "run" else list(helper.stream(prompt, **limits))[-1].result
 
     short = run("Add.", max_iterations=1)
     assert (short.status, short.limit, short.output) == ("limit", "iterations", "So far.")
@@ -653,9 +653,9 @@ def test_limits_of_run_override_the_resumption():
     assert helper.run(left, max_iterations=5).output == "Done."
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_invalid_limits_of_a_run_are_rejected(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_invalid_limits_of_a_run_are_rejected(mode):
     """Invalid limits of a run raise ConfigError."""
     helper = Agent("helper", llm=ScriptedLLM())
     with pytest.raises(ConfigError, match=r"limits= takes Limits\(...\). Got 5"):
-        _ = asyncio.run(helper.arun("Hi!", limits=5)) if way == "arun" else getattr(helper, way)("Hi!", limits=5)
+        _ = asyncio.run(helper.arun("Hi!", limits=5)) if mode == "arun" else getattr(helper, mode)("Hi!", limits=5)

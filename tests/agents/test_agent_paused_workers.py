@@ -15,7 +15,7 @@ from agentkit.messages import ToolCall
 from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.tools.human import ask_user_tool
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 def later(_request):
@@ -57,24 +57,24 @@ def worker(desk, *lines, name="clerk", **options):
 
 def boss(*workers, approve=later, **options):
     """Return an agent that calls its workers in turn."""
-    wishes = [call(each.name, request="Refund order 7.") for each in workers]
+    requested_calls = [call(each.name, request="Refund order 7.") for each in workers]
     tools = [each.as_tool() for each in workers]
-    return Agent("boss", tools=tools, llm=ScriptedLLM(*wishes, "All done."), approve=approve, **options)
+    return Agent("boss", tools=tools, llm=ScriptedLLM(*requested_calls, "All done."), approve=approve, **options)
 
 
-def result_of(agent, way, prompt):
+def result_of(agent, mode, prompt):
     """Return the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
         return [event async for event in agent.astream(prompt)][-1].result
 
-    ways = {
+    modes = {
         "run": lambda: agent.run(prompt),
         "arun": lambda: asyncio.run(agent.arun(prompt)),
         "stream": lambda: list(agent.stream(prompt))[-1].result,
         "astream": lambda: asyncio.run(gathered()),
     }
-    return ways[way]()
+    return modes[mode]()
 
 
 def contents(result):
@@ -82,17 +82,17 @@ def contents(result):
     return [used.result.content for used in result.tool_calls]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_pending_call_of_a_worker_pauses_the_outer_run(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_pending_call_of_a_worker_pauses_the_outer_run(mode):
     """A pending call of a worker pauses the outer run, and approving it resumes both."""
     desk = Desk()
-    paused = result_of(boss(worker(desk)), way, "Refund order 7.")
+    paused = result_of(boss(worker(desk)), mode, "Refund order 7.")
     (pending,) = paused.pending
     assert (paused.status, pending.tool, pending.within) == ("paused", "refund", "clerk")
     assert json.loads(pending.arguments) == {"order": 7, "euros": 80}
     assert pending.question.startswith("clerk wants to call refund\nfor the task: Refund order 7.\n")
     assert desk.done == ["look up 7"]
-    result = result_of(paused.last_agent, way, paused.resumption(True))
+    result = result_of(paused.last_agent, mode, paused.resumption(True))
     assert (result.status, result.output, contents(result)) == ("done", "All done.", ["I have refunded it."])
     assert desk.done == ["look up 7", "refund 7 80"]
 
@@ -115,7 +115,7 @@ def test_request_contains_the_task_of_a_worker():
 
 
 @pytest.mark.parametrize(
-    ("said", "done", "told"),
+    ("text", "done", "expected"),
     [
         (False, [], "Approval was refused."),
         ("no, it was worn", [], "no, it was worn"),
@@ -123,14 +123,14 @@ def test_request_contains_the_task_of_a_worker():
         (Approval.ONCE, ["refund 7 80"], "80 EUR refunded"),
     ],
 )
-def test_answers_apply_to_calls_of_a_worker(said, done, told):
+def test_answers_apply_to_calls_of_a_worker(text, done, expected):
     """Each kind of answer has the same effect on a worker's call as on an outer call."""
     desk = Desk()
     lines = (REFUND[1], lambda request: request.messages[-1].content)
     paused = boss(worker(desk, *lines)).run("Go")
-    result = paused.resume({paused.pending[0].id: said})
+    result = paused.resume({paused.pending[0].id: text})
     assert desk.done == done
-    assert told in contents(result)[0]
+    assert expected in contents(result)[0]
 
 
 def test_question_of_a_worker_is_answered():
@@ -160,8 +160,10 @@ def test_two_workers_have_pending_calls():
     """Pending calls of two workers are answered by id, and an unanswered one stays pending."""
     desk, other = Desk(), Desk()
     workers = worker(desk), worker(other, name="aide")
-    wishes = [call(each.name, request="Refund order 7.") for each in workers]
-    agent = Agent("boss", [each.as_tool() for each in workers], llm=ScriptedLLM(wishes, "Done."), approve=later)
+    requested_calls = [call(each.name, request="Refund order 7.") for each in workers]
+    agent = Agent(
+        "boss", [each.as_tool() for each in workers], llm=ScriptedLLM(requested_calls, "Done."), approve=later
+    )
     paused = agent.run("Go")
     one, two = paused.pending
     assert one.id != two.id
@@ -171,16 +173,16 @@ def test_two_workers_have_pending_calls():
     assert (desk.done, other.done) == (["look up 7", "refund 7 80"],) * 2
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_pending_call_of_a_nested_worker(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_pending_call_of_a_nested_worker(mode):
     """A pending call of a nested worker pauses the outermost run."""
     desk = Desk()
     middle = Agent(
         "desk", [worker(desk).as_tool()], llm=ScriptedLLM(call("clerk", request="Refund."), "The clerk did it.")
     )
-    paused = result_of(boss(middle), way, "Go")
+    paused = result_of(boss(middle), mode, "Go")
     assert [(each.tool, each.within) for each in paused.pending] == [("refund", "desk")]
-    result = result_of(paused.last_agent, way, paused.resumption(True))
+    result = result_of(paused.last_agent, mode, paused.resumption(True))
     assert (contents(result), desk.done) == (["The clerk did it."], ["look up 7", "refund 7 80"])
 
 
@@ -254,16 +256,16 @@ def test_policy_of_the_outer_agent_overrides_the_approval():
 
 def test_answer_function_receives_the_call_of_the_worker():
     """An answer function receives the worker's name, tool and arguments, and the context of the outer run."""
-    heard = []
+    received = []
 
     def answers(request, run: RunContext[str]):
-        heard.append((request.agent, request.tool, dict(request.arguments), request.within, run.value))
+        received.append((request.agent, request.tool, dict(request.arguments), request.within, run.value))
         return True
 
     desk = Desk()
     agent = boss(worker(desk))
     assert agent.run("Go", context="An").resume(answers).status == "done"
-    assert heard == [("clerk", "refund", {"order": 7, "euros": 80}, "clerk", "An")]
+    assert received == [("clerk", "refund", {"order": 7, "euros": 80}, "clerk", "An")]
 
 
 def test_approver_of_a_worker_may_defer():
@@ -335,8 +337,8 @@ def test_forged_approval_of_a_worker_is_ignored():
     text = boss(worker(Desk())).run("Go").to_json()
     entry = next(each for each in json.loads(text)["events"] if each["event"] == "tool_call_postponed")
     forged = json.loads(json.dumps(entry["inner_run"]))
-    asked = entry["inner"]["id"].partition(".")[2]
-    forged["events"].append({"event": "approved", "call_id": asked, "answer": "once"})
+    question = entry["inner"]["id"].partition(".")[2]
+    forged["events"].append({"event": "approved", "call_id": question, "answer": "once"})
     agent = boss(worker(desk, "never"))
     agent.llm = ScriptedLLM("All done.")
     agent.resume(changed(text, inner_run=forged), False)
@@ -411,20 +413,25 @@ def test_colliding_call_ids_are_answered_separately(chosen, is_first):
     desk = Desk()
     refund = ToolCall("c", "refund", '{"order": 7, "euros": 80}')
     clerk = worker(desk, refund, "Done.", "Done.")
-    wishes = [ToolCall("w", "clerk", '{"request": "Go."}'), ToolCall("w.c", "refund", '{"order": 7, "euros": 9999}')]
-    llm = ScriptedLLM(wishes if is_first else wishes[::-1], "All done.")
+    requested_calls = [
+        ToolCall("w", "clerk", '{"request": "Go."}'),
+        ToolCall("w.c", "refund", '{"order": 7, "euros": 9999}'),
+    ]
+    llm = ScriptedLLM(requested_calls if is_first else requested_calls[::-1], "All done.")
     result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=llm, approve=later).run("Go.")
-    meant = json.loads(result.pending[chosen].arguments)
+    intended = json.loads(result.pending[chosen].arguments)
     result.resume({result.pending[chosen].id: True})
-    assert desk.done == [f"refund 7 {meant['euros']}"]
+    assert desk.done == [f"refund 7 {intended['euros']}"]
 
 
 def test_saved_run_with_duplicate_pending_ids_is_rejected():
     """A saved run with two pending calls of the same id is rejected."""
     desk = Desk()
-    wishes = [call("clerk", request="Go."), call("refund", order=2, euros=80)]
+    requested_calls = [call("clerk", request="Go."), call("refund", order=2, euros=80)]
     clerk = worker(desk, ToolCall("c", "refund", '{"order": 7, "euros": 80}'))
-    result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=ScriptedLLM(wishes), approve=later).run("Go.")
+    result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=ScriptedLLM(requested_calls), approve=later).run(
+        "Go."
+    )
     inner, other = (pending.id for pending in result.pending)
     with pytest.raises(SessionError, match="two of its waiting calls have the same id"):
         RunResult.from_json(result.to_json().replace(f'"{inner}"', f'"{other}"'))

@@ -15,7 +15,7 @@ from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.human import ask_user_tool
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 def later(request):
@@ -60,19 +60,19 @@ class Desk:
 
 
 @pytest.mark.for_each("approve", [later, alater])
-@pytest.mark.for_each("way", WAYS)
-def test_deferred_approval_pauses_the_run(way, approve, drive, find_faults):
+@pytest.mark.for_each("mode", MODES)
+def test_deferred_approval_pauses_the_run(mode, approve, drive, find_faults):
     """A deferred approval pauses the run; calls that need no approval are run."""
     desk = Desk()
     agent = desk.agent([call("add", a=1), call("erase", name="it")], "Done.", approve=approve)
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert (result.status, desk.added, desk.erased, result.error) == ("paused", [1], [], None)
     (pending,) = result.pending
     assert (pending.tool, json.loads(pending.arguments), pending.needs_answer) == ("erase", {"name": "it"}, False)
     assert "'helper'" not in pending.question
     assert "helper wants to call erase" in pending.question
     assert agent.history == []
-    done = drive(agent, way, result.resumption(True))
+    done = drive(agent, mode, result.resumption(True))
     assert (done.status, done.output, desk.added, desk.erased) == ("done", "Done.", [1], ["it"])
     assert find_faults(agent.history) == []
     assert [message["role"] for message in agent.history] == ["user", "assistant", "tool", "tool", "assistant"]
@@ -87,7 +87,7 @@ def test_messages_of_a_paused_run_are_valid(find_faults):
 
 
 @pytest.mark.for_each(
-    ("answer", "erased", "told"),
+    ("answer", "erased", "expected"),
     [
         (True, ["it"], "it is gone"),
         (Approval.ONCE, ["it"], "it is gone"),
@@ -102,14 +102,14 @@ def test_messages_of_a_paused_run_are_valid(find_faults):
         ({"call_1_1": {"name": "that"}}, ["that"], "that is gone"),
     ],
 )
-@pytest.mark.for_each("way", WAYS)
-def test_answers(way, answer, erased, told, drive, find_faults):
+@pytest.mark.for_each("mode", MODES)
+def test_answers(mode, answer, erased, expected, drive, find_faults):
     """A pending call is answered by a bool, a reason for denying it, changed arguments, or a function."""
     desk = Desk()
     agent, result = desk.paused("Done.")
-    done = drive(agent, way, result.resumption(answer))
+    done = drive(agent, mode, result.resumption(answer))
     assert (done.output, desk.erased) == ("Done.", erased)
-    assert told in agent.llm.requests[1].messages[-1].content
+    assert expected in agent.llm.requests[1].messages[-1].content
     assert find_faults(agent.history) == []
 
 
@@ -306,16 +306,16 @@ def test_calling_a_paused_agent_raises():
     assert caught.value.result.resume(True).output == "Done."
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_saved_run_can_be_resumed_by_another_agent(way, drive, find_faults):
+@pytest.mark.parametrize("mode", MODES)
+def test_saved_run_can_be_resumed_by_another_agent(mode, drive, find_faults):
     """A paused run can be saved as JSON and resumed by another agent."""
     desk, elsewhere = Desk(), Desk()
     agent = desk.agent("Hello.", call("erase", name="it"))
     agent("Hi!")
-    text = drive(agent, way).to_json()
+    text = drive(agent, mode).to_json()
     other = elsewhere.agent("Done.")
     saved = RunResult.from_json(text)
-    done = drive(other, way, saved.resumption({saved.pending[0].id: True}))
+    done = drive(other, mode, saved.resumption({saved.pending[0].id: True}))
     assert (done.output, desk.erased, elsewhere.erased) == ("Done.", [], ["it"])
     kinds = [type(message).__name__ for message in other.llm.requests[0].messages]
     assert kinds == ["UserMessage", "AssistantMessage", "UserMessage", "AssistantMessage", "ToolMessage"]
@@ -458,21 +458,21 @@ def test_resume_continues_the_newest_run_of_the_session(tmp_path):
         agent.resume()
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_approval_and_question_together(way, drive, find_faults):
+@pytest.mark.parametrize("mode", MODES)
+def test_approval_and_question_together(mode, drive, find_faults):
     """Approving everything approves pending calls, but a pending question still needs an answer."""
     desk = Desk()
     tools = [*desk.tools(), ask_user_tool()]
     lines = [[call("ask_user", question="Which?"), call("erase", name="it")], "Done."]
     agent = Agent("helper", tools, llm=ScriptedLLM(*lines), approve=later)
-    first = drive(agent, way)
+    first = drive(agent, mode)
     assert sorted((pending.tool, pending.needs_answer) for pending in first.pending) == [
         ("ask_user", True),
         ("erase", False),
     ]
-    second = drive(agent, way, first.resumption(True))
+    second = drive(agent, mode, first.resumption(True))
     assert (second.status, desk.erased, [each.question for each in second.pending]) == ("paused", ["it"], ["Which?"])
-    third = drive(agent, way, second.resumption("The red one."))
+    third = drive(agent, mode, second.resumption("The red one."))
     assert third.output == "Done."
     assert [message.content for message in agent.llm.requests[-1].messages[-2:]] == ["The red one.", "it is gone"]
     assert find_faults(agent.history) == []
@@ -539,15 +539,15 @@ def test_resumed_run_keeps_its_own_history():
     assert UserMessage("other") not in agent.llm.requests[-1].messages
 
 
-@pytest.mark.parametrize("way", ["reset", "delete"])
+@pytest.mark.parametrize("mode", ["reset", "delete"])
 @pytest.mark.parametrize("stored", [True, False])
-def test_finished_call_is_not_repeated_after_a_reset(way, stored, tmp_path):
+def test_finished_call_is_not_repeated_after_a_reset(mode, stored, tmp_path):
     """A finished call is not repeated after the conversation was reset or deleted."""
     session = Session.open(tmp_path / "sessions.db", "x") if stored else Session()
     desk = Desk()
     agent, paused = desk.paused("Done.", "Done.", session=session)
     assert paused.resume(True).status == "done"
-    agent.reset() if way == "reset" else agent.session.delete()
+    agent.reset() if mode == "reset" else agent.session.delete()
     with pytest.raises(SessionError, match="was resumed since"):
         paused.resume(True)
     assert desk.erased == ["it"]

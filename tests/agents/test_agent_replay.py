@@ -72,15 +72,15 @@ def as_live(path):
     path.write_text("".join(json.dumps({**line, "live": True} if "ask" in line else line) + "\n" for line in lines))
 
 
-def replayed(maker, path, way):
+def replayed(maker, path, mode):
     """Return the replayed run of the agent that `maker` returns."""
     with replay(path):
-        return maker().run("go") if way == "blocking" else asyncio.run(maker().arun("go"))
+        return maker().run("go") if mode == "blocking" else asyncio.run(maker().arun("go"))
 
 
-@pytest.mark.parametrize("way", ["blocking", "awaiting"])
+@pytest.mark.parametrize("mode", ["blocking", "awaiting"])
 @pytest.mark.parametrize("returned", [str, Agent, "NoSuchName"])
-def test_edited_recording_cannot_run_a_call(tmp_path, way, returned):
+def test_edited_recording_cannot_run_a_call(tmp_path, mode, returned):
     """A replay never runs an approved call, even if the recording was edited."""
     ran = []
 
@@ -99,13 +99,13 @@ def test_edited_recording_cannot_run_a_call(tmp_path, way, returned):
         clerk(approve=lambda _: True).run("go")
     as_live(tmp_path / "c")
     with pytest.raises(ReplayError, match="only handoffs run again"):
-        replayed(clerk, tmp_path / "c", way)
+        replayed(clerk, tmp_path / "c", mode)
     assert ran == [5]
 
 
-@pytest.mark.parametrize("way", ["blocking", "awaiting"])
+@pytest.mark.parametrize("mode", ["blocking", "awaiting"])
 @pytest.mark.parametrize("how", ["handoffs", "tool"])
-def test_handoffs_are_replayed(tmp_path, way, how):
+def test_handoffs_are_replayed(tmp_path, mode, how):
     """A replay runs handoffs and tools that return an agent again."""
     expert = Agent("expert", llm=ScriptedLLM("Three."))
 
@@ -120,7 +120,7 @@ def test_handoffs_are_replayed(tmp_path, way, how):
 
     with record(tmp_path / "c"):
         desk().run("go")
-    result = replayed(desk, tmp_path / "c", way)
+    result = replayed(desk, tmp_path / "c", mode)
     assert (result.output, result.agent) == ("Three.", "expert")
 
 

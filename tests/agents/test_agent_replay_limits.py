@@ -12,7 +12,7 @@ from agentkit.usage import Price, Usage
 
 pytestmark = pytest.mark.slow
 
-WAYS = ["run", "stream", "arun", "astream"]
+MODES = ["run", "stream", "arun", "astream"]
 
 
 def look(place: str) -> str:
@@ -20,19 +20,19 @@ def look(place: str) -> str:
     return f"{place} is empty"
 
 
-def result_of(agent, way, prompt="go"):
+def result_of(agent, mode, prompt="go"):
     """Return the result of a run in the given way."""
 
     async def astreamed():
         return [event async for event in agent.astream(prompt)][-1].result
 
-    if way == "run":
+    if mode == "run":
         return agent.run(prompt)
-    if way == "stream":
+    if mode == "stream":
         events = list(agent.stream(prompt))
         assert isinstance(events[-1], RunFinished)
         return events[-1].result
-    return asyncio.run(agent.arun(prompt) if way == "arun" else astreamed())
+    return asyncio.run(agent.arun(prompt) if mode == "arun" else astreamed())
 
 
 def compared(result):
@@ -41,12 +41,12 @@ def compared(result):
     return *ended, result.messages, result.usage, [used.result.status for used in result.tool_calls]
 
 
-def again(maker, path, way, replayed_way=None):
+def again(maker, path, mode, replayed_way=None):
     """Return the results of the recorded run and of its replay with a model that would answer differently."""
     with record(path):
-        recorded = result_of(maker(), way)
+        recorded = result_of(maker(), mode)
     with replay(path):
-        replayed = result_of(maker(), replayed_way or way)
+        replayed = result_of(maker(), replayed_way or mode)
     assert compared(replayed) == compared(recorded)
     return recorded
 
@@ -59,8 +59,8 @@ def team(limits, usage=None, depth=1):
     for number in range(1, depth):
         inner = [call(worker.as_tool().name, request="Look."), "It is empty."] * 20
         worker = Agent(f"worker {number}", [worker.as_tool()], llm=ScriptedLLM(*inner))
-    wishes = [call(worker.as_tool().name, request=f"Look {number}.") for number in range(20)]
-    return Agent("supervisor", [worker.as_tool()], llm=ScriptedLLM(*wishes), limits=limits, max_iterations=20)
+    requested_calls = [call(worker.as_tool().name, request=f"Look {number}.") for number in range(20)]
+    return Agent("supervisor", [worker.as_tool()], llm=ScriptedLLM(*requested_calls), limits=limits, max_iterations=20)
 
 
 SHARED = {
@@ -70,12 +70,12 @@ SHARED = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("what", SHARED)
-def test_replay_counts_the_usage_of_nested_agents(tmp_path, what, depth, way):
+def test_replay_counts_the_usage_of_nested_agents(tmp_path, what, depth, mode):
     """In a replay, the usage of nested agents counts toward the limits as recorded."""
-    result = again(lambda: team(SHARED[what], depth=depth), tmp_path / "c", way)
+    result = again(lambda: team(SHARED[what], depth=depth), tmp_path / "c", mode)
     assert result.status == "limit"
     assert len(result.tool_calls) > 1
 
@@ -88,8 +88,8 @@ def test_replay_counts_unreported_usage(tmp_path):
     assert len(result.tool_calls) > 1
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
-def test_replay_counts_the_usage_of_a_map_in_a_tool(tmp_path, way):
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_replay_counts_the_usage_of_a_map_in_a_tool(tmp_path, mode):
     """In a replay, runs mapped within a tool count toward the limits as recorded."""
 
     def answer(request):
@@ -103,16 +103,16 @@ def test_replay_counts_the_usage_of_a_map_in_a_tool(tmp_path, way):
             """Look at many places."""
             return ", ".join(result.output or "?" for result in worker.map(["Look."] * count, concurrency=2))
 
-        wishes = [call("survey", count=3) for _ in range(10)]
+        requested_calls = [call("survey", count=3) for _ in range(10)]
         limits = Limits(total_tokens=2_000, tool_calls=None)
-        return Agent("chief", [survey], llm=ScriptedLLM(*wishes), limits=limits)
+        return Agent("chief", [survey], llm=ScriptedLLM(*requested_calls), limits=limits)
 
-    assert again(maker, tmp_path / "c", way).status == "limit"
+    assert again(maker, tmp_path / "c", mode).status == "limit"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("line", [slow("Too late.", before_seconds=20), slow("One two three.", between_seconds=20)])
-def test_replay_of_a_request_cut_off_by_the_time_limit(tmp_path, way, line):
+def test_replay_of_a_request_cut_off_by_the_time_limit(tmp_path, mode, line):
     """A replay ends with a recorded request that was cut off by the time limit."""
     with FakeServer("Warm.", call("look", place="the shed"), line) as server:
         LLM("openai", model="m", api_key="a-key", base_url=server.base_url).chat("What is imported late is there now.")
@@ -121,14 +121,14 @@ def test_replay_of_a_request_cut_off_by_the_time_limit(tmp_path, way, line):
             llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
             return Agent("a", [look], llm=llm, limits=Limits(seconds=1.0, total_tokens=100_000))
 
-        result = again(maker, tmp_path / "c", way)
+        result = again(maker, tmp_path / "c", mode)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert result.usage.unreported == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("other", WAYS)
-def test_run_that_timed_out_is_replayed_in_any_way(tmp_path, way, other):
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("other", MODES)
+def test_run_that_timed_out_is_replayed_in_any_way(tmp_path, mode, other):
     """A run that timed out can be replayed by every other way to run."""
 
     def think(_request):
@@ -139,15 +139,15 @@ def test_run_that_timed_out_is_replayed_in_any_way(tmp_path, way, other):
         return Agent("a", llm=ScriptedLLM(think), limits=Limits(seconds=0.1))
 
     with record(tmp_path / "c"):
-        recorded = result_of(maker(), way)
-    time.sleep(0.5 if way in ("run", "stream") else 0)  # by now the abandoned thread has its answer
+        recorded = result_of(maker(), mode)
+    time.sleep(0.5 if mode in ("run", "stream") else 0)  # by now the abandoned thread has its answer
     with replay(tmp_path / "c"):
         replayed = result_of(maker(), other)
     assert compared(replayed) == compared(recorded)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_replay_restores_the_time_limit(tmp_path, way):
+@pytest.mark.parametrize("mode", MODES)
+def test_replay_restores_the_time_limit(tmp_path, mode):
     """A replay ends where the recorded time limit was reached, even if it is faster."""
     waits = [0.3, 0.0]
 
@@ -159,7 +159,7 @@ def test_replay_restores_the_time_limit(tmp_path, way):
         agent.listeners.append(lambda event: time.sleep(wait) if type(event).__name__ == "ResponseReceived" else None)
         return agent
 
-    result = again(maker, tmp_path / "c", way)
+    result = again(maker, tmp_path / "c", mode)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert [used.result.status for used in result.tool_calls] == ["denied"]
 
@@ -179,8 +179,8 @@ def test_slow_replay_does_not_reach_the_time_limit(tmp_path):
     assert again(maker, tmp_path / "c", "run").output == "Done."
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
-def test_replay_restores_a_timeout_inside_a_handoff(tmp_path, way):
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_replay_restores_a_timeout_inside_a_handoff(tmp_path, mode):
     """A replay restores a timeout of a run inside a tool that returns an agent."""
 
     def maker():
@@ -195,11 +195,11 @@ def test_replay_restores_a_timeout_inside_a_handoff(tmp_path, way):
         llm = ScriptedLLM(call("find_expert"))
         return Agent("desk", [Tool(find_expert, level=SafetyLevel.SAFE)], llm=llm)
 
-    assert again(maker, tmp_path / "c", way).output == "Three."
+    assert again(maker, tmp_path / "c", mode).output == "Three."
 
 
-@pytest.mark.parametrize("way", ["map", "amap"])
-def test_concurrent_timeouts_are_replayed(tmp_path, way):
+@pytest.mark.parametrize("mode", ["map", "amap"])
+def test_concurrent_timeouts_are_replayed(tmp_path, mode):
     """Concurrent runs that reached their time limit reach it again in a replay, in any order."""
 
     def think(request):
@@ -210,7 +210,7 @@ def test_concurrent_timeouts_are_replayed(tmp_path, way):
         agent = Agent("a", llm=ScriptedLLM(think, repeat=True), limits=Limits(seconds=0.5))
         prompts = [f"{number} {'slow' if number % 2 else 'quick'}" for number in range(6)]
         limits = Limits(seconds=60)
-        if way == "map":
+        if mode == "map":
             return agent.map(prompts, 6, limits=limits)
         return asyncio.run(agent.amap(prompts, 1, limits=limits))
 
@@ -219,16 +219,16 @@ def test_concurrent_timeouts_are_replayed(tmp_path, way):
     with replay(tmp_path / "c"):
         replayed = results()
     assert [compared(result) for result in replayed] == [compared(result) for result in recorded]
-    assert [result.status for result in recorded][:2] == ["done", "limit" if way == "map" else "done"]
+    assert [result.status for result in recorded][:2] == ["done", "limit" if mode == "map" else "done"]
 
 
-@pytest.mark.parametrize("way", ["map", "amap"])
-def test_map_with_limits_replays_in_another_order(tmp_path, way):
+@pytest.mark.parametrize("mode", ["map", "amap"])
+def test_map_with_limits_replays_in_another_order(tmp_path, mode):
     """The runs of a map with limits can be replayed in a different order."""
 
     def results(llm, prompts):
         agent = Agent("clerk", [Tool(look)], llm=llm, limits=Limits(total_tokens=5_000))
-        if way == "map":
+        if mode == "map":
             return agent.map(prompts, 1)
         return asyncio.run(agent.amap(prompts, 1))
 

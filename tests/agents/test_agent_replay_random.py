@@ -12,7 +12,7 @@ from agentkit.testing import ScriptedLLM, call, record, replay, say
 from agentkit.usage import Price, Usage
 
 SCENARIOS = 60
-WAYS = ["run", "stream", "arun", "astream"]
+MODES = ["run", "stream", "arun", "astream"]
 ANSWERS = [True, False, "Not now.", Approval.RUN, Approval.ALWAYS, Approval.LATER, {"euros": 7}]
 ERRORS = [
     RateLimited("Slow down.", status=429),
@@ -45,8 +45,8 @@ class World:
                 return say(self.draw(["Done.", "It is empty.", ""], [4, 4, 1]), usage=usage)
             if kind == "error":
                 return self.draw(ERRORS)
-            wishes = [self.draw(tools) for _ in range(1 if kind == "call" else 3)]
-            return say("", *(call(name, arguments) for name, arguments in wishes), usage=usage)
+            requested_calls = [self.draw(tools) for _ in range(1 if kind == "call" else 3)]
+            return say("", *(call(name, arguments) for name, arguments in requested_calls), usage=usage)
 
         return ScriptedLLM(think, repeat=True)
 
@@ -89,12 +89,12 @@ def team(seed, world):
     approve = chance.choice([None, lambda _: world.draw(ANSWERS), aapprove])
     tools = [look, wait, Tool(pay, level=SafetyLevel.SYSTEM)]
     places = [("look", {"place": "shed"}), ("look", {"place": "barn"}), ("wait", {"place": "gate"})]
-    wishes = [*places, ("pay", {"euros": 5}), ("nope", {}), ("look", "{not json")]
+    requested_calls = [*places, ("pay", {"euros": 5}), ("nope", {}), ("look", "{not json")]
     staff = []
     for depth in range(chance.choice([1, 2, 3])):
         own = [*tools, *(worker.as_tool() for worker in staff[-1:])]
         more = [(worker.as_tool().name, {"request": f"Look, {depth}."}) for worker in staff[-1:]] * 3
-        llm = world.llm([*wishes, *more])
+        llm = world.llm([*requested_calls, *more])
         staff.append(Agent(f"worker {depth}", own, llm=llm, limits=limits_of(chance), max_iterations=4))
     inner = staff[-1].as_tool()
 
@@ -103,12 +103,12 @@ def team(seed, world):
         results = staff[0].map(["Look."] * count, concurrency=2)
         return ", ".join(f"{result.status}: {result.text}" for result in results)
 
-    expert = Agent("expert", [*tools, inner], llm=world.llm([*wishes, (inner.name, {"request": "Look."})]))
+    expert = Agent("expert", [*tools, inner], llm=world.llm([*requested_calls, (inner.name, {"request": "Look."})]))
     more = [(inner.name, {"request": "Go."})] * 3 + [("hand_off_to_expert", {}), ("survey", {"count": 2})]
     return Agent(
         "supervisor",
         [*tools, inner, survey],
-        llm=world.llm([*wishes, *more]),
+        llm=world.llm([*requested_calls, *more]),
         handoffs=[expert],
         approve=approve,
         limits=limits_of(chance),
@@ -121,13 +121,13 @@ async def astreamed(agent):
     return [event async for event in agent.astream("go")][-1].result
 
 
-def result_of(agent, way):
+def result_of(agent, mode):
     """Return the result of a run in the given way."""
-    if way == "run":
+    if mode == "run":
         return agent.run("go")
-    if way == "stream":
+    if mode == "stream":
         return list(agent.stream("go"))[-1].result
-    return asyncio.run(agent.arun("go") if way == "arun" else astreamed(agent))
+    return asyncio.run(agent.arun("go") if mode == "arun" else astreamed(agent))
 
 
 def compared(result):
@@ -142,8 +142,8 @@ def test_random_run_is_replayed(tmp_path, seed):
     """A replay of a random run gives the same result in every way to run."""
     chance, world = Random(-seed), World(seed)
     with record(tmp_path / "c"):
-        recorded = result_of(team(seed, world), chance.choice(WAYS))
+        recorded = result_of(team(seed, world), chance.choice(MODES))
     world.is_over = True
     with replay(tmp_path / "c"):
-        replayed = result_of(team(seed, world), chance.choice(WAYS))
+        replayed = result_of(team(seed, world), chance.choice(MODES))
     assert compared(replayed) == compared(recorded)

@@ -14,7 +14,7 @@ from agentkit.events import PartialOutput
 from agentkit.messages import Request
 from agentkit.testing import ScriptedLLM, call
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 GOOD = '{"number": "A1", "total": 30}'
 
 
@@ -32,16 +32,16 @@ def pay(number: str) -> str:
     return f"{number} is paid"
 
 
-def run(agent: Agent[Any], way: str, prompt: Any, **given: Any) -> RunResult[Any]:
+def run(agent: Agent[Any], mode: str, prompt: Any, **given: Any) -> RunResult[Any]:
     """Return the result of a run in one of the four ways to run an agent."""
 
     async def awaited() -> Any:
-        if way == "arun":
+        if mode == "arun":
             return await agent.arun(prompt, **given)
         return [event async for event in agent.astream(prompt, **given)]
 
-    told: Any = asyncio.run(awaited()) if way in ("arun", "astream") else getattr(agent, way)(prompt, **given)
-    return told if isinstance(told, RunResult) else list(told)[-1].result
+    value: Any = asyncio.run(awaited()) if mode in ("arun", "astream") else getattr(agent, mode)(prompt, **given)
+    return value if isinstance(value, RunResult) else list(value)[-1].result
 
 
 def asked_types(llm: ScriptedLLM) -> list[str | None]:
@@ -50,22 +50,22 @@ def asked_types(llm: ScriptedLLM) -> list[str | None]:
     return [None if each.output_schema is None else each.output_schema.name for each in requests]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_output_type_of_a_run(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_output_type_of_a_run(mode):
     """Each run has the output type passed to it, or else the agent's output type."""
     llm = ScriptedLLM("Hello.", GOOD, '{"result": [1, 2]}', "Bye.")
     helper = Agent("helper", llm=llm)
-    outputs = [run(helper, way, "Go on.", output_type=kind).output for kind in (None, Invoice, list[int], str)]
+    outputs = [run(helper, mode, "Go on.", output_type=kind).output for kind in (None, Invoice, list[int], str)]
     assert outputs == ["Hello.", Invoice("A1", 30), [1, 2], "Bye."]
     assert asked_types(llm) == [None, "Invoice", "list_of_int", None]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_typed_agent_returns_text_for_one_run(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_typed_agent_returns_text_for_one_run(mode):
     """`output_type=str` overrides the agent's output type for one run."""
     clerk = Agent("clerk", output_type=Invoice, llm=ScriptedLLM("Nothing is due.", GOOD))
-    assert run(clerk, way, "What is due?", output_type=str).output == "Nothing is due."
-    assert run(clerk, way, "Read A1.").output == Invoice("A1", 30)
+    assert run(clerk, mode, "What is due?", output_type=str).output == "Nothing is due."
+    assert run(clerk, mode, "Read A1.").output == Invoice("A1", 30)
 
 
 def test_invalid_answer_is_retried():
@@ -147,7 +147,7 @@ def test_invalid_output_type_is_rejected(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "text"),
+    ("kind", "message", "text"),
     [
         (None, "Hello.", "Hello."),
         (Invoice, GOOD, '{"number": "A1", "total": 30.0}'),
@@ -156,8 +156,8 @@ def test_invalid_output_type_is_rejected(kind):
         (Invoice | None, '{"result": null}', "null"),
     ],
 )
-def test_typed_result_has_the_answer_as_text(kind, said, text):
+def test_typed_result_has_the_answer_as_text(kind, message, text):
     """`result.text` is the answer as text, also for a result that was pickled or copied."""
-    result = Agent(llm=ScriptedLLM(said)).run("Go on.", output_type=kind)
+    result = Agent(llm=ScriptedLLM(message)).run("Go on.", output_type=kind)
     others = [pickle.loads(pickle.dumps(result)), copy.deepcopy(result)]
     assert [each.text for each in (result, *others)] == [text] * 3

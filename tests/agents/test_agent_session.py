@@ -25,7 +25,7 @@ from agentkit.tools.human import ask_user_tool, finish_tool
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 @pytest.fixture
@@ -96,12 +96,12 @@ def test_history_continues_in_another_process(tmp_path):
     assert [summary.name for summary in Session.summaries(tmp_path / "sessions.db")] == ["trip"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_history_continues_with_another_agent(way, agent, find_faults, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_history_continues_with_another_agent(mode, agent, find_faults, drive):
     """Every way to run reads the stored conversation and stores its tool calls."""
-    drive(agent(call("note", text="sea"), "To the sea.", tools=[NOTE]), way, "Where to?")
+    drive(agent(call("note", text="sea"), "To the sea.", tools=[NOTE]), mode, "Where to?")
     after = agent("The nearest.")
-    drive(after, way, "Which one?")
+    drive(after, mode, "Which one?")
     assert after.llm.requests[0].messages == after.messages[:5]
     assert [type(message) for message in after.messages[:3]] == [UserMessage, AssistantMessage, ToolMessage]
     assert after.history == agent().history
@@ -207,19 +207,19 @@ def decide(request):
     return [[call("note", text="a"), call("note", text="b")], call("note", text="c"), "All noted."][answers]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_killed_run_can_be_resumed_from_any_entry(way, agent, place, tmp_path, find_faults, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_killed_run_can_be_resumed_from_any_entry(mode, agent, place, tmp_path, find_faults, drive):
     """A run killed at any entry can be resumed without repeating finished calls."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
         done = {entry.event.call.id for entry in entries if isinstance(entry.event, ToolCallFinished)}
-        begun = {entry.event.call.id for entry in entries if isinstance(entry.event, ToolCallStarted)}
+        started = {entry.event.call.id for entry in entries if isinstance(entry.event, ToolCallStarted)}
         later = Agent("helper", [NOTE], llm=ScriptedLLM(decide, repeat=True), session=session)
         assert len(session.unfinished) == 1
-        result = drive(later, way, Resumption())
+        result = drive(later, mode, Resumption())
         assert (result.status, result.output) == ("done", "All noted.")
         finished = {used.call.id: used.result.status for used in result.tool_calls}
-        assert {call_id for call_id, status in finished.items() if status == "interrupted"} == begun - done
+        assert {call_id for call_id, status in finished.items() if status == "interrupted"} == started - done
         assert len(finished) == 3
         assert find_faults(later.history) == []
         assert later.messages == result.messages
@@ -229,11 +229,11 @@ def test_new_prompt_ends_a_killed_run(agent, place, tmp_path, find_faults):
     """A new prompt ends a killed run and adds its messages to the history."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
-        asked = any(isinstance(entry.event, ResponseReceived) for entry in entries)
+        question = any(isinstance(entry.event, ResponseReceived) for entry in entries)
         later = Agent("helper", [NOTE], llm=ScriptedLLM("Hello again."), session=session)
         assert later("Are you there?") == "Hello again."
         assert session.unfinished == ()
-        assert later.history[0]["content"] == ("go" if asked else "Are you there?")
+        assert later.history[0]["content"] == ("go" if question else "Are you there?")
         assert find_faults(later.history) == []
 
 
@@ -272,18 +272,18 @@ def team(session=None, **options):
     )
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_killed_run_continues_with_its_active_agent(way, place, tmp_path, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_killed_run_continues_with_its_active_agent(mode, place, tmp_path, drive):
     """After a kill, the run continues with the agent it was handed off to."""
-    whole = team(Session.open(place, "trip")).run("go")
-    assert (whole.output, whole.agent) == ("I know.", "expert")
+    complete = team(Session.open(place, "trip")).run("go")
+    assert (complete.output, complete.agent) == ("I know.", "expert")
     for entries, session in kills_of(place, tmp_path):
         expert_asked = sum(isinstance(entry.event, ResponseReceived) for entry in entries) > 2
         later = team(session)
         expert = later.handoff_targets["expert"]
         if expert_asked:
             expert.llm = ScriptedLLM("I know.")
-        result = drive(later, way, Resumption())
+        result = drive(later, mode, Resumption())
         is_handed_off = any(used.result.handoff_to and used.result.ok for used in result.tool_calls)
         assert (result.status, result.output, result.agent) == ("done", "I know.", "expert")
         assert is_handed_off
@@ -394,15 +394,15 @@ def test_undo_covers_changes_before_and_after_a_kill(place, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "a.txt").write_text("old")
-    wishes = [call("write_file", path=f"{name}.txt", content=f"new {name}") for name in "ab"]
-    stream = writer(folder, Session.open(place, "trip"), *wishes, "Written.").stream("Write both.")
+    requested_calls = [call("write_file", path=f"{name}.txt", content=f"new {name}") for name in "ab"]
+    stream = writer(folder, Session.open(place, "trip"), *requested_calls, "Written.").stream("Write both.")
     for event in stream:
         if isinstance(event, ToolCallFinished):
             break
     SQLiteSessionStore(tmp_path / "killed.db").create("trip", Session.open(place, "trip").entries)
     stream.close()
     killed = Session.open(tmp_path / "killed.db", "trip")
-    result = writer(folder, killed, wishes[1], "Written.").resume()
+    result = writer(folder, killed, requested_calls[1], "Written.").resume()
     assert (result.status, (folder / "a.txt").read_text()) == ("done", "new a")
     assert "new a" in result.changes
     assert "new b" in result.changes
@@ -479,9 +479,9 @@ def test_paused_run_is_approved_in_another_process_by_name(tmp_path):
     effect = tmp_path / "effect"
     saved = json.loads(process(PAUSE, tmp_path, "pause", "trip", effect))
     assert (saved["status"], effect.exists()) == ("paused", False)
-    unfinished, told = process(PAUSE, tmp_path, "approve", "trip", effect, "").splitlines()
+    unfinished, output = process(PAUSE, tmp_path, "approve", "trip", effect, "").splitlines()
     assert unfinished == f"({saved['run']!r},)"
-    assert told == "done They are gone. I am Ann. 8"
+    assert output == "done They are gone. I am Ann. 8"
     assert effect.read_text() == "the old mails"
 
 
@@ -489,21 +489,21 @@ def test_paused_run_is_approved_in_another_process_by_text(tmp_path):
     """A paused run is approved in another process by its JSON, which contains the history."""
     effect = tmp_path / "effect"
     text = process(PAUSE, tmp_path / "here", "pause", "none", effect).strip()
-    told = process(PAUSE, tmp_path / "there", "approve", "none", effect, text, "call_2_1")
-    assert told == "done They are gone. I am Ann. 8\n"
+    output = process(PAUSE, tmp_path / "there", "approve", "none", effect, text, "call_2_1")
+    assert output == "done They are gone. I am Ann. 8\n"
     assert effect.read_text() == "the old mails"
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_paused_run_is_unaffected_by_other_runs(way, agent, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_paused_run_is_unaffected_by_other_runs(mode, agent, drive):
     """Other runs of the session do not affect a paused run, which resumes with its own messages."""
     asking_agent = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
-    assert drive(asking_agent, way, "Book a hotel.").status == "paused"
+    assert drive(asking_agent, mode, "Book a hotel.").status == "paused"
     meanwhile = agent("Sunny.")
-    assert drive(meanwhile, way, "How is the weather?").output == "Sunny."
+    assert drive(meanwhile, mode, "How is the weather?").output == "Sunny."
     assert len(meanwhile.session.unfinished) == 1
     later = agent("Booked.", tools=[ask_user_tool()])
-    result = drive(later, way, Resumption(answers=lambda _: "The nearest."))
+    result = drive(later, mode, Resumption(answers=lambda _: "The nearest."))
     assert (result.status, result.output) == ("done", "Booked.")
     assert result.tool_calls[0].result.content == "The nearest."
     assert [type(message) for message in later.llm.requests[0].messages] == [
@@ -525,11 +525,11 @@ def test_approval_is_stored_when_the_process_dies(agent, place, tmp_path):
     for entries, session in kills_of(place, tmp_path):
         if not session.unfinished or not any(isinstance(entry.event, Approved) for entry in entries):
             continue
-        asked = []
-        again = Agent("helper", [DELETE], llm=ScriptedLLM("Deleted."), session=session, approve=asked.append)
+        questions = []
+        again = Agent("helper", [DELETE], llm=ScriptedLLM("Deleted."), session=session, approve=questions.append)
         result = again.resume()
         is_begun = isinstance(entries[-1].event, ToolCallStarted)
-        assert (result.status, asked) == ("done", [])
+        assert (result.status, questions) == ("done", [])
         assert result.tool_calls[0].result.status == ("interrupted" if is_begun else "ok")
 
 
@@ -538,15 +538,15 @@ def test_approved_call_that_had_begun_may_have_taken_effect(agent, place, tmp_pa
     later = {"tools": [DELETE], "approve": lambda _: Approval.LATER}
     agent(call("delete", text="all"), **later).run("go")
     agent("Deleted.", **later).resume(answers=True)
-    told = {}
+    fields = {}
     for entries, session in kills_of(place, tmp_path):
         kind = type(entries[-1].event)
         if kind in (Approved, ToolCallStarted):
             helper = Agent("helper", [DELETE], llm=ScriptedLLM("Hello."), session=session)
             helper("Are you there?")
-            told[kind] = helper.history[2]["content"]
-    assert "has not taken effect" in told[Approved]
-    assert "whether it took effect is unknown" in told[ToolCallStarted]
+            fields[kind] = helper.history[2]["content"]
+    assert "has not taken effect" in fields[Approved]
+    assert "whether it took effect is unknown" in fields[ToolCallStarted]
 
 
 def test_saved_run_is_added_once(agent, place):
@@ -610,24 +610,24 @@ def full_disk(place):
     make_room()
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_full_disk_in_the_middle_of_a_run(mode, full_disk, agent, find_faults, drive):
     """A full disk fails the run without partial writes, and later runs work once there is space."""
     fill_the_disk, make_room = full_disk
     lines = [[call("note", text="a"), call("fill_the_disk")], "There is room."]
     helper = agent(*lines, tools=[note, fill_the_disk])
-    result = drive(helper, way, "go")
+    result = drive(helper, mode, "go")
     assert result.status == "failed"
     with pytest.raises(SessionError, match="nothing was written"):
         result.raise_for_status()
     assert len(helper.llm.requests) == 1
     with pytest.raises(SessionError, match="nothing was written"):
-        drive(agent("never asked for"), way, "and now?").raise_for_status()
+        drive(agent("never asked for"), mode, "and now?").raise_for_status()
     make_room()
-    assert drive(helper, way, "and now?").output == "There is room."
+    assert drive(helper, mode, "and now?").output == "There is room."
     assert find_faults(helper.history) == []
-    told = [message for message in helper.history if message["role"] == "tool"]
-    assert "interrupted" in told[1]["content"]
+    messages = [message for message in helper.history if message["role"] == "tool"]
+    assert "interrupted" in messages[1]["content"]
     assert [message["content"] for message in helper.history[-2:]] == ["and now?", "There is room."]
     assert helper.history == agent().history
     assert isinstance(helper.session.entries[-1].event, RunEnded)
@@ -662,20 +662,20 @@ def test_read_only_session_fails_before_the_model_is_called():
                 os.chown(each, 65_534, -1)
             each.chmod(0o444)
         Path(folder).chmod(0o555)
-        told = process(READ_ONLY, folder, path)
+        output = process(READ_ONLY, folder, path)
         Path(folder).chmod(0o755)
-    assert told.startswith("0 ")
-    assert "check" in told
+    assert output.startswith("0 ")
+    assert "check" in output
 
 
 def test_agent_can_be_used_in_several_sessions():
     """`within` returns the agent with another session, and listeners receive the events of both."""
-    heard = []
-    agent = Agent("helper", llm=ScriptedLLM("One.", "Two."), listeners=[heard.append])
+    events = []
+    agent = Agent("helper", llm=ScriptedLLM("One.", "Two."), listeners=[events.append])
     other = agent.within(Session())
     result = other.run("Hi")
     assert (result.text, agent.messages, agent.withholds_text) == ("One.", (), False)
     agent.run("Hello")
     assert [len(each.messages) for each in (agent, other)] == [2, 2]
-    assert sum(type(event).__name__ == "RunFinished" for event in heard) == 2
+    assert sum(type(event).__name__ == "RunFinished" for event in events) == 2
     assert Agent("typed", output_type=int, llm=ScriptedLLM()).withholds_text

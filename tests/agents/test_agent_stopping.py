@@ -112,14 +112,14 @@ def test_stop_does_not_affect_other_sessions():
 
 def test_stop_ends_nested_runs():
     """`stop` also ends the runs of nested agents, and tools of both can read the stop signal."""
-    told = []
+    received = []
 
     @tool
     def long_work(run: RunContext) -> str:
         """Stop the outer agent during the call."""
-        told.append(run.is_stopped)
+        received.append(run.is_stopped)
         outer.stop()
-        told.append(run.is_stopped)
+        received.append(run.is_stopped)
         return "half of it"
 
     inner = Agent("inner", tools=[long_work], llm=ScriptedLLM(call("long_work"), "never asked"))
@@ -127,19 +127,19 @@ def test_stop_ends_nested_runs():
         "outer", tools=[inner.as_tool("ask_inner")], llm=ScriptedLLM(call("ask_inner", request="Go!"), "never")
     )
     assert isinstance(outer.run("Go!").error, Cancelled)
-    assert told == [False, True]
+    assert received == [False, True]
     assert (len(inner.llm.requests), len(outer.llm.requests)) == (1, 1)
 
 
 def test_listeners_receive_the_result_of_a_stopped_run():
     """Listeners receive the result of a stopped run with its error."""
-    heard = []
+    events = []
     runner = Agent(
-        "runner", tools=[look], llm=ScriptedLLM(say("Look.", call("look")), "never"), listeners=[heard.append]
+        "runner", tools=[look], llm=ScriptedLLM(say("Look.", call("look")), "never"), listeners=[events.append]
     )
     runner.on(ToolCallFinished, lambda _: runner.stop())
     result = runner.run("Go!")
-    assert heard[-1] == RunFinished(result)
+    assert events[-1] == RunFinished(result)
     assert "was stopped" in str(result.error)
 
 

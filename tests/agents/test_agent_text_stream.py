@@ -66,8 +66,8 @@ def test_checked_answer_is_streamed_in_one_piece(options, line):
         return Agent("first", handoffs=[second], llm=ScriptedLLM(call("hand_off_to_second")))
 
     for made in (alone, handing_over):
-        told = made()("Hi")
-        assert streams(made) == ([told], [told])
+        none = made()("Hi")
+        assert streams(made) == ([none], [none])
 
 
 def test_error_is_raised_after_the_streamed_text():
@@ -75,9 +75,9 @@ def test_error_is_raised_after_the_streamed_text():
     agent = Agent(
         "clerk", tools=[look], llm=ScriptedLLM(say("Let me look.", call("look", place="box")), Unreachable("gone"))
     )
-    pieces, heard = agent.stream_text("Hi"), []
+    pieces, received = agent.stream_text("Hi"), []
     with pytest.raises(ModelError, match="gone"):
-        heard.extend(iter(pieces))
+        received.extend(iter(pieces))
     limited = Agent("clerk", tools=[look], max_iterations=1, llm=ScriptedLLM(call("look", place="box"), "Nothing yet."))
     with pytest.raises(RunError):
         list(limited.stream_text("Hi"))

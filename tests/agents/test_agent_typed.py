@@ -12,7 +12,7 @@ from agentkit.events import AnswerRefused, PartialOutput
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.human import finish_tool
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 GOOD = '{"number": "A1", "total": 30}'
 BAD = '{"number": "A1", "total": "thirty"}'
 
@@ -45,7 +45,7 @@ def add(a: int, b: int) -> int:
 
 
 @pytest.mark.for_each(
-    ("kind", "said", "value"),
+    ("kind", "text", "value"),
     [
         (Invoice, GOOD, Invoice("A1", 30)),
         (Bill, GOOD, Bill(number="A1", total=30)),
@@ -59,19 +59,19 @@ def add(a: int, b: int) -> int:
         (None, "any text", "any text"),
     ],
 )
-@pytest.mark.for_each("way", WAYS)
-def test_types_of_answers(way, kind, said, value, drive):
+@pytest.mark.for_each("mode", MODES)
+def test_types_of_answers(mode, kind, text, value, drive):
     """An answer has the type: a dataclass, model, TypedDict, Literal, list, union or string."""
-    result = drive(Agent("helper", output_type=kind, llm=ScriptedLLM(said)), way)
+    result = drive(Agent("helper", output_type=kind, llm=ScriptedLLM(text)), mode)
     assert (result.output, result.status, result.error) == (value, "done", None)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_invalid_answer_is_corrected(way, drive, find_faults):
+@pytest.mark.parametrize("mode", MODES)
+def test_invalid_answer_is_corrected(mode, drive, find_faults):
     """An invalid answer is returned to the model with the error, and both are in the history."""
     llm = ScriptedLLM(BAD, "I cannot say.", GOOD)
     agent = Agent("helper", output_type=Invoice, llm=llm)
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert (result.output, result.iterations) == (Invoice("A1", 30), 3)
     assert "'total' should be a valid number" in llm.requests[1].messages[-1].content
     assert "The answer should be JSON" in llm.requests[2].messages[-1].content
@@ -79,17 +79,17 @@ def test_invalid_answer_is_corrected(way, drive, find_faults):
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_repeated_invalid_answers_fail_the_run(way, drive, find_faults):
+@pytest.mark.parametrize("mode", MODES)
+def test_repeated_invalid_answers_fail_the_run(mode, drive, find_faults):
     """After two corrections, the run fails with the last error, and resuming tries again."""
     llm = ScriptedLLM(BAD, BAD, BAD, GOOD)
     agent = Agent("helper", output_type=Invoice, llm=llm)
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert (result.value, result.status, len(llm.requests)) == (None, "failed", 3)
     assert "refused 3 times" in str(result.error)
     assert "'total' should be a valid number" in str(result.error)
     assert find_faults(agent.history) == []
-    assert drive(agent, way, result.resumption()).output == Invoice("A1", 30)
+    assert drive(agent, mode, result.resumption()).output == Invoice("A1", 30)
     assert find_faults(agent.history) == []
 
 
@@ -102,12 +102,12 @@ def test_invalid_answer_raises_an_error():
     )
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_tools_and_type_in_one_run(way, drive, find_faults):
+@pytest.mark.parametrize("mode", MODES)
+def test_tools_and_type_in_one_run(mode, drive, find_faults):
     """A typed run can use tools, and text that accompanies a tool call is not an answer."""
     llm = ScriptedLLM(say("Let me see.", call("add", a=10, b=20)), BAD, call("add", a=1, b=2), GOOD)
     agent = Agent("helper", [add], output_type=Invoice, llm=llm)
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert (result.output, len(result.tool_calls)) == (Invoice("A1", 30), 2)
     assert {request.output_schema.name for request in llm.requests} == {"Invoice"}
     assert find_faults(agent.history) == []
@@ -119,14 +119,14 @@ def test_finish_returns_a_typed_answer():
     assert Agent("helper", [finish_tool], output_type=Invoice, llm=llm).run("go").output == Invoice("A1", 30)
 
 
-@pytest.mark.parametrize("way", ["stream", "astream"])
-def test_partial_output(way, drive):
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_partial_output(mode, drive):
     """Partial output grows with each event and starts again with a new answer."""
     llm = ScriptedLLM('{"number": "A 1 b", "total": "x"}', '{"number": "A 1", "total": 30}')
     agent, seen = Agent("helper", output_type=Invoice, llm=llm), []
     agent.on(PartialOutput, lambda event: seen.append(event.value))
     agent.on(AnswerRefused, lambda _: seen.append("refused"))
-    assert drive(agent, way).output == Invoice("A 1", 30)
+    assert drive(agent, mode).output == Invoice("A 1", 30)
     place = seen.index("refused")
     assert seen[:place][-1] == {"number": "A 1 b", "total": "x"}
     assert seen[place + 1 :][-1] == {"number": "A 1", "total": 30}
@@ -138,22 +138,22 @@ def test_partial_output(way, drive):
 def test_no_partial_output():
     """Without an output type or without streaming, no partial output is emitted."""
     typed, plain = Agent("helper", output_type=Invoice, llm=ScriptedLLM(GOOD)), Agent("helper", llm=ScriptedLLM(GOOD))
-    heard = []
-    typed.on(PartialOutput, heard.append)
-    plain.on(PartialOutput, heard.append)
+    received = []
+    typed.on(PartialOutput, received.append)
+    plain.on(PartialOutput, received.append)
     typed.run("go")
     list(plain.stream("go"))
-    assert heard == []
+    assert received == []
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-def test_schema_is_sent_to_the_server(protocol, way, drive):
+def test_schema_is_sent_to_the_server(protocol, mode, drive):
     """The request to a server contains the schema."""
     with FakeServer(BAD, GOOD) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
         agent = Agent("helper", output_type=Invoice, llm=llm)
-        assert drive(agent, way).output == Invoice("A1", 30)
+        assert drive(agent, mode).output == Invoice("A1", 30)
         assert "Invoice" in str(server.requests[0].body)
 
 

@@ -34,9 +34,9 @@ def desk(*lines, **options):
     return Agent("desk", [balance], llm=ScriptedLLM(*lines), **options)
 
 
-def run_each_way(agent, way, prompt, **options):
+def run_each_way(agent, mode, prompt, **options):
     """Run an agent in one of four ways, and return its result."""
-    match way:
+    match mode:
         case "run":
             return agent.run(prompt, **options)
         case "arun":
@@ -50,14 +50,14 @@ def run_each_way(agent, way, prompt, **options):
     return asyncio.run(streamed())
 
 
-@pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
-def test_each_session_has_a_separate_conversation(way):
+@pytest.mark.parametrize("mode", ["run", "arun", "stream", "astream"])
+def test_each_session_has_a_separate_conversation(mode):
     """Runs with separate sessions share no messages, and each continues its own conversation."""
     agent = desk("Hi, Ann.", "Hi, Bob.", "You are Ann.")
     ann, bob = Session(), Session()
-    run_each_way(agent, way, "I am Ann.", session=ann, context=User("Ann"))
-    run_each_way(agent, way, "I am Bob.", session=bob, context=User("Bob"))
-    run_each_way(agent, way, "Who am I?", session=ann, context=User("Ann"))
+    run_each_way(agent, mode, "I am Ann.", session=ann, context=User("Ann"))
+    run_each_way(agent, mode, "I am Bob.", session=bob, context=User("Bob"))
+    run_each_way(agent, mode, "Who am I?", session=ann, context=User("Ann"))
     _, second, third = agent.llm.requests
     assert texts(second) == ["I am Bob."]
     assert texts(third) == ["I am Ann.", "Hi, Ann.", "Who am I?"]
@@ -185,11 +185,11 @@ def test_thousand_requests_of_two_users():
 
         asyncio.run(serve(25))
         tracemalloc.start()
-        kept = [tracemalloc.Filter(True, "*/agentkit/agents/*"), tracemalloc.Filter(True, "*/agentkit/sessions/*")]
+        messages = [tracemalloc.Filter(True, "*/agentkit/agents/*"), tracemalloc.Filter(True, "*/agentkit/sessions/*")]
         asyncio.run(serve(25))
-        before = memory_used(kept)
+        before = memory_used(messages)
         asyncio.run(serve(450))
-        after = memory_used(kept)
+        after = memory_used(messages)
         tracemalloc.stop()
         bodies = [request.body for request in server.requests]
     assert len(bodies) == 1_000

@@ -17,7 +17,7 @@ from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tooling.tool import Tool
 from agentkit.usage import Usage
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 def look(number: int) -> str:
@@ -42,11 +42,11 @@ def counted(*lines):
     """Add usage to the lines, as reported by a server that counts tokens as estimated."""
 
     def say_counted(line):
-        def said(request):
+        def record(request):
             response = say(line) if isinstance(line, str) else say("", line)
             return replace(response, usage=Usage(tokens_of(request), 20, requests=1))
 
-        return said
+        return record
 
     return [say_counted(line) for line in lines]
 
@@ -74,12 +74,12 @@ def conversation(exchanges, words=40):
     return session
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_requests_fit_into_the_window(way, find_faults, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_requests_fit_into_the_window(mode, find_faults, drive):
     """Each request fits in the window, is valid, and contains the newest prompt."""
     agent = Agent("helper", [look], "Be brief.", llm=ScriptedLLM(answer, repeat=True), window=2_000)
     for number in range(12):
-        assert drive(agent, way, f"Question {number}").output == "It is found."
+        assert drive(agent, mode, f"Question {number}").output == "It is found."
         for request in agent.llm.requests[-2:]:
             assert tokens_of(request) <= 2_000
             assert faults_of(request.messages) == []
@@ -89,12 +89,12 @@ def test_requests_fit_into_the_window(way, find_faults, drive):
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_long_run_fits_into_the_window(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_long_run_fits_into_the_window(mode, drive):
     """In a long run, old results are shortened and old iterations omitted, but not the prompt."""
     lines = [call("look", number=number) for number in range(12)]
     agent = Agent("helper", [look], max_iterations=20, llm=ScriptedLLM(*counted(*lines, "Done.")), window=2_500)
-    result = drive(agent, way, "The only question")
+    result = drive(agent, mode, "The only question")
     assert (result.status, len(result.tool_calls)) == ("done", 12)
     for request in agent.llm.requests:
         assert faults_of(request.messages) == []
@@ -105,21 +105,21 @@ def test_long_run_fits_into_the_window(way, drive):
 # Summaries.
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_summary_is_requested_once(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_summary_is_requested_once(mode, drive):
     """With `summarise`, a summary is written once and sent with every later request."""
     lines = [say("They spoke of words.", usage=Usage(700, 30, requests=1)), "One.", "Two.", "Three."]
     agent = Agent(
         "helper", llm=ScriptedLLM(*lines), session=conversation(40), window=Window(tokens=2_000, summarise=True)
     )
-    heard = []
-    agent.on(Summarised, heard.append)
-    results = [drive(agent, way, f"Newest {number}") for number in range(3)]
+    received = []
+    agent.on(Summarised, received.append)
+    results = [drive(agent, mode, f"Newest {number}") for number in range(3)]
     assert [result.output for result in results] == ["One.", "Two.", "Three."]
-    (told,) = heard
-    assert (told.text, told.usage) == ("They spoke of words.", Usage(700, 30, requests=1))
-    asked, *rest = agent.llm.requests
-    assert "Question 0." in asked.messages[0].content
+    (output,) = received
+    assert (output.text, output.usage) == ("They spoke of words.", Usage(700, 30, requests=1))
+    sent_request, *rest = agent.llm.requests
+    assert "Question 0." in sent_request.messages[0].content
     for request in rest:
         assert "They spoke of words." in request.messages[0].content
         assert "Question 0." not in str(request.messages)
@@ -189,9 +189,9 @@ def test_system_messages_are_sent_with_a_summary():
     window = Window(tokens=2_000, summarise=True)
     agent = Agent("helper", llm=ScriptedLLM("They spoke.", "Arr."), session=session, window=window)
     agent.run("Newest")
-    told = agent.llm.requests[1].messages
-    assert told[0] == SystemMessage("Speak like a pirate.")
-    assert told[1].content.startswith("[A summary of")
+    messages = agent.llm.requests[1].messages
+    assert messages[0] == SystemMessage("Speak like a pirate.")
+    assert messages[1].content.startswith("[A summary of")
 
 
 # Rejections by the server.
@@ -200,15 +200,15 @@ TOO_LONG = "This model's maximum context length is 3000 tokens. However, your me
 NO_LIMIT_NAMED = "The prompt is too long for this model's context window."
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults, drive):
+def test_conversation_that_is_too_long_is_shortened(protocol, mode, find_faults, drive):
     """A conversation that the server rejects as too long is shortened and sent again."""
     refusal = fail(400, TOO_LONG, code="context_length_exceeded")
     with FakeServer(refusal, say("Here.", usage=None), "And here.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
         agent = Agent("helper", [look], llm=llm, session=conversation(100))
-        first, second = drive(agent, way, "Where?"), drive(agent, way, "And where?")
+        first, second = drive(agent, mode, "Where?"), drive(agent, mode, "And where?")
         long, *short = [len(str(request.json)) for request in server.requests]
     assert (first.output, second.output) == ("Here.", "And here.")
     assert max(short) < long * 0.75
@@ -216,19 +216,19 @@ def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults, 
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_several_attempts_without_a_known_limit(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_several_attempts_without_a_known_limit(mode, drive):
     """If the server names no limit, up to three shorter requests are sent before the run fails."""
     refusal = fail(400, NO_LIMIT_NAMED)
     with FakeServer(refusal, refusal, refusal, "Here.") as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), session=conversation(100))
-        assert drive(agent, way, "Where?").output == "Here."
+        assert drive(agent, mode, "Where?").output == "Here."
         lengths = [len(str(request.json)) for request in server.requests]
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] < lengths[0] * 0.5
     with FakeServer(*[refusal] * 4) as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), session=conversation(100))
-        result = drive(agent, way, "Where?")
+        result = drive(agent, mode, "Where?")
     assert (result.status, result.error.is_too_long) == ("failed", True)
 
 
@@ -285,13 +285,13 @@ def offers(request):
     return "read_more" in [spec.name for spec in request.tools]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_truncated_output_is_read_by_its_handle(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_truncated_output_is_read_by_its_handle(mode, drive):
     """A truncated result can be read with `read_more`, which is offered from then on."""
     read = call("read_more", handle="call_1_1", find="line 1500:")
     llm = ScriptedLLM(call("report"), read, "Found.", call("read_more", handle="call_1_1", start=-30), "Found again.")
     agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm)
-    first, second = drive(agent, way), drive(agent, way)
+    first, second = drive(agent, mode), drive(agent, mode)
     assert "line 1500: word" in first.tool_calls[1].result.content
     assert second.tool_calls[0].result.content.endswith("line 1999: word")
     assert 'read_more(handle="call_1_1"' in llm.requests[1].messages[-1].content
@@ -328,8 +328,8 @@ def test_result_of_read_more_keeps_the_labels():
     assert Label.PRIVATE in result.tool_calls[1].result.labels
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_output_of_a_concurrent_run_cannot_be_read(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_output_of_a_concurrent_run_cannot_be_read(mode, drive):
     """`read_more` cannot read an output of a concurrent run."""
     session = Session()
 
@@ -340,8 +340,8 @@ def test_output_of_a_concurrent_run_cannot_be_read(way, drive):
 
     llm = ScriptedLLM(call("report", lines=1_500), meanwhile, "Done.", call("read_more", handle="call_1_1_2"), "Read.")
     agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm, session=session)
-    assert "No output is stored under the handle" in drive(agent, way).tool_calls[1].result.content
-    read = drive(agent, way).tool_calls[0].result
+    assert "No output is stored under the handle" in drive(agent, mode).tool_calls[1].result.content
+    read = drive(agent, mode).tool_calls[0].result
     assert read.content.startswith("[characters 0")
     assert Label.PRIVATE in read.labels
 

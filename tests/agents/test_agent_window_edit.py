@@ -20,17 +20,17 @@ def look(number: int) -> str:
 
 def newest_only(messages):
     """Return only the newest exchange."""
-    last = max(place for place, message in enumerate(messages) if isinstance(message, UserMessage))
+    last = max(index for index, message in enumerate(messages) if isinstance(message, UserMessage))
     return messages[last:]
 
 
-@pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
-def test_edit_changes_the_messages_that_are_sent(way, drive):
+@pytest.mark.parametrize("mode", ["run", "arun", "stream", "astream"])
+def test_edit_changes_the_messages_that_are_sent(mode, drive):
     """`edit` changes the messages that are sent, but not the history."""
     llm = ScriptedLLM("One.", call("look", number=2), "Two.")
     agent = Agent("helper", [look], llm=llm, window=Window(edit=newest_only))
-    drive(agent, way, "First?")
-    drive(agent, way, "Second?")
+    drive(agent, mode, "First?")
+    drive(agent, mode, "Second?")
     assert [len(request.messages) for request in llm.requests] == [1, 1, 3]
     assert len(agent.history) == 6
 

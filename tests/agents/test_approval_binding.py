@@ -129,10 +129,10 @@ ODD_SCRIPTS = {
 def test_unreadable_script_does_not_fail_the_run(folder, make, line):
     """An unreadable script requires approval and does not fail the run."""
     make(folder / "odd")
-    asked = []
-    helper = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: asked.append(1))
+    questions = []
+    helper = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: questions.append(1))
     assert helper.run("Go on.").text == "Done."
-    assert asked
+    assert questions
 
 
 @pytest.mark.parametrize("line", ["cp deploy.sh out/x", "rm -r out", "echo 1 > out/x", "mv out/a out/b"])
@@ -162,11 +162,11 @@ def test_special_files_do_not_block(folder):
 
 def test_script_changed_during_the_approval_is_not_run(folder):
     """A script that is changed during the approval is not run, and a repeated call asks again."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request.arguments["command"])
-        if len(asked) == 1:
+        questions.append(request.arguments["command"])
+        if len(questions) == 1:
             (folder / "deploy.sh").write_text("touch evil\n")
         return True
 
@@ -178,7 +178,7 @@ def test_script_changed_during_the_approval_is_not_run(folder):
     assert "changed after the approval was requested" in first.error
     assert first.decision.rule == "approval-lapsed"
     assert second.ok
-    assert len(asked) == 2
+    assert len(questions) == 2
 
 
 @pytest.mark.parametrize("tools", ["shipped", "own"])
@@ -217,17 +217,17 @@ def test_later_approval_is_bound_to_the_original_files(folder, is_changed):
 
 def test_lasting_approval_ends_with_the_script(folder):
     """An approval for the run covers a script only while its content is unchanged."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request)
+        questions.append(request)
         return Approval.RUN
 
     line = call("run_shell", command="bash deploy.sh")
     change = Tool(lambda: (folder / "deploy.sh").write_text("echo new\n"), "change", "Change it.")
     helper = agent(folder, line, line, call("change"), line, "Done.", approve=approve, tools=[shell_tool, change])
     assert helper.run("go").text == "Done."
-    assert len(asked) == 2
+    assert len(questions) == 2
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_permanent_approval_covers_later_diffs(folder):
     """A permanent approval covers later diffs of the same file."""
     (folder / "a.txt").write_text("old\n")
     lines = [call("write_file", path="a.txt", content=f"{number}\n") for number in (1, 2)]
-    asked = []
-    helper = agent(folder, *lines, "Done.", approve=lambda _: asked.append(1) or Approval.ALWAYS, tools=file_tools)
+    questions = []
+    helper = agent(folder, *lines, "Done.", approve=lambda _: questions.append(1) or Approval.ALWAYS, tools=file_tools)
     helper.run("go")
-    assert (len(asked), (folder / "a.txt").read_text()) == (1, "2\n")
+    assert (len(questions), (folder / "a.txt").read_text()) == (1, "2\n")

@@ -19,22 +19,22 @@ from agentkit.events import ResponseReceived
 from agentkit.safety.approval import Approval
 from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay, say
 
-WAYS = ["map", "amap", "threads", "athreads"]
+MODES = ["map", "amap", "threads", "athreads"]
 NUMBERS = [str(number) for number in range(6)]
 
 
-def mapped(agent, way, prompts, *args, **options):
+def mapped(agent, mode, prompts, *args, **options):
     """Return the results of a map in one of the ways to run it."""
 
     async def amap(**more):
         return await agent.amap(prompts, *args, **options, **more)
 
-    if way == "map":
+    if mode == "map":
         return agent.map(prompts, *args, **options)
-    if way == "amap":
+    if mode == "amap":
         return asyncio.run(amap())
     with ThreadPoolExecutor(4) as pool:
-        if way == "athreads":
+        if mode == "athreads":
             return asyncio.run(amap(executor=pool))
         return agent.map(prompts, *args, executor=pool, **options)
 
@@ -61,8 +61,8 @@ def echoing(*tools, **options):
     return Agent("echo", tools, llm=ScriptedLLM(echo, repeat=True), **options)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_results_are_in_the_order_of_the_prompts(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_results_are_in_the_order_of_the_prompts(mode):
     """Results are in the order of the prompts, whichever run finishes first."""
     release = threading.Event()
 
@@ -73,37 +73,37 @@ def test_results_are_in_the_order_of_the_prompts(way):
             release.set()
         return echo(request)
 
-    way = "map" if way == "amap" else way  # a blocking line of the script would block the event loop
+    mode = "map" if mode == "amap" else mode  # a blocking line of the script would block the event loop
     agent = Agent("slow", llm=ScriptedLLM(slow_at_first, repeat=True))
-    results = mapped(agent, way, NUMBERS, 2)
+    results = mapped(agent, mode, NUMBERS, 2)
     assert [result.output for result in results] == [f"It is {number}." for number in NUMBERS]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_runs_of_a_map_are_independent(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_runs_of_a_map_are_independent(mode):
     """Each run of a map has an empty conversation, and the agent's usage includes all of them."""
     agent = echoing()
     agent("before")
-    results = mapped(agent, way, NUMBERS)
+    results = mapped(agent, mode, NUMBERS)
     assert [len(result.messages) for result in results] == [2] * 6
     assert {len(request.messages) for request in agent.llm.requests} == {1}
     assert (len(agent.messages), agent.usage.requests) == (2, 7)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_failure_is_a_result(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_failure_is_a_result(mode):
     """A failed run is a result with the status `failed`, and the other runs continue."""
 
     def sometimes(request):
         return Unreachable("Gone.") if request.messages[-1].content == "2" else echo(request)
 
-    results = mapped(Agent("shaky", llm=ScriptedLLM(sometimes, repeat=True)), way, NUMBERS, 3)
+    results = mapped(Agent("shaky", llm=ScriptedLLM(sometimes, repeat=True)), mode, NUMBERS, 3)
     assert [result.status for result in results] == ["done", "done", "failed", "done", "done", "done"]
     assert isinstance(results[2].error, Unreachable)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_exception_is_stored_in_the_result(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_exception_is_stored_in_the_result(mode):
     """An error raised by a listener and an invalid prompt are stored in the result."""
     agent = echoing()
 
@@ -112,7 +112,7 @@ def test_exception_is_stored_in_the_result(way):
             raise ValueError("not one")
 
     agent.on(ResponseReceived, refuse)
-    results = mapped(agent, way, ["0", "1", 2, "3"])
+    results = mapped(agent, mode, ["0", "1", 2, "3"])
     assert [result.status for result in results] == ["done", "failed", "failed", "done"]
     assert "ValueError: not one" in str(results[1].error)
     assert isinstance(results[1].error.__cause__, ValueError)
@@ -130,8 +130,8 @@ def test_exit_ends_the_map():
     assert len(agent.llm.requests) <= 3
 
 
-@pytest.mark.parametrize("way", ["map", "threads"])
-def test_concurrency_of_map(way):
+@pytest.mark.parametrize("mode", ["map", "threads"])
+def test_concurrency_of_map(mode):
     """Exactly the requested number of runs is active concurrently."""
     together, lock, at_work, most = threading.Barrier(3), threading.Lock(), [], []
 
@@ -144,7 +144,7 @@ def test_concurrency_of_map(way):
             at_work.pop()
         return echo(request)
 
-    mapped(Agent("meeting", llm=ScriptedLLM(meet, repeat=True)), way, NUMBERS, 3)
+    mapped(Agent("meeting", llm=ScriptedLLM(meet, repeat=True)), mode, NUMBERS, 3)
     assert max(most) == 3
 
 
@@ -167,8 +167,8 @@ def test_concurrency_of_amap():
     assert ({result.output for result in results}, max(most), len(most)) == ({"met"}, 3, 6)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_prompts_are_read_lazily(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_prompts_are_read_lazily(mode):
     """A lazy iterable of prompts is read only as far as needed."""
     agent, ahead = echoing(), []
 
@@ -177,26 +177,26 @@ def test_prompts_are_read_lazily(way):
             ahead.append(number - agent.usage.requests)
             yield str(number)
 
-    assert len(mapped(agent, way, prompts(), 2)) == 20
+    assert len(mapped(agent, mode, prompts(), 2)) == 20
     assert max(ahead) <= 2
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each(("prompts", "total"), [(NUMBERS, 6), (iter(NUMBERS[:3]), None), ([], 0)])
-def test_progress_is_reported(way, prompts, total):
+def test_progress_is_reported(mode, prompts, total):
     """`progress` receives the number of finished runs, the total if known, and the result."""
-    told = []
+    received = []
     prompts = list(prompts) if total is not None else iter(["0", "1", "2"])
-    results = mapped(echoing(), way, prompts, progress=lambda *given: told.append(given))
-    assert [(done, count) for done, count, _ in told] == [(number + 1, total) for number in range(len(results))]
-    assert sorted(result.output for _, _, result in told) == [result.output for result in results]
+    results = mapped(echoing(), mode, prompts, progress=lambda *given: received.append(given))
+    assert [(done, count) for done, count, _ in received] == [(number + 1, total) for number in range(len(results))]
+    assert sorted(result.output for _, _, result in received) == [result.output for result in results]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_limits_are_shared(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_limits_are_shared(mode):
     """`limits` apply to all runs together; once reached, the remaining runs cost nothing."""
     agent = echoing()
-    results = mapped(agent, way, NUMBERS, 3, limits=Limits(total_tokens=60))
+    results = mapped(agent, mode, NUMBERS, 3, limits=Limits(total_tokens=60))
     statuses = [result.status for result in results]
     assert sorted(statuses) == ["done"] * 3 + ["limit"] * 3
     rest = [result for result in results if result.status == "limit"]
@@ -205,11 +205,11 @@ def test_limits_are_shared(way):
     assert rest[0].resume().output.startswith("It is")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_tool_call_limit_is_shared(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_tool_call_limit_is_shared(mode):
     """A limit on tool calls applies to all runs together."""
     agent = using(len_of)
-    results = mapped(agent, way, NUMBERS, 1, limits=Limits(tool_calls=2))
+    results = mapped(agent, mode, NUMBERS, 1, limits=Limits(tool_calls=2))
     assert [result.status for result in results] == ["done", "done", *["limit"] * 4]
     assert {result.limit for result in results[2:]} == {"tool_calls"}
 
@@ -219,8 +219,8 @@ def len_of(text: str) -> int:
     return len(text)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_run_that_lacks_budget_waits(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_run_that_lacks_budget_waits(mode):
     """A run that lacks budget waits for the others and resumes without repeating calls."""
     used = []
 
@@ -234,16 +234,16 @@ def test_run_that_lacks_budget_waits(way):
         return f"It is {prompt}." if len(request.messages) > 1 else call("use", text=prompt)
 
     agent = Agent("busy", [use], llm=ScriptedLLM(answer, repeat=True))
-    results = mapped(agent, way, NUMBERS, 4, limits=Limits(total_tokens=400, tool_calls=None))
+    results = mapped(agent, mode, NUMBERS, 4, limits=Limits(total_tokens=400, tool_calls=None))
     assert [result.output for result in results] == [f"It is {number}." for number in NUMBERS]
     assert sorted(used) == NUMBERS
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_agent_limits_apply_to_each_run(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_agent_limits_apply_to_each_run(mode):
     """The agent's limits apply to each run, in addition to the limits of the map."""
     agent = echoing(limits=Limits(total_tokens=60))
-    results = mapped(agent, way, ["a", "b" * 800], limits=Limits(total_tokens=10_000))
+    results = mapped(agent, mode, ["a", "b" * 800], limits=Limits(total_tokens=10_000))
     assert [result.status for result in results] == ["done", "limit"]
 
 
@@ -261,8 +261,8 @@ def test_map_inside_a_run_keeps_its_limits():
     assert result.usage.requests == 1 + result.tool_calls[0].result.value.count("done") + (result.status == "done")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_context_variables_are_passed_to_the_runs(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_context_variables_are_passed_to_the_runs(mode):
     """Tools see the caller's context variables, and their changes stay within the run."""
     place = contextvars.ContextVar("place", default="nowhere")
 
@@ -274,7 +274,7 @@ def test_context_variables_are_passed_to_the_runs(way):
 
     place.set("here")
     agent = using(see)
-    assert [result.output for result in mapped(agent, way, NUMBERS, 2)] == ["here"] * 6
+    assert [result.output for result in mapped(agent, mode, NUMBERS, 2)] == ["here"] * 6
     assert place.get() == "here"
 
 
@@ -284,9 +284,9 @@ def test_map_can_be_recorded(tmp_path):
     with FakeServer(lambda request: f"It is {request.json['messages'][-1]['content']}.", repeat=True) as server:
         agent = Agent("echo", llm=LLM(base_url=server.base_url, model="any", protocol="chat"))
         with record(cassette):
-            told = [result.output for result in agent.map(NUMBERS, limits=Limits(seconds=600))]
+            outputs = [result.output for result in agent.map(NUMBERS, limits=Limits(seconds=600))]
     with replay(cassette):
-        assert [result.output for result in agent.map(NUMBERS, limits=Limits(seconds=600))] == told
+        assert [result.output for result in agent.map(NUMBERS, limits=Limits(seconds=600))] == outputs
 
 
 def test_stored_session_has_one_session_per_run(tmp_path):
@@ -295,12 +295,12 @@ def test_stored_session_has_one_session_per_run(tmp_path):
     agent = echoing(session=Session.open(file, "trip"))
     first = agent.map(NUMBERS)
     assert sorted(each.name for each in Session.summaries(file)) == [f"trip/000{number}" for number in range(6)]
-    heard = []
-    agent.on(RunFinished, heard.append)
+    received = []
+    agent.on(RunFinished, received.append)
     again = agent.map(NUMBERS)
     assert [result.output for result in again] == [result.output for result in first]
     assert [result.run_id for result in again] == [result.run_id for result in first]
-    assert (len(agent.llm.requests), heard, agent.messages) == (6, [], ())
+    assert (len(agent.llm.requests), received, agent.messages) == (6, [], ())
 
 
 def test_stored_answers_are_parsed_again(tmp_path):
@@ -334,8 +334,8 @@ def test_session_of_another_prompt_is_rejected(tmp_path):
     assert agent.map(["Hà Nội"])[0].output == "It is Hà Nội."
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_mapping_again_resumes_unfinished_runs(tmp_path, way):
+@pytest.mark.parametrize("mode", MODES)
+def test_mapping_again_resumes_unfinished_runs(tmp_path, mode):
     """Mapping again resumes failed runs without repeating tool calls."""
     used, is_down = [], [True]
 
@@ -352,9 +352,9 @@ def test_mapping_again_resumes_unfinished_runs(tmp_path, way):
 
     session = Session.open(tmp_path / "s.db", "trip")
     agent = Agent("worker", [use], llm=ScriptedLLM(answer, repeat=True), session=session)
-    assert [result.status for result in mapped(agent, way, NUMBERS)] == ["done"] * 3 + ["failed"] * 3
+    assert [result.status for result in mapped(agent, mode, NUMBERS)] == ["done"] * 3 + ["failed"] * 3
     is_down[0] = False
-    assert [result.output for result in mapped(agent, way, NUMBERS)] == [f"It is {number}." for number in NUMBERS]
+    assert [result.output for result in mapped(agent, mode, NUMBERS)] == [f"It is {number}." for number in NUMBERS]
     assert sorted(used) == NUMBERS
 
 
@@ -381,15 +381,15 @@ def test_active_run_is_not_resumed_by_a_map(tmp_path):
     assert agent.map(["0"])[0].output == "It is 0."
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_paused_run_of_a_map_can_be_resumed(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_paused_run_of_a_map_can_be_resumed(mode):
     """A paused run of a map can be resumed in its own session."""
     agent = using(len_of, "SYSTEM", safety="SAFE", approve=lambda _: Approval.LATER)
-    result = mapped(agent, way, ["go"])[0]
+    result = mapped(agent, mode, ["go"])[0]
     assert result.status == "paused"
     gone_on = result.resume(answers=True)
     assert (gone_on.output, agent.messages) == ("1", ())
-    assert asyncio.run(result_of_aresume(mapped(agent, way, ["go"])[0])).output == "1"
+    assert asyncio.run(result_of_aresume(mapped(agent, mode, ["go"])[0])).output == "1"
 
 
 async def result_of_aresume(result):
@@ -410,20 +410,23 @@ def test_interrupt_keeps_finished_runs(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         agent.map((str(number) for number in range(1000)), 2, progress=interrupt)
-    asked = len(agent.llm.requests)
+    question = len(agent.llm.requests)
     assert threading.active_count() <= before
-    assert asked <= 6
-    assert len([each for each in agent.map([str(number) for number in range(asked)]) if each.status == "done"]) == asked
+    assert question <= 6
+    assert (
+        len([each for each in agent.map([str(number) for number in range(question)]) if each.status == "done"])
+        == question
+    )
 
 
 def test_stopped_run_ends_at_its_next_event():
     """A run that is active when the map ends stops at its next event and runs no more tools."""
-    used, answered, told = [], threading.Event(), threading.Event()
+    used, answered, sample_event = [], threading.Event(), threading.Event()
 
     def answer(request):
         if request.messages[-1].content == "slow":
             answered.set()
-            assert told.wait(30)
+            assert sample_event.wait(30)
             return call("use")
         assert answered.wait(30)
         return "Quick."
@@ -434,7 +437,7 @@ def test_stopped_run_ends_at_its_next_event():
         return "used"
 
     def stop(_done, _total, _result):
-        threading.Timer(0.05, told.set).start()
+        threading.Timer(0.05, sample_event.set).start()
         raise LookupError("enough")
 
     with pytest.raises(LookupError, match="enough"):
@@ -559,26 +562,26 @@ def test_changed_prompts_are_matched_by_position(tmp_path):
     assert len(agent.llm.requests) == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_truncated_answer_is_a_result(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_truncated_answer_is_a_result(mode):
     """An answer truncated at its token limit is a result with that limit."""
     agent = Agent("long", llm=ScriptedLLM(say("Half an", finish_reason="length"), repeat=True))
-    assert [result.limit for result in mapped(agent, way, ["a", "b"])] == ["output_tokens"] * 2
+    assert [result.limit for result in mapped(agent, mode, ["a", "b"])] == ["output_tokens"] * 2
 
 
-@pytest.mark.parametrize("way", ["record", "replay"])
-def test_other_processes_are_not_recorded(way, tmp_path):
+@pytest.mark.parametrize("mode", ["record", "replay"])
+def test_other_processes_are_not_recorded(mode, tmp_path):
     """A map in other processes raises an error while a recording is active."""
     with record(tmp_path / "c"):
         echoing().map(["1"])
-    block = record(tmp_path / "d") if way == "record" else replay(tmp_path / "c", partial=True)
+    block = record(tmp_path / "d") if mode == "record" else replay(tmp_path / "c", partial=True)
     refused = pytest.raises(ConfigError, match="do not reach other processes")
     with block, ProcessPoolExecutor(1, get_context("spawn")) as pool, refused:
         echoing().map(["1"], executor=pool)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_stored_answers_have_labels(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_stored_answers_have_labels(mode, tmp_path):
     """Answers stored by an earlier map have the labels of the data that was read."""
 
     def read() -> str:
@@ -590,7 +593,7 @@ def test_stored_answers_have_labels(way, tmp_path):
 
     def ask() -> str:
         """Ask the inner agent."""
-        return mapped(inner, way, ["go"])[0].output
+        return mapped(inner, mode, ["go"])[0].output
 
     for _ in range(2):
         outer = Agent("outer", [Tool(ask, level="SAFE")], llm=ScriptedLLM(call("ask"), "Done."))

@@ -157,10 +157,10 @@ def test_resumed_question_of_a_worker_shows_the_change(tmp_path):
 
 def test_resumed_question_of_an_unknown_tool_has_no_diff(tmp_path):
     """Without the worker's tool, or in another folder, the question has no diff."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request.preview.diff)
+        questions.append(request.preview.diff)
         return Approval.LATER
 
     worker = Agent("worker", file_tools, llm=ScriptedLLM(call("write_file", path="a", content="x"), "written"))
@@ -171,8 +171,8 @@ def test_resumed_question_of_an_unknown_tool_has_no_diff(tmp_path):
     for helper, folder in ((reader, tmp_path), (worker, tmp_path / "other")):
         lead = Agent("lead", task_tool(helper), llm=ScriptedLLM(), approve=approve, workspace=folder)
         lead.resume(paused)
-    assert bool(asked[0]) is True
-    assert asked[1:] == ["", ""]
+    assert bool(questions[0]) is True
+    assert questions[1:] == ["", ""]
 
 
 def test_project_instructions_require_a_trusted_folder(tmp_path):
@@ -191,16 +191,16 @@ def test_project_instructions_require_a_trusted_folder(tmp_path):
         """Send a text to the web."""
         return text
 
-    asked = []
+    questions = []
     flow = Agent(
         "a",
         [Tool(send, level="network")],
         trusting.instruction,
         llm=ScriptedLLM(call("send", text="all"), "ok"),
-        approve=lambda request: asked.append(request.decision.rule) or False,
+        approve=lambda request: questions.append(request.decision.rule) or False,
     )
     flow.run("x")
-    assert asked == ["flow"]
+    assert questions == ["flow"]
 
 
 def test_skills_of_a_trusted_folder_are_tools(tmp_path):

@@ -11,10 +11,10 @@ PROMPT = UserMessage("Now?")
 
 def conversation(exchanges=10, chars=400):
     """Return several exchanges, and a prompt without an answer."""
-    said = []
+    messages = []
     for number in range(exchanges):
-        said += [UserMessage(f"Question {number} " + "x" * chars), AssistantMessage(f"Answer {number}")]
-    return [*said, PROMPT]
+        messages += [UserMessage(f"Question {number} " + "x" * chars), AssistantMessage(f"Answer {number}")]
+    return [*messages, PROMPT]
 
 
 def no_model():
@@ -76,10 +76,10 @@ def test_summary_replaces_the_oldest_exchanges():
     assert list(old) == messages[: len(old)]
     assert isinstance(messages[len(old)], UserMessage)
     room.summary = Summary(len(old), old[-1], "They spoke.")
-    told = room.shown_messages(messages)
-    assert "They spoke." in told[0].content
-    assert told[1:] == messages[len(old) + 1 :]
-    assert room.shown_messages(messages)[0] is told[0]
+    shown_messages = room.shown_messages(messages)
+    assert "They spoke." in shown_messages[0].content
+    assert shown_messages[1:] == messages[len(old) + 1 :]
+    assert room.shown_messages(messages)[0] is shown_messages[0]
     assert room.to_summarise(messages, 500, 20) == ()
 
 
@@ -117,9 +117,9 @@ def test_longer_summary_is_used():
     room, messages = ContextBudget(Window(summarise=True)), conversation()[:-1]
     first, longer = (Summary(count, messages[count - 1], f"{count} messages.") for count in (4, 6))
     stranger = Summary(8, UserMessage("Elsewhere."), "Something else.")
-    for found, kept in ((first, first), (longer, longer), (first, longer), (stranger, longer)):
+    for found, text in ((first, first), (longer, longer), (first, longer), (stranger, longer)):
         room.recall(found, messages)
-        assert room.summary is kept
+        assert room.summary is text
 
 
 def test_system_messages_are_sent_in_addition_to_a_summary():
@@ -128,10 +128,10 @@ def test_system_messages_are_sent_in_addition_to_a_summary():
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), [order, *conversation()]
     old = room.to_summarise(messages, 500, 21)
     room.summary = Summary(len(old), old[-1], "They spoke.")
-    told = room.shown_messages(messages)
-    assert told[0] == order
-    assert f"A summary of {len(old) - 1} earlier messages" in told[1].content
-    assert told[2] == messages[len(old) + 1]
+    shown_messages = room.shown_messages(messages)
+    assert shown_messages[0] == order
+    assert f"A summary of {len(old) - 1} earlier messages" in shown_messages[1].content
+    assert shown_messages[2] == messages[len(old) + 1]
 
 
 def test_fitted_messages_include_the_newest_exchange():

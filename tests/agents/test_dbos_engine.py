@@ -59,8 +59,8 @@ def test_killed_workers_repeat_no_finished_step(database, tmp_path):
     last = work(tmp_path, database, "worker-2")
     assert last.returncode == 0, last.stderr
     output, steps = json.loads(last.stdout)
-    for place, expected in enumerate(OUTPUT):
-        assert UNKNOWN in output[place] if place in CUT_OFF else output[place] == expected
+    for index, expected in enumerate(OUTPUT):
+        assert UNKNOWN in output[index] if index in CUT_OFF else output[index] == expected
     assert steps == STEPS
     effects = Counter((tmp_path / "effects").read_text().splitlines())
     assert effects.pop("pack Hue") == 2

@@ -109,10 +109,10 @@ def test_options_apply_to_later_calls(agent):
         agent("1", base_url=server.base_url, model="small")
         agent("2", model="large", system_prompt="Be brief.", temperature=0.5)
         agent("3")
-        asked = [request.json for request in server.requests]
-    assert [body["model"] for body in asked] == ["small", "large", "large"]
-    assert [body.get("temperature") for body in asked] == [None, 0.5, 0.5]
-    prompts = [body["messages"][0]["content"] for body in asked]
+        questions = [request.json for request in server.requests]
+    assert [body["model"] for body in questions] == ["small", "large", "large"]
+    assert [body.get("temperature") for body in questions] == [None, 0.5, 0.5]
+    prompts = [body["messages"][0]["content"] for body in questions]
     assert prompts == ["You are a helpful assistant.", "Be brief.", "Be brief."]
 
 

@@ -118,9 +118,9 @@ def test_agents_keep_their_conversation(session):
 
     @durable
     def trip() -> list[str]:
-        said = [helper.run("a").output, helper("b"), other("c"), other("d"), step(helper, "e")]
-        said += [each.output for each in helper.map(["f", "g"])]
-        return [*said, "".join(helper.stream_text("h"))]
+        messages = [helper.run("a").output, helper("b"), other("c"), other("d"), step(helper, "e")]
+        messages += [each.output for each in helper.map(["f", "g"])]
+        return [*messages, "".join(helper.stream_text("h"))]
 
     answers = ["1: a", "3: b", "1: c", "1: d", "5: e", "1: f", "1: g", "7: h"]
     result = trip.run(session)
@@ -203,8 +203,8 @@ def test_paused_runs_of_a_batch_are_answered_by_resume(session, is_async):
         return f"a room in {city}"
 
     def decide(request):
-        asked, newest = request.messages[0].content, request.messages[-1].content
-        return call("book", city=asked) if newest == asked and asked != "Rome" else newest
+        question, newest = request.messages[0].content, request.messages[-1].content
+        return call("book", city=question) if newest == question and question != "Rome" else newest
 
     clerk = Agent("clerk", [Tool(book, level="system")], llm=ScriptedLLM(decide, repeat=True), approve="later")
     cities = ["Hue", "Rome", "Vinh"]

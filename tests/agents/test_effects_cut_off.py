@@ -90,28 +90,28 @@ def test_closing_an_async_stream_leaves_a_valid_history(stop, find_faults):
 
 
 @pytest.mark.for_each("stop", range(EVENTS))
-@pytest.mark.for_each("way", ["run", "astream"])
-def test_listener_that_raises_an_error(way, stop, find_faults):
+@pytest.mark.for_each("mode", ["run", "astream"])
+def test_listener_that_raises_an_error(mode, stop, find_faults):
     """A listener that raises an error fails the run with that error and leaves a valid history."""
-    agent, heard = make_agent(), []
+    agent, received = make_agent(), []
 
     def listen(event):
-        heard.append(event)
-        if len(heard) == stop + 1:
+        received.append(event)
+        if len(received) == stop + 1:
             raise LookupError("listener")
 
     async def consume():
         return [event async for event in agent.astream("go")][-1].result
 
     agent.listeners.append(listen)
-    result = agent.run("go") if way == "run" else asyncio.run(consume())
-    if len(heard) > stop:
+    result = agent.run("go") if mode == "run" else asyncio.run(consume())
+    if len(received) > stop:
         assert (result.status, str(result.error)) == (
             "failed",
             "The run was ended by an exception (LookupError: listener).",
         )
         assert isinstance(result.error.__cause__, LookupError)
-    assert isinstance(heard[-1], RunFinished)
+    assert isinstance(received[-1], RunFinished)
     agent.listeners.clear()
     check(agent, find_faults)
 
@@ -298,9 +298,9 @@ def test_stream_that_is_not_iterated_does_nothing():
 
 @pytest.mark.for_each("ending", [SystemExit(3), KeyboardInterrupt()])
 @pytest.mark.for_each("is_async", [False, True])
-@pytest.mark.for_each("way", ["run", "arun"])
+@pytest.mark.for_each("mode", ["run", "arun"])
 @pytest.mark.for_each("count", [1, 3])
-def test_tool_that_exits_ends_the_run(way, is_async, count, ending, find_faults):
+def test_tool_that_exits_ends_the_run(mode, is_async, count, ending, find_faults):
     """A tool that raises SystemExit or KeyboardInterrupt ends the run; finished results are stored."""
     others_done = threading.Barrier(count, timeout=20)
 
@@ -323,7 +323,7 @@ def test_tool_that_exits_ends_the_run(way, is_async, count, ending, find_faults)
     if count == 1:
         agent.llm = ScriptedLLM(leaving)
     with pytest.raises(type(ending)):
-        agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+        agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
     contents = [message["content"] for message in agent.history if message["role"] == "tool"]
     assert sum("interrupted" in content for content in contents) == 1
     assert contents.count("quick result") == count - 1
@@ -332,10 +332,10 @@ def test_tool_that_exits_ends_the_run(way, is_async, count, ending, find_faults)
 
 def test_waiting_calls_are_not_started_after_the_end():
     """Calls that wait for a thread are not started after the run has ended."""
-    begun, release = [], threading.Event()
+    started, release = [], threading.Event()
 
     def block(index: int) -> None:
-        begun.append(index)
+        started.append(index)
         release.wait(20)
 
     def leave() -> None:
@@ -346,10 +346,10 @@ def test_waiting_calls_are_not_started_after_the_end():
     with pytest.raises(SystemExit):
         agent.run("go")
     time.sleep(0.2)
-    so_far = len(begun)
+    so_far = len(started)
     release.set()
     time.sleep(0.2)
-    assert len(begun) == so_far <= MAX_THREADS
+    assert len(started) == so_far <= MAX_THREADS
 
 
 CHILD = """
@@ -409,7 +409,7 @@ OFTEN = {("the model", "stream"), ("a tool", "run"), ("an async tool", "astream"
 
 
 @pytest.mark.parametrize(
-    ("case", "way"),
+    ("case", "mode"),
     [
         pytest.param(*pair, marks=() if pair in OFTEN else pytest.mark.slow)
         for pair in itertools.product(
@@ -417,9 +417,9 @@ OFTEN = {("the model", "stream"), ("a tool", "run"), ("an async tool", "astream"
         )
     ],
 )
-def test_ctrl_c(case, way, find_faults):
+def test_ctrl_c(case, mode, find_faults):
     """Ctrl-C raises KeyboardInterrupt, stores finished results and leaves a valid history."""
-    command = [sys.executable, "-c", CHILD, case, way]
+    command = [sys.executable, "-c", CHILD, case, mode]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         try:
             for _ in range(4 if case == "several tools" else 1):

@@ -28,7 +28,7 @@ from agentkit.tooling.tool import Tool
 
 DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
 PLACE = contextvars.ContextVar("place", default="nowhere")
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 def add(a: int, b: int) -> int:
@@ -78,21 +78,21 @@ STORIES = {
 }
 
 
-def events_of_run(agent, way, prompt="go"):
+def events_of_run(agent, mode, prompt="go"):
     """Return the events of one run in one of the four ways; only the result without streaming."""
 
     async def collect():
         try:
-            if way == "arun":
+            if mode == "arun":
                 return [RunFinished(await agent.arun(prompt))]
             return [event async for event in agent.astream(prompt)]
         finally:
             await agent.llm.aclose()
 
-    if way in {"arun", "astream"}:
+    if mode in {"arun", "astream"}:
         return asyncio.run(collect())
     try:
-        return [RunFinished(agent.run(prompt))] if way == "run" else list(agent.stream(prompt))
+        return [RunFinished(agent.run(prompt))] if mode == "run" else list(agent.stream(prompt))
     finally:
         agent.llm.close()
 
@@ -126,14 +126,14 @@ def plain(event):
     return event
 
 
-def story(agent, way):
+def story(agent, mode):
     """Return the events other than deltas, and the history."""
-    heard = []
-    agent.listeners.append(heard.append)
-    seen = [event for event in events_of_run(agent, way) if not isinstance(event, DELTAS)]
-    heard = [event for event in heard if not isinstance(event, DELTAS)]
-    assert heard[-len(seen) :] == seen
-    return [plain(event) for event in heard], agent.history
+    received = []
+    agent.listeners.append(received.append)
+    seen = [event for event in events_of_run(agent, mode) if not isinstance(event, DELTAS)]
+    received = [event for event in received if not isinstance(event, DELTAS)]
+    assert received[-len(seen) :] == seen
+    return [plain(event) for event in received], agent.history
 
 
 @functools.cache
@@ -142,43 +142,43 @@ def reference(name):
     return story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), "run")
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("name", STORIES)
-def test_scripted_runs_are_equal_in_every_way_to_run(name, way, find_faults):
+def test_scripted_runs_are_equal_in_every_way_to_run(name, mode, find_faults):
     """Every way to run emits the same events and has the same history and result."""
-    told = story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), way)
-    assert told == reference(name)
-    assert find_faults(told[1]) == []
+    output = story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), mode)
+    assert output == reference(name)
+    assert find_faults(output[1]) == []
 
 
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("name", STORIES)
-def test_served_runs_are_equal_in_every_way_to_run(name, way, protocol):
+def test_served_runs_are_equal_in_every_way_to_run(name, mode, protocol):
     """Both protocols emit the same events and have the same history and result."""
     with FakeServer(*STORIES[name]) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
-        assert story(Agent("helper", TOOLS, max_iterations=3, llm=llm), way) == reference(name)
+        assert story(Agent("helper", TOOLS, max_iterations=3, llm=llm), mode) == reference(name)
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-def test_failed_request_in_every_way_to_run(protocol, way):
+def test_failed_request_in_every_way_to_run(protocol, mode):
     """In every way to run, a rejected request adds nothing to the history and can be retried."""
     with FakeServer(fail(400, "Bad question."), "Hello.") as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any", protocol=protocol))
-        result = events_of_run(agent, way)[-1].result
+        result = events_of_run(agent, mode)[-1].result
         assert (result.status, agent.history) == ("failed", [])
         assert "Bad question." in str(result.error)
-        assert events_of_run(agent, way)[-1].result.output == "Hello."
+        assert events_of_run(agent, mode)[-1].result.output == "Hello."
         assert [message["role"] for message in agent.history] == ["user", "assistant"]
 
 
-@pytest.mark.parametrize("way", ["stream", "astream"])
-def test_deltas_form_the_response(way):
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_deltas_form_the_response(mode):
     """The streamed deltas of text, reasoning and arguments form the response."""
     lines = [say("One two three.", call("add", a=1, b=2), reasoning="Think first."), "Done it is."]
-    events = events_of_run(Agent("helper", [add], llm=ScriptedLLM(*lines)), way)
+    events = events_of_run(Agent("helper", [add], llm=ScriptedLLM(*lines)), mode)
     texts = [event.text for event in events if isinstance(event, TextDelta)]
     thoughts = [event.text for event in events if isinstance(event, ReasoningDelta)]
     arguments = "".join(event.arguments for event in events if isinstance(event, ToolCallDelta))
@@ -187,18 +187,18 @@ def test_deltas_form_the_response(way):
     assert json.loads(arguments) == {"a": 1, "b": 2}
 
 
-@pytest.mark.parametrize("way", ["stream", "astream"])
-def test_order_of_a_stream(way):
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_order_of_a_stream(mode):
     """A stream starts with RunStarted, ends with RunFinished, and has each response after its deltas."""
-    events = events_of_run(Agent("helper", llm=ScriptedLLM("Hello there.")), way)
+    events = events_of_run(Agent("helper", llm=ScriptedLLM("Hello there.")), mode)
     assert isinstance(events[0], RunStarted)
     assert isinstance(events[-1], RunFinished)
     assert [type(event) for event in events[2:-1]] == [TextDelta, TextDelta, ResponseReceived]
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("is_async", [False, True])
-def test_parallel_calls_run_concurrently(is_async, way):
+def test_parallel_calls_run_concurrently(is_async, mode):
     """Eight calls that wait for each other finish, whether sync or async."""
     blocking, awaiting = threading.Barrier(8), asyncio.Barrier(8)
 
@@ -215,36 +215,36 @@ def test_parallel_calls_run_concurrently(is_async, way):
 
     tool = meet_async if is_async else meet
     calls = [call(tool.__name__, index=index) for index in range(8)]
-    result = events_of_run(Agent("helper", [tool], llm=ScriptedLLM(calls, "Done.")), way)[-1].result
+    result = events_of_run(Agent("helper", [tool], llm=ScriptedLLM(calls, "Done.")), mode)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(8))
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("function", [wait, await_])
-def test_results_are_in_the_requested_order(function, way):
+def test_results_are_in_the_requested_order(function, mode):
     """Calls are reported when they finish, and results are sent in the requested order."""
     seconds = [0.3, 0.15, 0.0]
     calls = [call(function.__name__, index=index, seconds=each) for index, each in enumerate(seconds)]
     llm = ScriptedLLM(calls, "Done.")
     agent, ended = Agent("helper", [function], llm=llm), []
     agent.on(ToolCallFinished, lambda event: ended.append(event.result.value))
-    result = events_of_run(agent, way)[-1].result
+    result = events_of_run(agent, mode)[-1].result
     assert ended == [2, 1, 0]
     assert [used.result.value for used in result.tool_calls] == [0, 1, 2]
     assert [message.content for message in llm.requests[1].messages[-3:]] == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_more_calls_than_threads(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_more_calls_than_threads(mode):
     """All calls of a response run, even if there are more calls than threads."""
     count = 2 * MAX_THREADS + 1
     agent = Agent("helper", [add], llm=ScriptedLLM([call("add", a=n, b=0) for n in range(count)], "Done."))
-    result = events_of_run(agent, way)[-1].result
+    result = events_of_run(agent, mode)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(count))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_concurrent_calls_are_limited(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_concurrent_calls_are_limited(mode):
     """The number of concurrent calls is limited, and that limit is used fully."""
     lock, at_work, most = threading.Lock(), [], []
     together = threading.Barrier(MAX_THREADS)
@@ -257,7 +257,7 @@ def test_concurrent_calls_are_limited(way):
         with lock:
             at_work.pop()
 
-    events_of_run(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MAX_THREADS), "Done.")), way)
+    events_of_run(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MAX_THREADS), "Done.")), mode)
     assert (len(most), max(most)) == (3 * MAX_THREADS, MAX_THREADS)
 
 
@@ -273,17 +273,17 @@ async def asee(note: str) -> str:
     return see(note)
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each("function", [see, asee])
 @pytest.mark.for_each("count", [1, 3])
-def test_tools_run_in_a_copy_of_the_context(function, way, count):
+def test_tools_run_in_a_copy_of_the_context(function, mode, count):
     """A tool sees the caller's context variables, and its changes are not visible outside."""
     calls = [call(function.__name__, note=f"tool {n}") for n in range(count)]
     agent = Agent("helper", [function], llm=ScriptedLLM(calls, "Done."))
 
     def within():
         PLACE.set("here")
-        result = events_of_run(agent, way)[-1].result
+        result = events_of_run(agent, mode)[-1].result
         return [used.result.value for used in result.tool_calls], PLACE.get()
 
     assert contextvars.copy_context().run(within) == (["here"] * count, "here")
@@ -350,14 +350,14 @@ class PlainLLM(ScriptedLLM):
         return PlainIterator(self.stream(messages))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_missing_approver_is_recorded(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_missing_approver_is_recorded(mode, tmp_path):
     """A recording stores that there was no approver, and its replay denies the call as well."""
     for opened in (record, replay):
         with opened(tmp_path / "trip.cassette"):
             llm = ScriptedLLM(call("erase", a=1, b=1), "Well.")
             agent = Agent("helper", [Tool(add, "erase", level="SYSTEM")], llm=llm)
-            (used,) = events_of_run(agent, way)[-1].result.tool_calls
+            (used,) = events_of_run(agent, mode)[-1].result.tool_calls
         assert used.result.status == "denied"
         assert "There is no approver." in used.result.content
 
@@ -380,9 +380,9 @@ class SilentLLM(ScriptedLLM):
             yield event
 
 
-@pytest.mark.parametrize("way", ["stream", "astream"])
-def test_stream_without_an_answer_fails(way):
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_stream_without_an_answer_fails(mode):
     """A stream without a final response fails the run and adds nothing to the history."""
     agent = Agent("helper", llm=SilentLLM("Hello there."))
-    assert events_of_run(agent, way)[-1].result.status == "failed"
+    assert events_of_run(agent, mode)[-1].result.status == "failed"
     assert agent.history == []

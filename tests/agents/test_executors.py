@@ -59,12 +59,12 @@ def pass_on(output):
 def test_runs_in_other_processes():
     """A process pool returns results in order; usage, listeners and limits apply as usual."""
     with FakeServer(echo, repeat=True) as server, pool() as executor:
-        agent, heard = Agent("echo", default_tools, llm=client_of(server), session=None), []
-        agent.on(ResponseReceived, lambda event: heard.append(event.response.text))
-        agent.on(RunFinished, lambda event: heard.append(event.result.status))
+        agent, received = Agent("echo", default_tools, llm=client_of(server), session=None), []
+        agent.on(ResponseReceived, lambda event: received.append(event.response.text))
+        agent.on(RunFinished, lambda event: received.append(event.result.status))
         results = agent.map(NUMBERS, 2, executor=executor)
         assert [result.output for result in results] == [f"It is {number}." for number in NUMBERS]
-        assert sorted(heard) == sorted([result.output for result in results] + ["done"] * 4)
+        assert sorted(received) == sorted([result.output for result in results] + ["done"] * 4)
         assert agent.usage.requests == 4
         agent.tools = Toolset()
         limits = Limits(total_tokens=60, cost=1, unknown_price="free")
@@ -110,9 +110,9 @@ def test_killed_worker_is_resumed_by_mapping_again(tmp_path, deadly, noted, answ
         assert len(noted()) == len(set(noted()))
         assert {*noted(), *unknown} == set(prompts)
         assert "interrupted" in second[3].tool_calls[1].result.status
-        asked = len(server.requests)
+        question = len(server.requests)
         assert [result.run_id for result in agent.map(prompts)] == [result.run_id for result in second]
-        assert len(server.requests) == asked
+        assert len(server.requests) == question
 
 
 def was_interrupted(result):

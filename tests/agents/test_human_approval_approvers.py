@@ -84,16 +84,16 @@ def test_approver_of_the_caller_is_used_for_workers():
 
 def test_approver_after_a_handoff():
     """After a handoff, the approver receives the name of the active agent."""
-    heard = []
+    received = []
 
     def note(request, run: RunContext[Shop]):
-        heard.append(run.agent)
+        received.append(run.agent)
         return True
 
     llm = ScriptedLLM(call("hand_off_to_clerk"), *ASK)
     lead = Agent("lead", handoffs=[Agent("clerk", tools=[refund], approve=note, llm=llm)], llm=llm)
     assert lead.run("Refund 7.", context=Shop("An")).status == "done"
-    assert heard == ["clerk"]
+    assert received == ["clerk"]
 
 
 @pytest.mark.parametrize("given", [None, "An"])

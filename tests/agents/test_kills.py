@@ -25,7 +25,7 @@ from agentkit.testing import ScriptedLLM
 pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("KILLS", "25"))
-WAYS = ("run", "arun", "stream", "astream")
+MODES = ("run", "arun", "stream", "astream")
 PROGRAM = Path(__file__).with_name("killed_program.py")
 ENTRIES = 22
 """The number of entries that a run of the program stores."""
@@ -68,21 +68,21 @@ class Trip:
         self._location = str(folder.parent / "sessions.db")
         self.counts = Counter()
 
-    def run(self, way, **order):
+    def run(self, mode, **order):
         """Run a command in a separate process, inspect the result, and return the exit code."""
         places = {"place": self._location, "session": self._folder.name, "folder": str(self._folder)}
-        code = self._program.carry_out(way=way, **places, **order)
+        code = self._program.carry_out(way=mode, **places, **order)
         assert code in (0, -signal.SIGKILL)
         self.counts["killed" if code else "ended"] += 1
         self._check_what_is_left()
         return code
 
-    def go_on(self, way, *, resuming, **order):
+    def go_on(self, mode, *, resuming, **order):
         """Run in a separate process: resume the unfinished run if there is one, or else start another prompt."""
         is_resumed = resuming and bool(self.session.unfinished)
         unfinished = self._unfinished_calls()
-        wishes = {} if is_resumed else {"prompt": f"errand {sum(self.counts.values())}"}
-        code = self.run(way, **wishes, **order)
+        requested_calls = {} if is_resumed else {"prompt": f"errand {sum(self.counts.values())}"}
+        code = self.run(mode, **requested_calls, **order)
         if not code:
             self._check_what_was_told(unfinished, is_resumed=is_resumed)
         return code
@@ -128,15 +128,15 @@ class Trip:
         entries, unfinished = self.session.entries, self.session.unfinished
         left = [entry.event for entry in entries if entry.run in unfinished]
         finished = {each.call.id for each in left if isinstance(each, ToolCallFinished)}
-        begun = {each.call.id: each.call.name for each in left if isinstance(each, ToolCallStarted)}
-        return {call_id: tool for call_id, tool in begun.items() if call_id not in finished}
+        started = {each.call.id: each.call.name for each in left if isinstance(each, ToolCallStarted)}
+        return {call_id: tool for call_id, tool in started.items() if call_id not in finished}
 
     def _check_what_was_told(self, unfinished, *, is_resumed):
         """Check that the model was informed of each interrupted or repeated call."""
-        told = {each.call_id: each.content for each in self.session.messages if isinstance(each, ToolMessage)}
+        fields = {each.call_id: each.content for each in self.session.messages if isinstance(each, ToolMessage)}
         for call_id, tool in unfinished.items():
             is_repeated = is_resumed and tool == "look"
-            assert ("was interrupted" in told[call_id]) is not is_repeated
+            assert ("was interrupted" in fields[call_id]) is not is_repeated
             self.counts["calls repeated" if is_repeated else "calls told as interrupted"] += 1
 
 
@@ -162,10 +162,10 @@ def test_kill_at_any_moment(program, new_trip, record_property):
         number += 1
         trip = new_trip(f"trip {number}")
         resuming = number % 3 > 0
-        code = trip.run(dice.choice(WAYS), prompt="errand", after_seconds=dice.uniform(0, program.seconds))
+        code = trip.run(dice.choice(MODES), prompt="errand", after_seconds=dice.uniform(0, program.seconds))
         while code or trip.session.unfinished:
             late = dice.uniform(0, program.seconds) if dice.random() < 0.4 else None
-            code = trip.go_on(dice.choice(WAYS), resuming=resuming, after_seconds=late)
+            code = trip.go_on(dice.choice(MODES), resuming=resuming, after_seconds=late)
         trip.check_end()
         counts += trip.counts
     for name, count in counts.items():
@@ -178,8 +178,8 @@ def test_kill_at_each_entry(instant, new_trip):
     places = FORK_IN_THE_ROAD if instant == "after" else range(1, ENTRIES + 1)
     for number in places:
         trip = new_trip(f"trip {number} {instant}")
-        assert trip.run(WAYS[number % 4], prompt="errand", dies=[number, instant]) == -signal.SIGKILL
-        assert trip.go_on(WAYS[number % 3], resuming=number % 3 > 0) == 0
+        assert trip.run(MODES[number % 4], prompt="errand", dies=[number, instant]) == -signal.SIGKILL
+        assert trip.go_on(MODES[number % 3], resuming=number % 3 > 0) == 0
         trip.check_end()
 
 

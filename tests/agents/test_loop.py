@@ -113,8 +113,8 @@ def test_tools_are_run_between_requests():
 
 def test_only_allowed_calls_are_run():
     """Only allowed calls are yielded to be run."""
-    wishes = say("", call("add", a=1, b=2), call("nope"), call("add", a="x"), call("erase", a=1, b=1))
-    steps = play([with_ids(wishes), say("Done.")])
+    requested_calls = say("", call("add", a=1, b=2), call("nope"), call("add", a="x"), call("erase", a=1, b=1))
+    steps = play([with_ids(requested_calls), say("Done.")])
     (batch,) = [step for step in steps if isinstance(step, UseTools)]
     assert [judged.call.id for judged in batch.calls] == ["id0"]
 
@@ -128,9 +128,9 @@ def test_approval_is_a_question():
     """A call above the level yields a question with the agent, tool, arguments and decision."""
     steps = play([with_ids(say("", call("erase", a=1, b=1))), say("Done.")], approval=True)
     (question,) = [step for step in steps if isinstance(step, AskPerson)]
-    asked = question.request
-    assert (asked.agent, asked.tool, asked.arguments) == ("helper", "erase", {"a": 1, "b": 1})
-    assert asked.decision.verdict is Verdict.ASK
+    request = question.request
+    assert (request.agent, request.tool, request.arguments) == ("helper", "erase", {"a": 1, "b": 1})
+    assert request.decision.verdict is Verdict.ASK
     assert result_of(steps).decisions[0].allowed
 
 
@@ -157,8 +157,8 @@ def test_missing_answer_is_a_bad_response():
 
 def test_iteration_limit_keeps_the_results():
     """A run that reaches its iteration limit keeps its results."""
-    wishes = [with_ids(say(f"Try {n}.", call("add", a=n, b=0))) for n in range(3)]
-    result = result_of(play([*wishes, say("So far, nothing.")], max_iterations=3))
+    requested_calls = [with_ids(say(f"Try {n}.", call("add", a=n, b=0))) for n in range(3)]
+    result = result_of(play([*requested_calls, say("So far, nothing.")], max_iterations=3))
     assert (result.status, result.limit, result.iterations, result.output) == (
         "limit",
         "iterations",
@@ -203,16 +203,16 @@ def test_closing_the_loop_stores_a_valid_history():
             break
     steps.close()
     playing.run.close()
-    told = session.messages
-    assert [message.call_id for message in told if isinstance(message, ToolMessage)] == ["id0", "id1"]
-    assert "interrupted" in told[2].content
-    assert "No tool is named" in told[3].content
+    messages = session.messages
+    assert [message.call_id for message in messages if isinstance(message, ToolMessage)] == ["id0", "id1"]
+    assert "interrupted" in messages[2].content
+    assert "No tool is named" in messages[3].content
 
 
 def test_history_is_updated_before_the_end_is_reported():
     """A finished run is in the history when RunFinished is emitted."""
     agent = Agent("helper", llm=ScriptedLLM("Hello."))
-    heard = []
-    agent.on(RunFinished, lambda event: heard.append(agent.messages == event.result.messages))
+    received = []
+    agent.on(RunFinished, lambda event: received.append(agent.messages == event.result.messages))
     agent.run("go")
-    assert heard == [True]
+    assert received == [True]

@@ -10,7 +10,7 @@ from agentkit import Agent, ConfigError, RunContext, RunError, RunFinished, Text
 from agentkit.messages import ToolCall, UserMessage
 from agentkit.testing import ScriptedLLM, call
 
-WAYS = ["run", "arun", "stream", "astream"]
+MODES = ["run", "arun", "stream", "astream"]
 
 
 @tool(level="safe")
@@ -25,9 +25,9 @@ def erase() -> str:
     return "erased"
 
 
-def result_of(agent, way, prompt="Go."):
+def result_of(agent, mode, prompt="Go."):
     """Return the result of a run in one of the four ways to run an agent."""
-    match way:
+    match mode:
         case "run":
             return agent.run(prompt)
         case "arun":
@@ -65,20 +65,20 @@ async def counted(call, proceed, run: RunContext):
     return replace(await proceed(call), content=f"{(await proceed(call)).content} for {run.agent}")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_middleware_changes_requests_and_responses(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_middleware_changes_requests_and_responses(mode):
     """The first middleware is the outermost one: it receives the response changed by the others."""
     llm = ScriptedLLM("Hello")
     agent = Agent("helper", llm=llm, middleware=[shouting, quietly])
-    assert result_of(agent, way).output == "HELLO?"
+    assert result_of(agent, mode).output == "HELLO?"
     assert [message.text for message in llm.requests[0].messages] == ["Go.", "Shout!"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_middleware_changes_calls_and_results(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_middleware_changes_calls_and_results(mode):
     """Middleware changes the arguments of a call, which are judged again, and its result."""
     llm = ScriptedLLM(call("double", number=2), "Done.")
-    result = result_of(Agent("helper", [double], llm=llm, middleware=[one_more, counted]), way)
+    result = result_of(Agent("helper", [double], llm=llm, middleware=[one_more, counted]), mode)
     assert result.tool_calls[0].result.content == "6 for helper!"
 
 
@@ -88,15 +88,15 @@ def test_streams_emit_changed_text():
     assert [event.text for event in agent.stream("Go.") if isinstance(event, TextDelta)] == ["HELLO THERE"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_changed_call_is_judged_again(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_changed_call_is_judged_again(mode):
     """A call changed by middleware is judged again, and denied if it needs approval."""
 
     def erasing(call, proceed):
         return proceed(ToolCall("other", "erase", "{}"))
 
     llm = ScriptedLLM(call("double", number=2), "Done.")
-    result = result_of(Agent("helper", [double, erase], llm=llm, middleware=[erasing]), way)
+    result = result_of(Agent("helper", [double, erase], llm=llm, middleware=[erasing]), mode)
     assert (result.tool_calls[0].result.status, result.status) == ("denied", "done")
 
 
@@ -126,7 +126,7 @@ def empty(request, proceed):
     """Return nothing."""
 
 
-@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each(
     ("layer", "text"),
     [
@@ -134,21 +134,21 @@ def empty(request, proceed):
         (empty, "The middleware empty returned NoneType; it returns a Response."),
     ],
 )
-def test_error_names_the_middleware(layer, text, way):
+def test_error_names_the_middleware(layer, text, mode):
     """An error in middleware around a request fails the run, and the error names the middleware."""
-    result = result_of(Agent("helper", llm=ScriptedLLM("Hi."), middleware=[layer]), way)
+    result = result_of(Agent("helper", llm=ScriptedLLM("Hi."), middleware=[layer]), mode)
     assert (result.status, type(result.error), str(result.error)) == ("failed", RunError, text)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_error_around_a_call_is_its_result(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_error_around_a_call_is_its_result(mode):
     """An error in middleware around a call fails the call, and the run continues."""
 
     def spoiled(call, proceed):
         raise KeyError("x")
 
     llm = ScriptedLLM(call("double", number=2), "Done.")
-    result = result_of(Agent("helper", [double], llm=llm, middleware=[spoiled]), way)
+    result = result_of(Agent("helper", [double], llm=llm, middleware=[spoiled]), mode)
     assert result.tool_calls[0].result.error == "The middleware spoiled failed (KeyError: 'x')."
     assert result.output == "Done."
 

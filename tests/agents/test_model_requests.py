@@ -36,8 +36,8 @@ def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
     """Return the model requests of a started run."""
     tools, session = Toolset([add]), Session()
     if exchanges:
-        said = [(UserMessage("word " * 100), AssistantMessage("Yes.")) for _ in range(exchanges)]
-        session.append([message for pair in said for message in pair])
+        rows = [(UserMessage("word " * 100), AssistantMessage("Yes.")) for _ in range(exchanges)]
+        session.append([message for pair in rows for message in pair])
     policy_context = ToolPolicyContext(tools, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in tools)
     context_budget = ContextBudget(window or Window())
@@ -59,13 +59,13 @@ def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
 
 def play(steps, *answers):
     """Return the yielded steps and the return value, with the given answers of a model."""
-    answers, told = iter(answers), []
+    answers, received = iter(answers), []
     while True:
         try:
             step = next(steps)
         except StopIteration as end:
-            return told, end.value
-        told.append(step)
+            return received, end.value
+        received.append(step)
         if isinstance(step, AskModel):
             step.answer = next(answers)
 
@@ -99,10 +99,10 @@ def test_usage_of_a_failed_request(error, is_given_back):
     """A rejected request uses nothing; one that was cut off counts with its whole reservation."""
     given = asking(output_tokens=1_000)
     _, request = play(given.request())
-    told, answer = play(given.send(request, given.reserve(request)), error)
+    output, answer = play(given.send(request, given.reserve(request)), error)
     assert answer is error
-    begun = isinstance(error, BadResponse) or error.code == ABANDONED
-    assert told[-1] == RequestFailed(str(error), type(error).__name__, Usage(requests=begun, unreported=begun))
+    started = isinstance(error, BadResponse) or error.code == ABANDONED
+    assert output[-1] == RequestFailed(str(error), type(error).__name__, Usage(requests=started, unreported=started))
     assert (given.budget.spent.output_tokens == 0) == is_given_back
 
 
@@ -113,8 +113,8 @@ def test_unanswered_attempts_count_as_the_maximum():
     reservation = given.reserve(request)
     error = RateLimited("Slow down.", status=429)
     error.unanswered = 2
-    told, _ = play(given.send(request, reservation), error)
-    assert told[-1].usage == Usage(requests=2, unreported=2)
+    output, _ = play(given.send(request, reservation), error)
+    assert output[-1].usage == Usage(requests=2, unreported=2)
     assert given.budget.usage == Usage(requests=2, unreported=2)
     assert given.budget.spent.output_tokens == 2 * reservation.max_tokens
 
@@ -140,11 +140,11 @@ def test_request_that_is_too_long_is_shortened():
     """A request that is too long is shortened and sent again up to three times."""
     given = asking(exchanges=60)
     _, request = play(given.request())
-    told, answer = play(given.send(request, given.reserve(request)), *[too_long()] * 3, say("Here."))
-    lengths = [len(step.request.messages) for step in told if isinstance(step, AskModel)]
+    output, answer = play(given.send(request, given.reserve(request)), *[too_long()] * 3, say("Here."))
+    lengths = [len(step.request.messages) for step in output if isinstance(step, AskModel)]
     assert answer.text == "Here."
     assert lengths == sorted(set(lengths), reverse=True)
-    told, answer = play(asking_again(given), *[too_long()] * 4)
+    output, answer = play(asking_again(given), *[too_long()] * 4)
     assert answer.is_too_long
 
 
@@ -158,8 +158,8 @@ def test_prompt_that_is_too_long_is_sent_once():
     """A prompt that is too long is not sent again, and its reservation is released."""
     given = asking(input_tokens=1_000)
     _, request = play(given.request())
-    told, answer = play(given.send(request, given.reserve(request)), too_long())
-    assert [type(step) for step in told] == [AskModel, RequestFailed]
+    output, answer = play(given.send(request, given.reserve(request)), too_long())
+    assert [type(step) for step in output] == [AskModel, RequestFailed]
     assert answer.is_too_long
     assert given.budget.spent.input_tokens == 0
 
@@ -172,8 +172,8 @@ def test_shortened_request_beyond_a_limit():
     question = next(steps)
     question.answer = too_long()
     given.budget.spent.output_tokens += 1_000
-    told, answer = play(steps)
-    assert [type(step) for step in told] == [RequestFailed]
+    output, answer = play(steps)
+    assert [type(step) for step in output] == [RequestFailed]
     assert answer.is_too_long
 
 
@@ -225,8 +225,8 @@ def test_summary_is_requested_and_reported():
     """A conversation that does not fit is summarised first; an empty summary is reported as well."""
     for text, covered in (("They spoke.", True), ("", False)):
         given = asking(Window(tokens=1_000, summarise=True), exchanges=20)
-        told, request = play(given.request(), say(text))
-        (summarised,) = [step for step in told if isinstance(step, Summarised)]
+        output, request = play(given.request(), say(text))
+        (summarised,) = [step for step in output if isinstance(step, Summarised)]
         assert (summarised.text, summarised.messages > 0, summarised.usage.requests) == (text, covered, 1)
         assert ("They spoke." in str(request.messages)) == covered
 
@@ -234,8 +234,8 @@ def test_summary_is_requested_and_reported():
 def test_summary_beyond_the_limits_is_not_requested():
     """If the limits leave no room for a summary, the conversation is truncated."""
     given = asking(Window(tokens=1_000, summarise=True), exchanges=20, output_tokens=5)
-    told, request = play(given.request())
-    assert told == []
+    output, request = play(given.request())
+    assert output == []
     assert "left out here" in str(request.messages)
     assert isinstance(given.reserve(request), LimitReached)
 
@@ -243,8 +243,8 @@ def test_summary_beyond_the_limits_is_not_requested():
 def test_failed_summary_truncates_the_conversation():
     """If the request for a summary fails, the conversation is truncated."""
     given = asking(Window(tokens=1_000, summarise=True), exchanges=20)
-    told, request = play(given.request(), RateLimited("Slow down.", status=429))
-    assert [type(step) for step in told] == [AskModel, RequestFailed]
+    output, request = play(given.request(), RateLimited("Slow down.", status=429))
+    assert [type(step) for step in output] == [AskModel, RequestFailed]
     assert "left out here" in str(request.messages)
 
 
@@ -253,9 +253,9 @@ def test_read_more_tool_is_created_once():
     given = asking(Window(tokens=700, keep_results=0), exchanges=1)
     _, before = play(given.request())
     for number in range(4):
-        wish = ToolCall(f"id{number}", "add", "{}")
-        given.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (wish,)))))
-        given.run.progress.apply(ToolCallFinished(wish, ToolResult("add", "ok", "word " * 500)))
+        requested_call = ToolCall(f"id{number}", "add", "{}")
+        given.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (requested_call,)))))
+        given.run.progress.apply(ToolCallFinished(requested_call, ToolResult("add", "ok", "word " * 500)))
     _, after = play(given.request())
     names = [[spec.name for spec in request.tools] for request in (before, after)]
     assert names == [["add"], ["add", "read_more"]]

@@ -100,7 +100,7 @@ def test_denied_hosted_tool_is_not_offered(options, rule):
 
 
 @pytest.mark.parametrize(
-    ("answer", "asked", "names"),
+    ("answer", "question", "names"),
     [
         (True, 1, [["web_search"], ["web_search"]]),
         (Approval.ALWAYS, 1, [["web_search"], ["web_search"]]),
@@ -110,7 +110,7 @@ def test_denied_hosted_tool_is_not_offered(options, rule):
         ({"query": "rain"}, 1, [[], []]),
     ],
 )
-def test_approval_of_a_hosted_tool_is_requested_once(answer, asked, names):
+def test_approval_of_a_hosted_tool_is_requested_once(answer, question, names):
     """An approval request for a hosted tool applies to the whole run; deferring denies it."""
     questions = []
 
@@ -120,7 +120,7 @@ def test_approval_of_a_hosted_tool_is_requested_once(answer, asked, names):
 
     llm = ScriptedLLM(call("nothing"), "Done.")
     result = Agent("reporter", [SEARCH], llm=llm, safety="safe", approve=approve).run("Does it rain?")
-    assert (len(questions), offered(llm), result.status) == (asked, names, "done")
+    assert (len(questions), offered(llm), result.status) == (question, names, "done")
     assert "an approval applies to this run" in questions[0]
 
 

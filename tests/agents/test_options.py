@@ -6,7 +6,7 @@ from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, core_tools
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("given", "intended"),
     [
         ({"tool": core_tools}, "Did you mean tools=?"),
         ({"max_iteration": 3}, "Did you mean max_iterations=?"),
@@ -17,11 +17,11 @@ from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, core_tools
         ({"xyz": 1}, "It takes: name, tools, instruction, max_iterations, llm, model,"),
     ],
 )
-def test_unknown_argument_suggests_a_similar_one(given, meant):
+def test_unknown_argument_suggests_a_similar_one(given, intended):
     """An unknown argument raises TypeError, which suggests a similar argument."""
     with pytest.raises(TypeError) as raised:
         Agent("helper", **given)
-    assert f"Agent() takes no argument {next(iter(given))}=. {meant}" in str(raised.value)
+    assert f"Agent() takes no argument {next(iter(given))}=. {intended}" in str(raised.value)
 
 
 @pytest.mark.for_each(

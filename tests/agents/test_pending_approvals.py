@@ -78,13 +78,13 @@ def test_question_can_be_answered_in_any_folder(tmp_path):
 
 def test_pending_call_without_a_folder_can_be_approved(tmp_path):
     """A pending call stored without a folder can be approved in the current folder."""
-    session, asked = Session(), writer(WRITE, approve=later, workspace=tmp_path).run("Write.")
+    session, question = Session(), writer(WRITE, approve=later, workspace=tmp_path).run("Write.")
     run = session.begin()
-    for event in asked.events:
+    for event in question.events:
         is_asked = isinstance(event, ToolCallPostponed)
         run.progress.apply(ToolCallPostponed(event.call, event.question, event.decision) if is_asked else event)
     run.close()
-    assert [type(each) for each in asked.events] == [RunStarted, ResponseReceived, ToolCallPostponed, RunEnded]
+    assert [type(each) for each in question.events] == [RunStarted, ResponseReceived, ToolCallPostponed, RunEnded]
     assert writer("Written.", session=session, workspace=tmp_path).resume(answers=True).status == "done"
 
 
@@ -115,13 +115,13 @@ def test_resuming_without_answers_shows_pending_calls(tmp_path):
     assert seen.resume({seen.pending[0].id: True}).status == "done"
 
 
-@pytest.mark.parametrize("said", [True, False, Approval.ONCE, {"call_1_1": True}, later, ["call_1_1"]])
-def test_answer_instead_of_a_run_is_rejected(tmp_path, said):
+@pytest.mark.parametrize("text", [True, False, Approval.ONCE, {"call_1_1": True}, later, ["call_1_1"]])
+def test_answer_instead_of_a_run_is_rejected(tmp_path, text):
     """Passing an answer instead of a run to `resume` raises ConfigError, and the run stays paused."""
     agent = writer(WRITE, "Written.", session=Session.open(tmp_path / "s.db", "x"), approve=later, workspace=tmp_path)
     agent.run("Write.")
     with pytest.raises(ConfigError, match=r"agent\.resume\(answers=True\)"):
-        agent.resume(said)
+        agent.resume(text)
     assert agent.resume(answers=True).status == "done"
 
 
@@ -145,7 +145,7 @@ def test_run_is_resumed_by_its_id(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("text", "message"),
     [
         (
             lambda waits: {waits.id: {"path": "a.txt", "contents": "x"}},
@@ -157,12 +157,12 @@ def test_run_is_resumed_by_its_id(tmp_path):
         ),
     ],
 )
-def test_invalid_replacement_arguments_are_rejected(said, told, tmp_path):
+def test_invalid_replacement_arguments_are_rejected(text, message, tmp_path):
     """Invalid replacement arguments raise ConfigError, and the call stays pending."""
     agent = writer(call("write_file", path="a.txt", content=""), "Written.", approve=later, workspace=tmp_path)
     paused = agent.run("Write.")
-    with pytest.raises(ConfigError, match=told):
-        paused.resume(said(paused.pending[0]))
+    with pytest.raises(ConfigError, match=message):
+        paused.resume(text(paused.pending[0]))
     assert paused.resume({paused.pending[0].id: {"path": "b.txt", "content": "x"}}).status == "done"
     assert (tmp_path / "b.txt").read_text("utf-8") == "x"
 

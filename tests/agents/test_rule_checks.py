@@ -44,15 +44,15 @@ SLIPS = [
 ]
 
 
-@pytest.mark.for_each(("name", "meant"), SLIPS)
-def test_misspelled_tool_in_a_rule(name, meant):
+@pytest.mark.for_each(("name", "intended"), SLIPS)
+def test_misspelled_tool_in_a_rule(name, intended):
     """The error for a misspelled tool suggests the intended name."""
-    with pytest.raises(ConfigError, match=rf"No tool is named '{name}'\. Did you mean '{meant}'\?"):
+    with pytest.raises(ConfigError, match=rf"No tool is named '{name}'\. Did you mean '{intended}'\?"):
         made(Rule("deny", name))
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "message"),
     [
         ({"pth": {"below": "prod"}}, r"write_file has no argument 'pth'.*Did you mean 'path'\?"),
         ({"file_path": "x"}, r"no argument 'file_path'.*Did you mean 'path'\?"),
@@ -60,12 +60,12 @@ def test_misspelled_tool_in_a_rule(name, meant):
     ],
 )
 @pytest.mark.parametrize("name", ["write_file", "write_*"])
-def test_unknown_argument_in_a_rule(name, where, told):
+def test_unknown_argument_in_a_rule(name, where, message):
     """A rule that tests an unknown argument is rejected."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         made(Rule("deny", name, where))
     if name == "write_file":
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             made(Rule("deny", name, where), tools=())
 
 

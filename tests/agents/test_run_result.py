@@ -118,19 +118,19 @@ def test_inconsistent_saved_run_is_rejected(tmp_path):
     """A saved run with inconsistent calls, or with the record of another run, is rejected."""
     options = {"workspace": tmp_path, "approve": lambda _: True}
     writing = ScriptedLLM(call("write_file", path="a", content="1"), "Ok.")
-    theirs = Agent("other", write_file_tool, llm=writing, **options).run("go").record.id
+    reference = Agent("other", write_file_tool, llm=writing, **options).run("go").record.id
     helper = Agent("helper", [add], llm=ScriptedLLM(call("add", a=1, b=2), "So far 3."), max_iterations=1)
     text = helper.run("go").to_json()
     calls = [{"id": "a", "name": "add", "arguments": "{}"}] * 2
     orphan = {"role": "tool", "call_id": "x", "name": "add", "content": "3"}
-    for edited, told in (
-        (changed(text, "events", 0, "record", to=theirs), "record of changes belongs to another run"),
+    for edited, message in (
+        (changed(text, "events", 0, "record", to=reference), "record of changes belongs to another run"),
         (changed(text, "run", to="0" * 32), "record of changes belongs to another run"),
         (changed(text, "run", to=""), "has no run id"),
         (changed(text, "events", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
         (changed(text, "history", to=[orphan]), "a result of the call 'x', which does not exist"),
     ):
-        with pytest.raises(SessionError, match=f"This saved run was changed: .*{told}"):
+        with pytest.raises(SessionError, match=f"This saved run was changed: .*{message}"):
             Agent("helper", [add], llm=ScriptedLLM("Done.")).resume(edited)
     assert Agent("helper", [add], llm=ScriptedLLM("Done.")).resume(text).output == "Done."
     assert (tmp_path / "a").read_text() == "1"

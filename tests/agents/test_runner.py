@@ -67,16 +67,16 @@ def test_session_of_an_agent_can_be_replaced():
 def test_events_of_a_run_in_another_session():
     """The events of a run are available in any session, with or without text deltas."""
     agent, apart = Agent("helper", llm=ScriptedLLM("One two.", repeat=True)), Session()
-    whole = list(agent.events("Count", session=apart))
+    full_text = list(agent.events("Count", session=apart))
     pieces = list(agent.events("Count", streaming=True))
 
     async def awaited():
         return [event async for event in agent.aevents("Count", session=apart)]
 
-    assert isinstance(whole[-1], RunFinished)
-    assert not any(isinstance(event, TextDelta) for event in whole)
+    assert isinstance(full_text[-1], RunFinished)
+    assert not any(isinstance(event, TextDelta) for event in full_text)
     assert [event.text for event in pieces if isinstance(event, TextDelta)] == ["One ", "two."]
-    assert [type(event) for event in asyncio.run(awaited())] == [type(event) for event in whole]
+    assert [type(event) for event in asyncio.run(awaited())] == [type(event) for event in full_text]
     assert (len(apart.messages), len(agent.messages), agent.usage.requests) == (4, 2, 3)
     with pytest.raises(ConfigError, match="A prompt is"):
         agent.events(7)

@@ -28,7 +28,7 @@ from agentkit.messages import AssistantMessage, Response
 from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay
 from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse, origin
 
-WAYS = ["run", "stream", "arun", "astream"]
+MODES = ["run", "stream", "arun", "astream"]
 WORK = ContextVar("WORK", default=None)
 
 
@@ -36,11 +36,11 @@ class Listener:
     """A listener that records events with their origins, and wraps requests and tool calls."""
 
     def __init__(self):
-        self.heard, self.works, self.raised = [], [], []
+        self.events, self.works, self.raised = [], [], []
 
     def __call__(self, event):
         """Record an event."""
-        self.heard.append((event, origin()))
+        self.events.append((event, origin()))
 
     @contextmanager
     def around(self, work):
@@ -57,7 +57,7 @@ class Listener:
 
     def origins(self, kind):
         """Return the origins of the events of one type."""
-        return [source for event, source in self.heard if isinstance(event, kind)]
+        return [source for event, source in self.events if isinstance(event, kind)]
 
 
 @tool
@@ -79,25 +79,25 @@ def agent_of(*lines, name="helper", tools=(look, alook), **options):
     return Agent(name, tools, llm=ScriptedLLM(*lines), listeners=[listener], **options), listener
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_events_have_an_origin(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_events_have_an_origin(mode, drive):
     """Each event has an origin with the run, agent and iteration, in every way to run."""
     agent, listener = agent_of(call("look"), "Done.")
-    drive(agent, way)
-    (run,) = {source.run for _, source in listener.heard}
+    drive(agent, mode)
+    (run,) = {source.run for _, source in listener.events}
     assert listener.origins(RunStarted) == [Origin(run, "helper")]
     assert [source.iteration for source in listener.origins(RequestStarted)] == [1, 2]
     (source,) = listener.origins(ToolCallFinished)
     assert replace(source, request_seconds=None) == Origin(run, "helper", iteration=1)
     assert source.request_seconds >= 0
-    assert [type(event) for event, _ in listener.heard][-1] is RunFinished
+    assert [type(event) for event, _ in listener.events][-1] is RunFinished
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_listeners_wrap_requests_and_tool_calls(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_listeners_wrap_requests_and_tool_calls(mode, drive):
     """A listener wraps each request and tool call, and its context variables are visible in tools."""
     agent, listener = agent_of([call("look"), call("alook")], "Done.")
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert [used.result.value for used in result.tool_calls] == [used.call.id for used in result.tool_calls]
     first, *calls, last = listener.works
     assert {type(work) for work in calls} == {ToolUse}
@@ -107,26 +107,26 @@ def test_listeners_wrap_requests_and_tool_calls(way, drive):
     }
     for work in (first, last):
         assert isinstance(work, ModelRequest)
-        assert (work.provider, work.model, work.is_streamed) == ("scripted", "scripted", "stream" in way)
+        assert (work.provider, work.model, work.is_streamed) == ("scripted", "scripted", "stream" in mode)
     assert (last.response.text, last.origin.iteration) == ("Done.", 2)
     assert WORK.get() is None
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_events_are_emitted_outside_the_wrapped_work(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_events_are_emitted_outside_the_wrapped_work(mode, drive):
     """Events are emitted outside the context of the wrapped work."""
     agent, _ = agent_of(call("look"), "Done.")
     outside = []
     agent.listeners.append(lambda _: outside.append(WORK.get()))
-    drive(agent, way)
+    drive(agent, mode)
     assert set(outside) == {None}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_model_error_is_raised_through_the_listener(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_model_error_is_raised_through_the_listener(mode, drive):
     """An error of the model is raised through the listener and reported as an event."""
     agent, listener = agent_of(Unreachable("Nobody is there."))
-    assert drive(agent, way).status == "failed"
+    assert drive(agent, mode).status == "failed"
     assert (listener.raised, listener.works[0].response) == (["Unreachable"], None)
     assert len(listener.origins(RequestFailed)) == 1
 
@@ -141,8 +141,8 @@ def test_listener_receives_the_client_settings():
         assert (work.request.settings["temperature"], work.url) == (0.5, server.base_url)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_listener_around_a_call_may_raise(way, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_listener_around_a_call_may_raise(mode, drive):
     """A listener that raises an error around a tool call fails the run."""
 
     class Refusing(Listener):
@@ -154,12 +154,12 @@ def test_listener_around_a_call_may_raise(way, drive):
 
     agent, _ = agent_of([call("look"), call("look")], "Done.")
     agent.listeners[:] = [Refusing()]
-    result = drive(agent, way)
+    result = drive(agent, mode)
     assert (result.status, str(result.error)) == (
         "failed",
         "The run was ended by an exception (TypeError: not this one).",
     )
-    (event, _) = agent.listeners[0].heard[-1]
+    (event, _) = agent.listeners[0].events[-1]
     assert event == RunFinished(result)
 
 
@@ -170,8 +170,8 @@ def test_agent_as_tool_has_a_parent():
     other = Listener()
     outer.listeners.append(other)
     outer.run("go")
-    (parent,) = {source.run for _, source in other.heard}
-    assert {(source.agent, source.parent) for _, source in listener.heard} == {("inner", parent)}
+    (parent,) = {source.run for _, source in other.events}
+    assert {(source.agent, source.parent) for _, source in listener.events} == {("inner", parent)}
 
 
 def test_origins_distinguish_the_runs_of_a_map():
@@ -179,10 +179,10 @@ def test_origins_distinguish_the_runs_of_a_map():
     agent, listener = agent_of()
     agent.llm = ScriptedLLM(lambda request: request.messages[-1].content, repeat=True)
     agent.map(["a", "b", "c", "d"])
-    said = {event.prompt: source.run for event, source in listener.heard if isinstance(event, RunStarted)}
-    ended = {event.result.output: source.run for event, source in listener.heard if isinstance(event, RunFinished)}
-    assert said == ended
-    assert len(set(said.values())) == 4
+    fields = {event.prompt: source.run for event, source in listener.events if isinstance(event, RunStarted)}
+    ended = {event.result.output: source.run for event, source in listener.events if isinstance(event, RunFinished)}
+    assert fields == ended
+    assert len(set(fields.values())) == 4
 
 
 def test_origin_after_a_handoff():
@@ -191,7 +191,7 @@ def test_origin_after_a_handoff():
     agent, listener = agent_of(call("hand_off_to_second"), name="first", tools=(), handoffs=[second])
     agent.run("go")
     assert [source.agent for source in listener.origins(RequestStarted)] == ["first", "second"]
-    assert len({source.run for _, source in listener.heard}) == 1
+    assert len({source.run for _, source in listener.events}) == 1
 
 
 def test_origin_has_the_session_name(tmp_path):
@@ -202,8 +202,8 @@ def test_origin_has_the_session_name(tmp_path):
         if isinstance(event, ToolCallFinished):
             break
     agent.resume()
-    assert {source.session for _, source in listener.heard} == {"trip"}
-    assert len({source.run for _, source in listener.heard}) == 1
+    assert {source.session for _, source in listener.events} == {"trip"}
+    assert len({source.run for _, source in listener.events}) == 1
     assert [source.iteration for source in listener.origins(RequestStarted)] == [1, 2]
 
 
@@ -213,7 +213,7 @@ def test_abandoned_stream_emits_run_left():
     for event in agent.stream("go"):
         if isinstance(event, TextDelta):
             break
-    assert listener.heard[-1][0] == RunLeft()
+    assert listener.events[-1][0] == RunLeft()
     assert (listener.raised, listener.works[0].response) == (["GeneratorExit"], None)
 
 
@@ -223,7 +223,7 @@ def test_stream_closed_after_its_end_does_not_emit_run_left():
     for event in agent.stream("go"):
         if isinstance(event, RunFinished):
             break
-    assert isinstance(listener.heard[-1][0], RunFinished)
+    assert isinstance(listener.events[-1][0], RunFinished)
 
 
 def test_interrupt_emits_run_left():
@@ -237,11 +237,11 @@ def test_interrupt_emits_run_left():
     agent, listener = agent_of(call("stop"), tools=[stop])
     with pytest.raises(KeyboardInterrupt):
         agent.run("go")
-    assert listener.heard[-1][0] == RunLeft("KeyboardInterrupt")
+    assert listener.events[-1][0] == RunLeft("KeyboardInterrupt")
 
 
-@pytest.mark.parametrize("way", ["arun", "astream"])
-def test_cancelled_task_emits_run_left(way):
+@pytest.mark.parametrize("mode", ["arun", "astream"])
+def test_cancelled_task_emits_run_left(mode):
     """Cancelling a task during a tool call emits RunLeft and cancels the call."""
 
     async def main():
@@ -256,7 +256,7 @@ def test_cancelled_task_emits_run_left(way):
         agent, listener = agent_of(call("wait"), tools=[wait])
 
         async def consume():
-            if way == "arun":
+            if mode == "arun":
                 await agent.arun("go")
             else:
                 [event async for event in agent.astream("go")]
@@ -269,7 +269,7 @@ def test_cancelled_task_emits_run_left(way):
         return listener
 
     listener = asyncio.run(main())
-    assert listener.heard[-1][0] == RunLeft("CancelledError")
+    assert listener.events[-1][0] == RunLeft("CancelledError")
     assert listener.raised == ["CancelledError"]
 
 
@@ -290,8 +290,8 @@ def test_events_from_another_process_are_emitted_later():
     response = ResponseReceived(Response(AssistantMessage("a")))
     known, new = [RunStarted("helper", "go"), response, HandedOff("second")], [response, RunFinished(None)]
     emit_afterwards([listener], known, new, Origin("r1", "helper"))
-    assert [event for event, _ in listener.heard] == new
-    assert {source for _, source in listener.heard} == {Origin("r1", "second", iteration=2, is_elsewhere=True)}
+    assert [event for event, _ in listener.events] == new
+    assert {source for _, source in listener.events} == {Origin("r1", "second", iteration=2, is_elsewhere=True)}
 
 
 def test_origins_distinguish_runs_in_other_processes():
@@ -302,9 +302,9 @@ def test_origins_distinguish_runs_in_other_processes():
         agent = Agent("helper", llm=llm, listeners=[listener])
         with ProcessPoolExecutor(2, get_context("spawn")) as pool:
             agent.map(["a", "b"], executor=pool)
-    said = {event.prompt: source for event, source in listener.heard if isinstance(event, RunStarted)}
-    ended = {event.result.output: source for event, source in listener.heard if isinstance(event, RunFinished)}
-    assert {f"Re: {prompt}": source.run for prompt, source in said.items()} == {
+    fields = {event.prompt: source for event, source in listener.events if isinstance(event, RunStarted)}
+    ended = {event.result.output: source for event, source in listener.events if isinstance(event, RunFinished)}
+    assert {f"Re: {prompt}": source.run for prompt, source in fields.items()} == {
         output: source.run for output, source in ended.items()
     }
     assert all(source.is_elsewhere and source.iteration == 1 for source in ended.values())

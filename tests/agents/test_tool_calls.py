@@ -55,8 +55,8 @@ def resumed(session, tool, *lines, **options):
     """Return the result of the resumed run, and the tool results sent to the model."""
     llm = ScriptedLLM(*(lines or ["Done."]))
     result = Agent("helper", [tool], llm=llm, session=session, **options).resume()
-    told = [message.content for message in llm.requests[0].messages if type(message).__name__ == "ToolMessage"]
-    return result, told
+    contents = [message.content for message in llm.requests[0].messages if type(message).__name__ == "ToolMessage"]
+    return result, contents
 
 
 ERASE = ToolCall("a", "erase", '{"name": "it"}')
@@ -65,25 +65,25 @@ ERASE = ToolCall("a", "erase", '{"name": "it"}')
 def test_call_that_had_not_started_is_run(tmp_path):
     """A call that had not been judged is judged and run on resuming."""
     tool, ran = erasing()
-    _, told = resumed(killed(tmp_path, ERASE), tool, approve=lambda _: True)
-    assert (ran, told) == (["it"], ["it is gone"])
+    _, output = resumed(killed(tmp_path, ERASE), tool, approve=lambda _: True)
+    assert (ran, output) == (["it"], ["it is gone"])
 
 
 def test_approved_call_is_not_approved_again(tmp_path):
     """An approval stored before the process died is not requested again."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE)])
-    _, told = resumed(session, tool, approve=lambda _: False)
-    assert (ran, told) == (["it"], ["it is gone"])
+    _, output = resumed(session, tool, approve=lambda _: False)
+    assert (ran, output) == (["it"], ["it is gone"])
 
 
 def test_call_approved_with_other_arguments(tmp_path):
     """A call that was approved with other arguments runs with those."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE, arguments='{"name": "that"}')])
-    result, told = resumed(session, tool)
+    result, output = resumed(session, tool)
     assert ran == ["that"]
-    assert "a person changed the arguments" in told[0]
+    assert "a person changed the arguments" in output[0]
     assert result.tool_calls[0].call.arguments == '{"name": "that"}'
 
 
@@ -91,17 +91,17 @@ def test_denied_call_stays_denied(tmp_path):
     """A stored denial still applies on resuming."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.NO, "Not that.")])
-    _, told = resumed(session, tool, approve=lambda _: True)
+    _, output = resumed(session, tool, approve=lambda _: True)
     assert ran == []
-    assert "Not that." in told[0]
+    assert "Not that." in output[0]
 
 
 def test_call_that_had_started_is_interrupted(tmp_path):
     """A call that had started is not repeated, and is reported as interrupted."""
     tool, ran = erasing()
-    result, told = resumed(killed(tmp_path, ERASE, since=[ToolCallStarted(ERASE, ALLOWED)]), tool)
+    result, output = resumed(killed(tmp_path, ERASE, since=[ToolCallStarted(ERASE, ALLOWED)]), tool)
     assert (ran, result.tool_calls[0].result.status) == ([], "interrupted")
-    assert "whether it took effect is unknown" in told[0]
+    assert "whether it took effect is unknown" in output[0]
 
 
 def test_idempotent_call_that_had_started_is_repeated(tmp_path):
@@ -122,9 +122,9 @@ def test_call_of_a_removed_tool(tmp_path):
     for number, since in enumerate(([ToolCallStarted(ERASE, ALLOWED)], [])):
         folder = tmp_path / str(number)
         folder.mkdir()
-        result, told = resumed(killed(folder, ERASE, since=since), other)
+        result, output = resumed(killed(folder, ERASE, since=since), other)
         assert result.output == "Done."
-        assert ("interrupted" if since else "no tool") in (told[0].lower() + result.tool_calls[0].result.status)
+        assert ("interrupted" if since else "no tool") in (output[0].lower() + result.tool_calls[0].result.status)
     assert tool.name == "erase"
 
 
@@ -134,8 +134,8 @@ def test_finished_calls_are_not_repeated(tmp_path):
     second = ToolCall("b", "erase", '{"name": "that"}')
     finished = ToolCallFinished(ERASE, ToolResult("erase", "ok", "it is gone"))
     session = killed(tmp_path, ERASE, second, since=[ToolCallStarted(ERASE, ALLOWED), finished])
-    _, told = resumed(session, tool, approve=lambda _: True)
-    assert (ran, told) == (["that"], ["it is gone", "that is gone"])
+    _, output = resumed(session, tool, approve=lambda _: True)
+    assert (ran, output) == (["that"], ["it is gone", "that is gone"])
 
 
 def test_call_that_was_pending_stays_pending(tmp_path):
@@ -202,14 +202,14 @@ class Folder:
         return self.where()
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
-def test_calls_on_one_object_run_in_order(way):
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_calls_on_one_object_run_in_order(mode):
     """Methods of one object run one after another, concurrently with those of other objects."""
     one, other = Folder(), Folder()
     tools = [Tool(one.enter), Tool(one.where), Tool(other.enter, "enter_other")]
-    wishes = [call("enter", name="a"), call("enter_other", name="x"), call("enter", name="b"), call("where")]
-    agent = Agent("helper", tools, llm=ScriptedLLM(wishes, "Done."))
-    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    requested_calls = [call("enter", name="a"), call("enter_other", name="x"), call("enter", name="b"), call("where")]
+    agent = Agent("helper", tools, llm=ScriptedLLM(requested_calls, "Done."))
+    result = agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
     assert [used.result.value for used in result.tool_calls] == ["a", "x", "a/b", "a/b"]
 
 
@@ -217,8 +217,8 @@ def test_rounds_of_calls():
     """Only sync methods of the same object run one after another; other calls run concurrently."""
     one, other = Folder(), Folder()
     tools = [one.enter, one.where, other.enter, one.awhere, len, None, one.where]
-    made = [tool and Tool(tool, f"tool_{place}") for place, tool in enumerate(tools)]
-    calls = [JudgedCall(ToolCall(str(place), "a", "{}"), ALLOWED, tool) for place, tool in enumerate(made)]
+    made = [tool and Tool(tool, f"tool_{index}") for index, tool in enumerate(tools)]
+    calls = [JudgedCall(ToolCall(str(index), "a", "{}"), ALLOWED, tool) for index, tool in enumerate(made)]
     assert ["".join(judged.call.id for judged in together) for together in concurrent_groups(calls)] == [
         "02345",
         "1",
@@ -227,16 +227,16 @@ def test_rounds_of_calls():
     assert concurrent_groups([]) == []
 
 
-@pytest.mark.parametrize("way", ["method", "partial", "wrapped"])
-def test_calls_of_functions_with_a_shared_object_run_in_order(way):
+@pytest.mark.parametrize("mode", ["method", "partial", "wrapped"])
+def test_calls_of_functions_with_a_shared_object_run_in_order(mode):
     """Functions that share an object run one after another."""
     accounts = {"An": 10}
 
-    def pay_from(kept, amount: int) -> int:
-        before = kept["An"]
+    def pay_from(text, amount: int) -> int:
+        before = text["An"]
         time.sleep(0.05 if amount == 1 else 0)
-        kept["An"] = before - amount
-        return kept["An"]
+        text["An"] = before - amount
+        return text["An"]
 
     class Payer:
         def pay(self, amount: int) -> int:
@@ -252,7 +252,7 @@ def test_calls_of_functions_with_a_shared_object_run_in_order(way):
         return method(**arguments)
 
     made = {"method": method, "partial": given, "wrapped": wrapped}
-    agent = Agent("payer", [Tool(made[way], "pay")], llm=ScriptedLLM([*paying(1, 2, 3)], "Done."))
+    agent = Agent("payer", [Tool(made[mode], "pay")], llm=ScriptedLLM([*paying(1, 2, 3)], "Done."))
     assert [used.result.value for used in agent.run("go").tool_calls] == [9, 7, 4]
 
 
@@ -264,11 +264,11 @@ def paying(*amounts):
 def test_functions_that_share_a_closure_run_concurrently():
     """Functions that share a closure run concurrently."""
     noted, all_begun = [], threading.Barrier(3, timeout=10)
-    begun = {"all": all_begun.wait}
+    started = {"all": all_begun.wait}
 
     def note(name: str) -> str:
         noted.append(name)
-        begun["all"]()
+        started["all"]()
         return name
 
     llm = ScriptedLLM([call("note", name=name) for name in "abc"], "Done.")
@@ -289,19 +289,19 @@ def test_status_in_a_returned_value_is_ignored(word):
 
 def test_queued_call_is_not_started_after_the_time_limit():
     """A queued call on an object is not started after the time limit."""
-    begun = threading.Semaphore(0)
+    started = threading.Semaphore(0)
     calls = [call("acquire"), call("release")]
-    tools = [Tool(begun.acquire, timeout_seconds=None), Tool(begun.release, timeout_seconds=None)]
+    tools = [Tool(started.acquire, timeout_seconds=None), Tool(started.release, timeout_seconds=None)]
     llm = ScriptedLLM(calls, "Late.")
     result = Agent("helper", tools, llm=llm, limits=Limits(seconds=0.3)).run("go")
     assert [used.result.status for used in result.tool_calls] == ["timed_out", "denied"]
-    assert not begun.acquire(blocking=False)
-    begun.release()
+    assert not started.acquire(blocking=False)
+    started.release()
 
 
 def many_calls(count, tool="add"):
     """Return a response with the given number of calls."""
-    return AssistantMessage("", tuple(ToolCall(f"c{place}", tool, f'{{"a": {place}}}') for place in range(count)))
+    return AssistantMessage("", tuple(ToolCall(f"c{index}", tool, f'{{"a": {index}}}') for index in range(count)))
 
 
 def counting(seconds=0.0):
@@ -321,31 +321,31 @@ def counting(seconds=0.0):
     return Tool(add, judge=judge), judged, ran
 
 
-WAYS = {
+MODES = {
     "run": lambda agent: agent.run("go"),
     "arun": lambda agent: asyncio.run(agent.arun("go")),
     "stream": lambda agent: list(agent.stream("go"))[-1].result,
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_calls_beyond_the_limit_per_response_are_not_judged(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_beyond_the_limit_per_response_are_not_judged(mode):
     """Calls beyond the limit per response are not judged, and get an error as result."""
     tool, judged, ran = counting()
     llm = ScriptedLLM(many_calls(20), "Done.")
-    result = WAYS[way](Agent("helper", [tool], llm=llm, limits=Limits(calls_per_response=3)))
+    result = MODES[mode](Agent("helper", [tool], llm=llm, limits=Limits(calls_per_response=3)))
     assert (result.status, sorted(judged), sorted(ran)) == ("done", [0, 1, 2], [0, 1, 2])
-    assert [used.call.id for used in result.tool_calls] == [f"c{place}" for place in range(20)]
+    assert [used.call.id for used in result.tool_calls] == [f"c{index}" for index in range(20)]
     assert all("Only the first 3 tool calls" in used.result.error for used in result.tool_calls[3:])
     assert len([message for message in llm.requests[1].messages if type(message).__name__ == "ToolMessage"]) == 20
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_no_call_is_judged_after_the_time_limit(way):
+@pytest.mark.parametrize("mode", MODES)
+def test_no_call_is_judged_after_the_time_limit(mode):
     """No call is judged after the time limit, and every call gets one result."""
     tool, judged, ran = counting(seconds=0.02)
     llm = ScriptedLLM(many_calls(1_000), "Done.")
-    result = WAYS[way](Agent("helper", [tool], llm=llm, limits=Limits(seconds=0.2, calls_per_response=None)))
+    result = MODES[mode](Agent("helper", [tool], llm=llm, limits=Limits(seconds=0.2, calls_per_response=None)))
     assert (result.status, result.limit, ran) == ("limit", "seconds", [])
     assert 1 <= len(judged) <= 11
     assert len(result.tool_calls) == 1_000

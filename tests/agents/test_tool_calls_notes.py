@@ -39,8 +39,10 @@ def test_first_result_is_not_reported_as_repeated():
 
 def test_changed_arguments_are_reported_in_a_note():
     """Arguments changed by a person are reported to the model in a note."""
-    told = ResultNotes(CALL, {"Closed.": 2}, 3, is_edited=True).amend(result()).content
-    assert told.startswith(f"Closed.\n\n[Note: a person changed the arguments of this call to {CALL.arguments}; this")
+    content = ResultNotes(CALL, {"Closed.": 2}, 3, is_edited=True).amend(result()).content
+    assert content.startswith(
+        f"Closed.\n\n[Note: a person changed the arguments of this call to {CALL.arguments}; this"
+    )
 
 
 def test_labels_of_the_source_are_added():
@@ -74,14 +76,14 @@ def test_own_notes_are_ignored_in_comparisons():
 
 def test_long_results_are_compared_by_their_full_text():
     """Long results are compared by their full text, not by their handles."""
-    whole = "Closed. " * 1_000
+    full_text = "Closed. " * 1_000
     parts = [
-        ResultNotes(ToolCall(f"id{number}", "look", "{}")).amend(result("Closed. …", full_content=whole))
+        ResultNotes(ToolCall(f"id{number}", "look", "{}")).amend(result("Closed. …", full_content=full_text))
         for number in (1, 2)
     ]
     assert parts[0].content != parts[1].content
     calls = [ToolCallFinished(ToolCall("id", "look", "{}"), part) for part in parts]
-    assert Repeats(calls).of(ToolCall("id3", "look", "{}")) == {whole: 2}
+    assert Repeats(calls).of(ToolCall("id3", "look", "{}")) == {full_text: 2}
 
 
 def test_limit_is_reached_at_twice_its_number():

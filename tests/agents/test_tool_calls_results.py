@@ -62,18 +62,18 @@ def awaiting(check):
     return later
 
 
-def run(agent, way):
+def run(agent, mode):
     """Return the events and the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
         return [event async for event in agent.astream("go")]
 
-    if way in ("run", "arun"):
-        heard = []
-        agent.listeners = [heard.append]
-        result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
-        return heard, result
-    events = list(agent.stream("go")) if way == "stream" else asyncio.run(gathered())
+    if mode in ("run", "arun"):
+        received = []
+        agent.listeners = [received.append]
+        result = agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
+        return received, result
+    events = list(agent.stream("go")) if mode == "stream" else asyncio.run(gathered())
     return events, events[-1].result
 
 
@@ -84,21 +84,21 @@ def only_result(check, tool=look, *lines, **options):
     return Agent("helper", tools, guardrails=[check], llm=llm, **options).run("go").tool_calls[0].result
 
 
-@pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
+@pytest.mark.parametrize("mode", ["run", "arun", "stream", "astream"])
 @pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["sync", "async"])
 @pytest.mark.parametrize("check", [hidden, replaced, refused, asserted])
-def test_text_removed_by_a_guardrail_is_not_stored(check, kind, way, tmp_path):
+def test_text_removed_by_a_guardrail_is_not_stored(check, kind, mode, tmp_path):
     """Text removed by a guardrail is not in requests, events, history, session, recording or result."""
     llm = ScriptedLLM([call("look", place="here"), call("look", place="there")], "Done.")
     session = Session.open(tmp_path / "s.db")
     agent = Agent("helper", [look], guardrails=[kind(check)], llm=llm, session=session)
     with record(tmp_path / "c"):
-        events, result = run(agent, way)
+        events, result = run(agent, mode)
     assert result.output == "Done."
-    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    for told in (repr(events), repr(result.messages), repr(llm.requests), result.to_json(), repr(agent.history)):
-        assert SECRET not in told
-    assert SECRET.encode() not in kept
+    text = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for message in (repr(events), repr(result.messages), repr(llm.requests), result.to_json(), repr(agent.history)):
+        assert SECRET not in message
+    assert SECRET.encode() not in text
     assert [SECRET in repr(used.result.value) for used in result.tool_calls] == [False, False]
     finished = [event.result for event in events if isinstance(event, ToolCallFinished)]
     assert sorted(each.content for each in finished) == sorted(used.result.content for used in result.tool_calls)
@@ -181,9 +181,9 @@ def test_calls_that_did_not_run_are_not_checked():
     """Denied, unknown, malformed and pending calls are not checked."""
     seen = []
     dangerous = Tool(look, "danger", level=SafetyLevel.SYSTEM)
-    wished = [call("danger", place="x"), call("nothing"), call("look")]
+    requested_calls = [call("danger", place="x"), call("nothing"), call("look")]
     agent = Agent("helper", [dangerous, look], guardrails=[lambda result: seen.append(result.tool)])
-    agent.llm = ScriptedLLM(wished, "Done.")
+    agent.llm = ScriptedLLM(requested_calls, "Done.")
     agent.run("go")
     assert seen == []
     agent = Agent("helper", [dangerous], guardrails=[hidden], approve=lambda _: Approval.LATER)
@@ -193,8 +193,8 @@ def test_calls_that_did_not_run_are_not_checked():
     assert "***" in paused.resume(True).tool_calls[0].result.content
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
-def test_answer_of_a_person_is_checked(way):
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_answer_of_a_person_is_checked(mode):
     """A person's answer to a tool is checked before it is sent to the model."""
 
     def agent(check, *lines, **options):
@@ -204,7 +204,7 @@ def test_answer_of_a_person_is_checked(way):
     assert paused.status == "paused"
     llm = ScriptedLLM("Thanks.")
     paused.last_agent.llm = llm
-    result = paused.resume(f"It is {SECRET}") if way == "run" else asyncio.run(paused.aresume(f"It is {SECRET}"))
+    result = paused.resume(f"It is {SECRET}") if mode == "run" else asyncio.run(paused.aresume(f"It is {SECRET}"))
     assert result.tool_calls[0].result.content == "It is ***"
     assert SECRET not in repr(llm.requests)
 
@@ -283,8 +283,8 @@ def test_hidden_part_of_a_result_is_checked(check, value):
 
     lines = (call("long"), reading(first), reading(second), "Done.")
     result = Agent("helper", [long], guardrails=[check], llm=ScriptedLLM(*lines)).run("go")
-    kept = result.to_json()
-    assert SECRET not in kept
+    text = result.to_json()
+    assert SECRET not in text
     assert not any(SECRET[3:] in str(used.result) or SECRET[:3] in str(used.result) for used in result.tool_calls)
 
 
@@ -315,8 +315,8 @@ def test_images_of_a_checked_result():
 
     assert len(shown(lambda result: None if result.images else "none").tool_calls[0].result.images) == 1
     assert shown(lambda result: result.content[:5]).tool_calls[0].result.images == ()
-    kept = shown(lambda result: dataclasses.replace(result, content="dot")).tool_calls[0].result
-    assert (len(kept.images), kept.value) == (1, "dot")
+    output = shown(lambda result: dataclasses.replace(result, content="dot")).tool_calls[0].result
+    assert (len(output.images), output.value) == (1, "dot")
 
 
 def numbered(result):
@@ -344,9 +344,9 @@ def test_result_of_a_failed_guardrail_is_withheld(check, reason):
     assert SECRET not in f"{result.content}{result.value}"
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize("mode", ["run", "arun"])
 @pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["sync", "async"])
-def test_guardrail_respects_the_time_limit(kind, way):
+def test_guardrail_respects_the_time_limit(kind, mode):
     """A guardrail that exceeds the time limit withholds the result."""
 
     def slow(result):
@@ -358,7 +358,7 @@ def test_guardrail_respects_the_time_limit(kind, way):
     check = slow if kind is not awaiting else asleep
     agent = Agent("helper", [look], guardrails=[check], limits=Limits(seconds=0.3))
     agent.llm = ScriptedLLM(call("look", place="x"), "Done.", repeat=True)
-    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    result = agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
     assert (result.status, result.limit) == ("limit", "seconds")
     assert "did not finish in time" in result.tool_calls[0].result.error
 

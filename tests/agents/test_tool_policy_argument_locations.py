@@ -248,9 +248,9 @@ def test_function_outside_the_workspace_uses_the_current_folder(folder):
         os.chdir(before)
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize("mode", ["run", "arun"])
 @pytest.mark.parametrize("tool", [write_file_tool, read_file_tool, search_files_tool])
-def test_link_moved_before_running_is_not_followed(folder, tool, way):
+def test_link_moved_before_running_is_not_followed(folder, tool, mode):
     """File tools access only the location that was judged."""
 
     def approve(_request):
@@ -266,7 +266,7 @@ def test_link_moved_before_running_is_not_followed(folder, tool, way):
     )
     llm = ScriptedLLM(call(tool.name, **arguments), "Done.")
     agent = Agent("x", [tool], llm=llm, policy=Policy("SYSTEM", rules), workspace=folder, approve=approve)
-    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    result = agent.run("go") if mode == "run" else asyncio.run(agent.arun("go"))
     refused = result.tool_calls[0].result
     assert (refused.status, refused.decision.rule) == ("denied", "approval-lapsed")
     assert ((folder / "prod/q").read_text(), (folder / "src/q").read_text()) == ("live", "test")

@@ -45,8 +45,8 @@ def test_found_tools_are_offered():
     assert helper("And 1 + 2?") == "3."
     known = ["add", FIND_TOOLS]
     assert names_in(llm) == [known, *[[*known, "weather"]] * 4]
-    told = json.loads(helper.history[2]["content"])
-    assert told["tools"] == ["weather"]
+    data = json.loads(helper.history[2]["content"])
+    assert data["tools"] == ["weather"]
 
 
 def test_async_run_offers_the_same_tools():
@@ -105,8 +105,8 @@ def test_policy_applies_to_found_tools():
     result = Agent("helper", dangerous, llm=found).run("go")
     assert (result.tool_calls[1].result.status, ran) == ("denied", [])
     forbidden = Policy(rules=[Rule("deny", FIND_TOOLS)])
-    told = Agent("helper", BIG, llm=ScriptedLLM(call(FIND_TOOLS, query="share"), "No."), policy=forbidden).run("go")
-    assert told.tool_calls[0].result.status == "denied"
+    outcome = Agent("helper", BIG, llm=ScriptedLLM(call(FIND_TOOLS, query="share"), "No."), policy=forbidden).run("go")
+    assert outcome.tool_calls[0].result.status == "denied"
 
 
 def test_unknown_tool_lists_the_offered_tools():
@@ -119,14 +119,14 @@ def test_unknown_tool_lists_the_offered_tools():
 
 def test_found_tools_are_offered_after_resuming(tmp_path):
     """Found tools are offered again after resuming, in a stored session and in a set history."""
-    said = [call(FIND_TOOLS, query="weather"), call("ask", text="?")]
+    messages = [call(FIND_TOOLS, query="weather"), call("ask", text="?")]
 
     def ask(text: str) -> str:
         """Ask."""
         return text
 
     tools = [Tool(ask, level=SafetyLevel.SYSTEM), BIG]
-    saved = Agent("helper", tools, llm=ScriptedLLM(*said), approve=lambda _: Approval.LATER).run("go").to_json()
+    saved = Agent("helper", tools, llm=ScriptedLLM(*messages), approve=lambda _: Approval.LATER).run("go").to_json()
     llm = ScriptedLLM("Done.", "Done again.")
     helper = Agent("helper", tools, llm=llm, session=Session.open(tmp_path / "s.db", "trip"))
     helper.resume(saved, True)
@@ -186,8 +186,8 @@ def test_only_searches_and_calls_name_tools():
         AssistantMessage("", (ToolCall("2", "stock", "{}"),)),
     ]
     assert [spec.name for spec in found_specs(conversation, BIG)] == ["stock"]
-    told = ToolMessage("3", FIND_TOOLS, f"{content}\n\n[Note: the same.]")
-    assert [spec.name for spec in found_specs([told], BIG)] == ["weather"]
+    message = ToolMessage("3", FIND_TOOLS, f"{content}\n\n[Note: the same.]")
+    assert [spec.name for spec in found_specs([message], BIG)] == ["weather"]
 
 
 def test_no_search_without_searchable_tools():

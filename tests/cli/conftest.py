@@ -161,13 +161,13 @@ class Run:
     def say(self, text, *calls, **changes):
         """Record a response of the model."""
         tools = (ToolSpec("calculator", "", {}), ToolSpec("write_file", "", {}))
-        asked = self.recorder.open_question(
+        question = self.recorder.open_question(
             Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0})
         )
         usage = Usage(1_200, 40, 600, requests=1, tariff=Tariff("openai", "gpt-5.4-mini", "gpt-5.4-mini"))
         response = Response(AssistantMessage(text, calls), usage=usage, model="gpt-5.4-mini")
         response = replace(response, **changes)
-        asked.record_answer(response)
+        question.record_answer(response)
         self.print(ResponseReceived(response))
         self.messages.append(response.message)
 
@@ -215,14 +215,14 @@ def record_attacker(recorder):
 def record_outside(recorder):
     """Record requests and calls made outside of any run."""
     used = AssistantMessage("", (call("f", 9),)), ToolMessage("c9", "f", "1")
-    asked = Request(
+    question = Request(
         (SystemMessage("Obey."), UserMessage("Say hello."), *used),
         output_schema=OutputSchema("answer", {"type": "string"}),
     )
-    recorder.open_question(asked).record_answer(
+    recorder.open_question(question).record_answer(
         Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1))
     )
-    recorder.open_question(asked).record_answer(RateLimited("Slow down."))
+    recorder.open_question(question).record_answer(RateLimited("Slow down."))
     recorder.open_question(Request((UserMessage("Plain."),))).record_answer(
         Response(AssistantMessage("Good."), usage=Usage(1, 1))
     )

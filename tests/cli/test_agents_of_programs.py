@@ -87,9 +87,9 @@ def test_typed_and_checked_answers(command, bot):
     """A typed answer is written as JSON, and a guarded answer is written once, as amended."""
     with FakeServer('{"result": [1, 2]}', '{"result": [1, 2]}', "Done.") as server:
         typed, _, _ = command("--agent", f"{bot}:judge", "Which?", server=server)
-        whole, _, _ = command("--agent", f"{bot}:judge", "--json", "Which?", server=server)
+        full_text, _, _ = command("--agent", f"{bot}:judge", "--json", "Which?", server=server)
         checked, _, _ = command("--agent", f"{bot}:polite", "Go!", server=server)
-    assert json.loads(typed) == json.loads(whole)["output"] == [1, 2]
+    assert json.loads(typed) == json.loads(full_text)["output"] == [1, 2]
     assert checked == "Done. Kind regards.\n"
 
 

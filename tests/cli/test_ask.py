@@ -80,10 +80,10 @@ def test_agent_of_a_file_is_run(command, tmp_path):
     with FakeServer("Yes.", "Yes.") as server:
         command("--agent", str(path), "Are you there?", server=server)
         command("--agent", str(path), "-s", "Be brief.", "-t", "string_length", "Are you there?", server=server)
-    told = [
+    rows = [
         (each.json["messages"][0]["content"], each.json["tools"][0]["function"]["name"]) for each in server.requests
     ]
-    assert told == [("You are a clerk.", "calculator"), ("Be brief.", "string_length")]
+    assert rows == [("You are a clerk.", "calculator"), ("Be brief.", "string_length")]
 
 
 def test_escape_sequences_of_a_model_are_removed(command):

@@ -33,12 +33,12 @@ def typed(spawn, tmp_path):
         with os.fdopen(keyboard, "wb", buffering=0) as fingers:
             process = spawn(*arguments, server=server, stdin=screen, cwd=tmp_path, preexec_fn=own_terminal(screen))
             os.close(screen)
-            asked = ""
-            while not asked.endswith(("[N] ", "[y/N]: ")) and (letter := process.stderr.read(1)):
-                asked += letter
+            question = ""
+            while not question.endswith(("[N] ", "[y/N]: ")) and (letter := process.stderr.read(1)):
+                question += letter
             fingers.write(keys)
             out, err = process.communicate(timeout=120)
-        return out, asked + err, process.returncode
+        return out, question + err, process.returncode
 
     return run
 
@@ -48,12 +48,12 @@ def test_person_approves_or_denies_a_call(typed, tmp_path, keys, written):
     """Approving a call runs it and shows the change; denying it reports the refusal to the model."""
     with FakeServer(WRITE, "Done.") as server:
         out, err, code = typed(keys, "Write it.", server=server)
-        told = server.requests[-1].body.decode()
+        text = server.requests[-1].body.decode()
     assert (out.strip(), code) == ("Done.", 0 if written else 4)
     assert "agentkit wants to call write_file" in err
     assert (tmp_path / "note.txt").exists() is written
     assert ("\n+hello" in err) is written
-    assert ("Approval was refused" in told) is not written
+    assert ("Approval was refused" in text) is not written
 
 
 def test_approval_can_be_postponed(typed, command, tmp_path):
@@ -88,8 +88,8 @@ def test_call_without_an_approver_is_denied(command):
     """Without a terminal, the call is denied, and the model receives "There is no approver."."""
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = command("Write it.", server=server)
-        told = server.requests[-1].body.decode()
-    assert (code, "There is no approver." in told) == (4, True)
+        text = server.requests[-1].body.decode()
+    assert (code, "There is no approver." in text) == (4, True)
     assert "safety-level" in err
 
 
@@ -102,8 +102,8 @@ def test_failing_edit_does_not_ask_for_approval(command, tmp_path, monkeypatch):
     (tmp_path / "note.txt").write_text("old\n")
     with FakeServer(EDIT, "Done.") as server:
         _, err, code = command("-t", "files", "Edit it.", server=server)
-        told = server.requests[-1].body.decode()
-    assert (code, "old_text does not occur in 'note.txt'." in told) == (0, True)
+        text = server.requests[-1].body.decode()
+    assert (code, "old_text does not occur in 'note.txt'." in text) == (0, True)
     assert "approv" not in err
 
 
@@ -112,11 +112,11 @@ def test_diff_is_shown_before_a_file_is_replaced(typed, tmp_path):
     (tmp_path / "note.txt").write_text("old\nsame\n")
     with FakeServer(call("write_file", path="note.txt", content="new\nsame\n"), "Done.") as server:
         _, err, _ = typed(b"n\n", "Write it.", server=server)
-    asked = err.partition("Allow it?")[0]
-    assert "  replaces note.txt (2 lines)\n" in asked
-    assert "  │ -old\n" in asked
-    assert "  │ +new\n" in asked
-    assert "write_file changes files, so it needs your approval.\n" in asked
+    question = err.partition("Allow it?")[0]
+    assert "  replaces note.txt (2 lines)\n" in question
+    assert "  │ -old\n" in question
+    assert "  │ +new\n" in question
+    assert "write_file changes files, so it needs your approval.\n" in question
 
 
 def test_permanent_approval_is_listed_and_revoked(typed, command, tmp_path, monkeypatch):

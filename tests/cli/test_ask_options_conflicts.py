@@ -7,7 +7,7 @@ from agentkit.decisions import SafetyLevel
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["-c", "--session", "x"], "Use --continue or --session, not both"),
         (["--no-session", "-c"], "Use --no-session or --continue, not both"),
@@ -20,10 +20,10 @@ from agentkit.decisions import SafetyLevel
         (["--safety", "high"], "'high' is not a safety level"),
     ],
 )
-def test_conflicting_flags_are_rejected(arguments, said, typed_line):
+def test_conflicting_flags_are_rejected(arguments, expected, typed_line):
     """Conflicting flags are a usage error."""
     _, err, code = typed_line("ask", *arguments, "hi")
-    assert (code, said in err) == (2, True)
+    assert (code, expected in err) == (2, True)
 
 
 def test_flags_become_settings():

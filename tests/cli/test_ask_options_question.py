@@ -13,7 +13,7 @@ PIXEL = base64.b64decode(
 
 
 @pytest.mark.parametrize(
-    ("words", "piped", "asked"),
+    ("words", "piped", "question"),
     [
         (["Count", "it."], b"a\r\nb\n", "Count it.\n\na\nb"),
         (["Before.", "-", "After."], b"piped", "Before.\n\npiped\n\nAfter."),
@@ -24,12 +24,12 @@ PIXEL = base64.b64decode(
         ([], b"only piped", "only piped"),
     ],
 )
-def test_question_is_assembled(words, piped, asked, typed_line, tmp_path):
+def test_question_is_assembled(words, piped, question, typed_line, tmp_path):
     """Piped text is appended or replaces `-`; @FILE inserts the file's text, and @@ is a literal @."""
     (tmp_path / "notes.txt").write_text("\ufefffrom the file\n")
     with FakeServer("ok") as server:
         assert typed_line("ask", *words, server=server, piped=piped)[2] == 0
-    assert server.requests[0].json["messages"][-1]["content"] == asked
+    assert server.requests[0].json["messages"][-1]["content"] == question
 
 
 def test_image_is_attached(typed_line, tmp_path):
@@ -74,7 +74,7 @@ def test_piped_text_in_another_encoding_is_read(typed_line, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "piped", "said"),
+    ("words", "piped", "expected"),
     [
         (["@none.txt"], b"", "The file 'none.txt' cannot be read: No such file"),
         (["@none.txt"], b"", "To write @none.txt as text: @@none.txt"),
@@ -82,8 +82,8 @@ def test_piped_text_in_another_encoding_is_read(typed_line, tmp_path):
         (["x"], b"\xff\xfe\x00", "The piped input is not text"),
     ],
 )
-def test_input_without_text_is_a_usage_error(words, piped, said, typed_line, tmp_path):
+def test_input_without_text_is_a_usage_error(words, piped, expected, typed_line, tmp_path):
     """A file or pipe that contains no text is a usage error."""
     (tmp_path / "data.bin").write_bytes(b"\xff\xfe\x00")
     out, err, code = typed_line("ask", *words, piped=piped)
-    assert (out, code, said in err) == ("", 2, True)
+    assert (out, code, expected in err) == ("", 2, True)

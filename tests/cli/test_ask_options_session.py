@@ -104,16 +104,16 @@ def test_session_name_contains_no_secret(typed_line):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ([], "The question is missing"),
         (["-c"], "no run in the session"),
         (["--no-session"], "is missing.\nExample: agentkit "),
     ],
 )
-def test_empty_question_resumes_a_run(words, said, typed_line):
+def test_empty_question_resumes_a_run(words, expected, typed_line):
     """An empty question resumes an unfinished run; without one, the error asks for a question."""
     with FakeServer("ok") as server:
         typed_line("hi", server=server)
     _, err, code = typed_line("ask", *words)
-    assert (code, said in err) == (2, True)
+    assert (code, expected in err) == (2, True)

@@ -46,7 +46,7 @@ def test_fields_in_brackets_define_a_list(text):
 
 
 @pytest.mark.for_each(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "names no field"),
         ("[]", "names no field"),
@@ -60,11 +60,11 @@ def test_fields_in_brackets_define_a_list(text):
         ("dog.json", "not a JSON schema"),
     ],
 )
-def test_invalid_field_raises(text, told):
+def test_invalid_field_raises(text, expected):
     """An invalid field raises a usage error."""
     with pytest.raises(click.UsageError) as caught:
         parse_answer_type(text)
-    assert told in caught.value.message
+    assert expected in caught.value.message
 
 
 def test_class_from_a_python_file(tmp_path):

@@ -26,8 +26,8 @@ def test_call_line_is_wrapped_between_words(spawn):
         process = spawn("--no-session", "How long?", server=server, stdout=screen, stderr=screen)
         os.close(screen)
         assert process.wait(timeout=120) == 0
-        told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", eyes.read(9_999).decode()).split("\n")
-        lines = [line for line in told if "words" in line]
+        parts = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", eyes.read(9_999).decode()).split("\n")
+        lines = [line for line in parts if "words" in line]
         assert len(lines) > 1
         assert max(map(len, lines)) <= 60
         assert all(line.startswith("    ") for line in lines[1:])
@@ -91,14 +91,14 @@ def test_output_file_is_unchanged_after_a_failure(typed_line, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("none/out.txt", "The folder 'none' does not exist."), ("folder", "'folder' is a folder.")]
+    ("path", "expected"), [("none/out.txt", "The folder 'none' does not exist."), ("folder", "'folder' is a folder.")]
 )
-def test_invalid_output_path_is_an_error_before_the_request(path, said, typed_line, tmp_path):
+def test_invalid_output_path_is_an_error_before_the_request(path, expected, typed_line, tmp_path):
     """An invalid path for -o is an error before the model is called."""
     (tmp_path / "folder").mkdir()
     with FakeServer() as server:
         _, err, code = typed_line("-o", path, "hi", server=server)
-        assert (code, said in err, server.requests) == (2, True, [])
+        assert (code, expected in err, server.requests) == (2, True, [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no file can be created in /proc")

@@ -27,7 +27,7 @@ def test_error_message_is_split_into_problem_and_remedy(text, parts):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "text"),
     [
         (ConfigError("No."), "Error: No.\nTo see the settings and their sources: agentkit config show\n"),
         (ToolError("No."), "Error: No.\nTo see the tools and their parameters: agentkit tools list\n"),
@@ -42,10 +42,10 @@ def test_error_message_is_split_into_problem_and_remedy(text, parts):
         (OSError("odd"), "Error: odd\nCheck that"),
     ],
 )
-def test_error_without_a_remedy_gets_advice(error, told, capsys):
+def test_error_without_a_remedy_gets_advice(error, text, capsys):
     """An error message without a remedy gets advice for its kind of error."""
     print_error(error)
-    assert capsys.readouterr().err.startswith(told)
+    assert capsys.readouterr().err.startswith(text)
 
 
 def test_error_caused_by_a_file_gets_advice(capsys):

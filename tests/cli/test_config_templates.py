@@ -38,9 +38,9 @@ def test_template_is_filled(template, command):
     with FakeServer("Xin chào.", "Bonjour.") as server:
         out, _, code = command("-T", "translate", "-P", "language", "Vietnamese", "Hello", server=server)
         assert (out, code) == ("Xin chào.\n", 0)
-        asked = json.dumps(body(server), ensure_ascii=False)
-        assert "Translate into Vietnamese, freely:\\nHello" in asked
-        assert "You translate." in asked
+        question = json.dumps(body(server), ensure_ascii=False)
+        assert "Translate into Vietnamese, freely:\\nHello" in question
+        assert "You translate." in question
         assert body(server)["temperature"] == 0.1
         command("-T", "translate", "-P", "language", "French", "-P", "style", "briefly", server=server, piped="Hi")
         assert "Translate into French, briefly:\\nHi" in json.dumps(body(server))

@@ -30,8 +30,8 @@ def test_doctor_lists_fallbacks(typed_line, monkeypatch):
     """`doctor` lists the fallback models."""
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
     findings = json.loads(typed_line("doctor", "--json")[0])["findings"]
-    told = [each["found"] for each in findings if each["name"] == "fallback"]
-    assert told == ["lmstudio:gemma at http://127.0.0.1:1234/v1 (decided by model=)"]
+    founds = [each["found"] for each in findings if each["name"] == "fallback"]
+    assert founds == ["lmstudio:gemma at http://127.0.0.1:1234/v1 (decided by model=)"]
 
 
 def test_doctor_json(command):
@@ -60,7 +60,7 @@ def broken():
 
 
 @pytest.mark.parametrize(
-    ("attempt", "state", "told"),
+    ("attempt", "state", "expected"),
     [
         (lambda: outcome("42\n"), "ok", "runs isolated"),
         (lambda: outcome("42\n", ["user", "pid"]), "missing", "without mount, net, seccomp"),
@@ -69,10 +69,10 @@ def broken():
         (broken, "failed", "No process can be started."),
     ],
 )
-def test_sandbox_attempt_is_reported(attempt, state, told):
+def test_sandbox_attempt_is_reported(attempt, state, expected):
     """A sandbox attempt is reported as isolated, less isolated with a fix, or broken."""
     finding = doctor._check_program("run_shell", attempt)
-    assert (finding.state, told in finding.found) == (state, True)
+    assert (finding.state, expected in finding.found) == (state, True)
     assert bool(finding.fix) is (state == "missing")
 
 

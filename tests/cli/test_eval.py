@@ -47,8 +47,8 @@ def typed(tmp_path, monkeypatch, capsys):
 
     def type_(*words):
         code = run(["eval", *map(str, words)])
-        told = capsys.readouterr()
-        return told.out, told.err, code
+        captured = capsys.readouterr()
+        return captured.out, captured.err, code
 
     return type_
 
@@ -118,8 +118,8 @@ def test_report_is_shown(typed, tmp_path):
 def test_limits(typed):
     """Trials not run because of a limit are reported on stderr, and the exit code is 3."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "input_tokens=1")
-    told = "2 of 2 trials were not run. Another request could exceed the limit of 1 input tokens.\n"
-    assert (err, code) == (told, LIMIT)
+    text = "2 of 2 trials were not run. Another request could exceed the limit of 1 input tokens.\n"
+    assert (err, code) == (text, LIMIT)
 
 
 def test_cost_limit_with_an_unknown_price(typed):
@@ -145,9 +145,9 @@ def test_case_file_on_several_models(typed, tmp_path, monkeypatch):
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
         words = ("-m", "one", "-m", "two", "--repeats", "2", "--seed", "7", "--concurrency", "1")
         out, _, code = typed("run", "cases.csv", "--scorer", "numeric", *words)
-        asked = [(request.model, request.json["seed"]) for request in server.requests]
+        questions = [(request.model, request.json["seed"]) for request in server.requests]
     assert code == ANSWERED
-    assert asked == [("one", 7), ("two", 7), ("one", 8), ("two", 8)]
+    assert questions == [("one", 7), ("two", 7), ("one", 8), ("two", 8)]
     assert "agentkit on one  2 of 2" in out
 
 
@@ -188,7 +188,7 @@ def test_suite_is_resumed_and_replayed(typed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("run", "nope.py"), "The file 'nope.py' does not exist."),
         (("run", "suite.py:nope"), "There is no Suite 'nope' in suite.py; it has suite."),
@@ -214,7 +214,7 @@ def test_suite_is_resumed_and_replayed(typed, tmp_path):
         (("compare", "nope.json", "nope.json"), "cannot be read"),
     ],
 )
-def test_invalid_suite_is_a_usage_error(typed, tmp_path, words, told):
+def test_invalid_suite_is_a_usage_error(typed, tmp_path, words, expected):
     """An invalid suite is a usage error with the problem on the first line and the remedy on the next."""
     (tmp_path / "broken.py").write_text("x = 1\nnix\n")
     (tmp_path / "syntax.py").write_text("x =\n")
@@ -224,14 +224,14 @@ def test_invalid_suite_is_a_usage_error(typed, tmp_path, words, told):
     (tmp_path / "plain.csv").write_text("prompt,expected\nx,y\n")
     (tmp_path / "raised.py").write_text("import json\njson.loads('{')\n")
     _, err, code = typed(*words)
-    assert told in err.splitlines()[0]
+    assert expected in err.splitlines()[0]
     assert len(err.splitlines()) >= 2
     assert "agentkit config show" not in err
     assert code == USAGE
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "told", "remedy"),
+    ("text", "name", "expected", "remedy"),
     [
         ("prompt,expected\n,4\n", "a.csv", "a.csv, line 2: the prompt is missing.", "Correct the file"),
         ("prompt\n", "a.csv", "The suite 'a' has no cases", "Correct the file"),
@@ -241,13 +241,13 @@ def test_invalid_suite_is_a_usage_error(typed, tmp_path, words, told):
         (None, "a.csv", "a.csv cannot be read: No such file or directory.", "Check that the file"),
     ],
 )
-def test_invalid_case_file_is_a_usage_error(typed, tmp_path, text, name, told, remedy):
+def test_invalid_case_file_is_a_usage_error(typed, tmp_path, text, name, expected, remedy):
     """An invalid case file is a usage error with a remedy."""
     if text is not None:
         (tmp_path / name).write_text(text, "latin-1")
     _, err, code = typed("run", name)
     what, do = err.splitlines()[:2]
-    assert (told in what, do.startswith(remedy), code) == (True, True, USAGE)
+    assert (expected in what, do.startswith(remedy), code) == (True, True, USAGE)
 
 
 @pytest.mark.parametrize("words", [("show", "{}"), ("compare", "{}", "{}"), ("run", "suite.py", "--baseline", "{}")])
@@ -297,18 +297,18 @@ def test_narrow_terminal(typed, spawn, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "text"),
     [
         (("--resume", "kept.jsonl"), "The work so far is stored. Continue with: --resume kept.jsonl"),
         ((), "Nothing was stored. With --resume FILE, each finished trial is stored."),
     ],
 )
-def test_suite_is_interrupted(typed, spawn, tmp_path, words, told):
+def test_suite_is_interrupted(typed, spawn, tmp_path, words, text):
     """Ctrl-C ends the suite with exit code 130 and shows how to continue."""
     (tmp_path / "answers.py").write_text(INTERRUPTED_ANSWER)
     process = spawn("eval", "run", "suite.py", "--agent", "bad", "--concurrency", "1", *words, cwd=tmp_path)
     _, err = process.communicate(timeout=60)
-    assert (err.splitlines(), process.returncode) == (["Interrupted.", told], INTERRUPTED)
+    assert (err.splitlines(), process.returncode) == (["Interrupted.", text], INTERRUPTED)
     if words:
         assert len((tmp_path / "kept.jsonl").read_text().splitlines()) >= 2
 

@@ -111,7 +111,7 @@ def test_content_security_policy(html):
 def test_page_contains_everything(html):
     """The page contains the prompts, answers, calls, decisions, results, changes, tokens and costs."""
     text = "".join(text for tag, text in Outline(html).texts if tag != "style")
-    for told in [
+    for message in [
         "How much is 6*7?\n[image]",
         "calls calculator, write_file, run_shell",
         "It only computes. rule: level",
@@ -138,7 +138,7 @@ def test_page_contains_everything(html):
         "worker, within a tool call",
         "Asked outside of a run",
     ]:
-        assert told in text, told
+        assert message in text, message
 
 
 def test_headings_and_labels_are_in_order(html):
@@ -190,12 +190,12 @@ def rendered(html, tmp_path, *arguments):
 @pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
 def test_browser_renders_the_same_elements(html, tmp_path):
     """A browser builds exactly the elements in the file and reports no policy violation."""
-    told = rendered(html, tmp_path, "--dump-dom", "--enable-logging=stderr")
-    dom = told[told.index("<html") : told.index("</html>") + 7]
+    output = rendered(html, tmp_path, "--dump-dom", "--enable-logging=stderr")
+    dom = output[output.index("<html") : output.index("</html>") + 7]
     before, after = Outline(html), Outline(dom.replace("></rect>", "/>"))
     assert [tag for tag, _ in after.found] == [tag for tag, _ in before.found]
-    assert "Refused" not in told
-    assert "violates" not in told
+    assert "Refused" not in output
+    assert "violates" not in output
 
 
 @pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")

@@ -113,9 +113,9 @@ def elsewhere(typed, tmp_path_factory):
 
 def test_places_outside_need_an_option(typed, elsewhere):
     """Without a terminal, `refresh` lists the places outside of the folder, and reads them only with --outside."""
-    told = typed("refresh")
-    assert (told.return_value, "0 updated" in told.stdout) == (FAILED, True)
-    assert f"outside {elsewhere}: not read" in told.stderr
+    output = typed("refresh")
+    assert (output.return_value, "0 updated" in output.stdout) == (FAILED, True)
+    assert f"outside {elsewhere}: not read" in output.stderr
     assert json.loads(typed("refresh", "--json").stdout)["outside"] == [str(elsewhere)]
     read = typed("refresh", "--outside")
     assert (read.return_value, "1 updated" in read.stdout) == (ANSWERED, True)

@@ -49,7 +49,7 @@ def test_program_does_not_replace_a_module(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("x = 1\nnix\n", "line 2: NameError: name 'nix' is not defined\nThe whole traceback: python "),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
@@ -57,12 +57,12 @@ def test_program_does_not_replace_a_module(tmp_path, name):
         ("from agentkit import Agent\nAgent('')\n", "line 2: name= takes a string that is not blank."),
     ],
 )
-def test_program_errors_are_reported_with_file_and_line(tmp_path, text, told):
+def test_program_errors_are_reported_with_file_and_line(tmp_path, text, message):
     """An exception, exit or syntax error of a program is reported with its file and line."""
     (tmp_path / "wrong.py").write_text(text)
     with pytest.raises(ConfigError) as caught:
         run_program(tmp_path / "wrong.py")
-    assert str(caught.value).startswith(f"{tmp_path / 'wrong.py'}, {told}")
+    assert str(caught.value).startswith(f"{tmp_path / 'wrong.py'}, {message}")
 
 
 def test_output_during_import_goes_to_stderr(tmp_path, capsys):

@@ -120,8 +120,8 @@ def test_examples_fit_80_columns():
 
 def test_list_of_commands_has_the_help_texts():
     """The list of commands describes each command by the first sentence of its help."""
-    told = {name: line for name, (_, _, line) in COMMANDS.items()}
-    assert told == {name: cli.get_command(None, name).get_short_help_str(200) for name in told}
+    fields = {name: line for name, (_, _, line) in COMMANDS.items()}
+    assert fields == {name: cli.get_command(None, name).get_short_help_str(200) for name in fields}
 
 
 def test_number_types_have_plain_names():
@@ -141,7 +141,7 @@ def test_lists_of_commands_have_complete_lines(group, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ([], "Usage:"),
         (["tools", "run"], "Missing argument 'NAME'"),
@@ -163,16 +163,16 @@ def test_lists_of_commands_have_complete_lines(group, capsys):
         (["tools", "show", "calculater"], "Did you mean 'calculator'?"),
     ],
 )
-def test_usage_error_exits_with_2(arguments, said, capsys):
+def test_usage_error_exits_with_2(arguments, expected, capsys):
     """A usage error is reported on stderr and exits with code 2."""
     assert run(arguments) == 2
     shown = capsys.readouterr()
-    assert said in shown.err
+    assert expected in shown.err
     assert shown.out == ""
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["-t", "webb", "--offline", "x"], "No tool is named 'webb'"),
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
@@ -183,10 +183,10 @@ def test_usage_error_exits_with_2(arguments, said, capsys):
         (["  \t\n "], "The question is missing"),
     ],
 )
-def test_invalid_question_option_exits_with_2(arguments, said, command):
+def test_invalid_question_option_exits_with_2(arguments, expected, command):
     """An invalid option of a question is reported on stderr and exits with code 2."""
     out, err, code = command(*arguments)
-    assert said in err
+    assert expected in err
     assert (out, code) == ("", 2)
 
 
@@ -229,8 +229,8 @@ def test_help_names_every_collection(capsys):
     """The help of `--tools` names all collections."""
     run(["ask", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    told = "Name the collections of the catalog in COLLECTIONS, in agentkit/cli/options.py"
-    assert f"collections ({', '.join([*collections, CODE])})" in shown, told
+    text = "Name the collections of the catalog in COLLECTIONS, in agentkit/cli/options.py"
+    assert f"collections ({', '.join([*collections, CODE])})" in shown, text
 
 
 def test_module_is_the_installed_command():
@@ -240,7 +240,7 @@ def test_module_is_the_installed_command():
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("words", "intended"),
     [
         (["tool", "list"], "tools"),
         (["chats"], "chat"),
@@ -252,11 +252,11 @@ def test_module_is_the_installed_command():
         (["aks", "why?"], "ask"),
     ],
 )
-def test_misspelt_command_is_rejected(words, meant, capsys):
+def test_misspelt_command_is_rejected(words, intended, capsys):
     """A misspelt command is rejected with a suggestion instead of being sent as a question."""
     assert run(words) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"Error: '{words[0]}' is not a command.\nDid you mean '{meant}'? To ask it")
+    assert err.startswith(f"Error: '{words[0]}' is not a command.\nDid you mean '{intended}'? To ask it")
 
 
 def test_unsupported_database_url_is_rejected(typed_line):

@@ -141,10 +141,10 @@ def test_check_with_added_permissions_fails(write_manifest, bot, command):
 def test_check_with_removed_permissions(write_manifest, bot, typed_line):
     """--check reports removed permissions, and fails only with --strict."""
     path = bot(cost=0.1)
-    told = f"narrower  line {line_of(write_manifest, 'limits/cost')}: limits: cost 0.5 -> 0.1\n"
-    assert typed_line("manifest", path, "--check", write_manifest)[::2] == (told, ANSWERED)
+    text = f"narrower  line {line_of(write_manifest, 'limits/cost')}: limits: cost 0.5 -> 0.1\n"
+    assert typed_line("manifest", path, "--check", write_manifest)[::2] == (text, ANSWERED)
     out, err, code = typed_line("manifest", path, "--check", write_manifest, "--strict")
-    assert (out, code) == (told, REFUSED)
+    assert (out, code) == (text, REFUSED)
     assert f"bot.py differs from {write_manifest}, in one place." in err
 
 

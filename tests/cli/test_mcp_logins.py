@@ -41,13 +41,13 @@ def test_login_in_a_browser(url, browser):
         [*COMMAND, "login", url], capture_output=True, text=True, env=browser, timeout=120, check=False
     )
     assert (done.stdout, done.returncode) == ("", ANSWERED), done.stderr
-    asked, address, said = done.stderr.splitlines()[:3]
-    assert (asked, said) == ("Open this address to log in:", f"Logged in. To log out: agentkit mcp logout {url}")
+    question, address, output = done.stderr.splitlines()[:3]
+    assert (question, output) == ("Open this address to log in:", f"Logged in. To log out: agentkit mcp logout {url}")
     assert address.startswith(url.removesuffix("mcp"))
     with MCPServer(url, "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"
-    said = CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr
-    assert said.startswith("The login was deleted here. The authorization server does not support revocation")
+    output = CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr
+    assert output.startswith("The login was deleted here. The authorization server does not support revocation")
     assert CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr == "No login is stored.\n"
     refused = CliRunner().invoke(mcp, ["tools", url], standalone_mode=False).exception
     assert isinstance(refused, ConfigError)
@@ -59,9 +59,9 @@ def test_login_with_a_browser_elsewhere(url):
     words = [*COMMAND, "login", url, "--paste", "--scope", "read write"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr.readline() == "Open this address to log in:\n"
-        led_to = httpx2.get(process.stderr.readline().strip(), timeout=20).headers["location"]
-        _, told = process.communicate(f"{led_to}\n", timeout=120)
-        assert process.returncode == ANSWERED, told
+        answer_text = httpx2.get(process.stderr.readline().strip(), timeout=20).headers["location"]
+        _, output = process.communicate(f"{answer_text}\n", timeout=120)
+        assert process.returncode == ANSWERED, output
     with MCPServer(url, "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"
 

@@ -22,8 +22,8 @@ BOT = "name: Clerk\nlimits: iterations 5\nsafety: safe\n\nYou note orders.\n"
 def answer(request):
     """Return the answer of the clerk or the proposal of the reader."""
     instruction, prompt = (each["content"] for each in request.json["messages"])
-    said = clerk.reader if "<new_text>" in instruction else clerk.clerk
-    return said(Request([UserMessage(prompt)], instruction))
+    text = clerk.reader if "<new_text>" in instruction else clerk.clerk
+    return text(Request([UserMessage(prompt)], instruction))
 
 
 @pytest.fixture
@@ -69,14 +69,14 @@ def test_search_is_resumed(optimize, server):
     assert "the limit of 3,000 total tokens is used up" in out
     _, err, code = optimize("--tokens", 200_000, "--lineage", "first.jsonl")
     assert code == 2
-    told = "Continue it with: --resume first.jsonl   Begin another with: --lineage NEWFILE"
-    assert err.splitlines() == ["Error: first.jsonl exists.", told]
-    asked = len(server.requests)
+    text = "Continue it with: --resume first.jsonl   Begin another with: --lineage NEWFILE"
+    assert err.splitlines() == ["Error: first.jsonl exists.", text]
+    question = len(server.requests)
     out, _, code = optimize("--tokens", 200_000, "--resume", "first.jsonl")
     assert code == 0
     assert "+1.00" in out
     known = [(request.json["messages"][0], request.json["messages"][-1]) for request in server.requests]
-    assert not [pair for pair in known[asked:] if pair in known[:asked]]
+    assert not [pair for pair in known[question:] if pair in known[:question]]
 
 
 def test_out_overwrites_only_with_force(optimize, tmp_path):
@@ -185,10 +185,10 @@ def test_descriptions_of_tools_are_shown(typed_line, tmp_path):
     (tmp_path / "cases.csv").write_text("prompt,expected\n1+1,done\n2+2,done\n3+3,done\n4+4,done\n", "utf-8")
 
     def line(request):
-        asked = request.json
-        if "<new_text>" in asked["messages"][0]["content"]:
+        question = request.json
+        if "<new_text>" in question["messages"][0]["content"]:
             return "It must say so.\n<new_text>\nFor all sums.\n</new_text>"
-        return "done" if asked["tools"][0]["function"]["description"] == "For all sums." else "no"
+        return "done" if question["tools"][0]["function"]["description"] == "For all sums." else "no"
 
     words = ("optimize", "cases.csv", "--agent", "bot.txt", "--improve", "tools", "--tokens", 900_000)
     with FakeServer(line, repeat=True) as server:

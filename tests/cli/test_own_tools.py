@@ -78,7 +78,7 @@ def test_program_is_run_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "named", "told"),
+    ("text", "named", "expected"),
     [
         (None, "{0}", "one.py' does not exist. Name a Python file of tools"),
         ("x = 1\n", "{0}", "offers no tools. Write functions in it, or a list: tools = [...]"),
@@ -88,14 +88,14 @@ def test_program_is_run_once(tmp_path):
         ("nix\n", "{0}", "line 1: NameError"),
     ],
 )
-def test_file_without_a_usable_tool_raises(tmp_path, text, named, told):
+def test_file_without_a_usable_tool_raises(tmp_path, text, named, expected):
     """A missing, failing or ambiguous file raises an error."""
     path = tmp_path / "one.py"
     if text is not None:
         path.write_text(text)
     with pytest.raises(ConfigError, match=r".") as caught:
         load_tool(named.format(path))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_unknown_name_suggests_the_closest(shop):
@@ -108,8 +108,8 @@ def test_unknown_name_suggests_the_closest(shop):
 
 def test_model_calls_tools_of_a_file(command, shop):
     """`-t FILE.py` offers the tools of a file to the model, subject to the same policy."""
-    asked = [call("price", order={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
-    with FakeServer(*asked) as server:
+    questions = [call("price", order={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
+    with FakeServer(*questions) as server:
         out, err, code = command("-t", str(shop), "--no-session", "What is it?", server=server)
     assert (out, code) == ("Ten.\n", 0)
     assert "→ 10" in err
@@ -177,20 +177,20 @@ def test_servers_of_a_file(command, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["shop", "shop:price"])
-@pytest.mark.parametrize("asked", [load_tool, lambda name: load_tools([name])])
-def test_module_name_suggests_its_file(shop, monkeypatch, name, asked):
+@pytest.mark.parametrize("question", [load_tool, lambda name: load_tools([name])])
+def test_module_name_suggests_its_file(shop, monkeypatch, name, question):
     """A module name raises an error that suggests the file name."""
     monkeypatch.chdir(shop.parent)
     with pytest.raises(UnknownTool, match=r"Did you mean shop\.py(:price)?\?$"):
-        asked(name)
+        question(name)
     with pytest.raises(UnknownTool, match=r"Your own tools: FILE\.py, .*hosted:web_search\.$"):
-        asked(f"work{name}")
+        question(f"work{name}")
 
 
 def test_failed_call_suggests_tools_show(shop, command):
     """A failed call suggests `agentkit tools show` with the same tool reference."""
-    _, told, code = command("tools", "run", f"{shop}:price", "order=5")
-    assert (code, f"agentkit tools show {shop}:price" in told) == (2, True)
+    _, output, code = command("tools", "run", f"{shop}:price", "order=5")
+    assert (code, f"agentkit tools show {shop}:price" in output) == (2, True)
 
 
 def test_hosted_tool_in_a_file_is_offered(tmp_path):

@@ -50,15 +50,15 @@ def test_plugins_are_listed(installed, process):
 
 def test_plugin_tool_must_be_named_and_needs_approval(installed, process):
     """A plugin's tool is offered with -t only; its level is SYSTEM until the user sets another one."""
-    asked = call("high_water", after="2026-11-27T00:00:00Z")
-    with FakeServer(asked, "Soon.") as server:
+    question = call("high_water", after="2026-11-27T00:00:00Z")
+    with FakeServer(question, "Soon.") as server:
         _, err, code = process("When is high water?", server=server)
     assert (code, "No tool is named 'high_water'" in err) == (0, True)
-    with FakeServer(asked, "Soon.") as server:
+    with FakeServer(question, "Soon.") as server:
         _, err, code = process("-t", "tide", "When is high water?", server=server)
     assert (code, "[deny: safety-level]" in err) == (4, True)
     assert process("config", "set", "plugins.tide", "safe")[2] == 0
-    with FakeServer(asked, "Soon.") as server:
+    with FakeServer(question, "Soon.") as server:
         out, err, code = process("-t", "tide:high_water", "When is high water?", server=server)
     assert (out, code) == ("Soon.\n", 0)
     assert "→ 2026-11-27T" in err

@@ -253,10 +253,10 @@ def test_ctrl_c_ends_streams_with_their_last_event(serving, tmp_path):
     )
     process, address = serving("--agent", "bot.py")
     origin, token = address.split("/#token=")
-    begun = get(f"{origin}/page/run", token, {"prompt": "go"})
+    started = get(f"{origin}/page/run", token, {"prompt": "go"})
     host, _, port = origin.removeprefix("http://").rpartition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)
-    path = f"/page/events?session={begun['session']}&serial={begun['serial']}"
+    path = f"/page/events?session={started['session']}&serial={started['serial']}"
     connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
     with connection.getresponse() as lines:
         kinds = [json.loads(next(lines))["kind"]]

@@ -58,14 +58,14 @@ def test_changed_program_fails_with_the_difference(command, folder):
 
 
 @pytest.mark.parametrize(
-    ("ending", "code", "said"),
+    ("ending", "code", "expected"),
     [("3", 3, ""), ("'It broke.'", 1, "It broke."), ("0", 1, "not used"), ("None", 1, "not used")],
 )
-def test_exit_code_of_the_program(command, folder, ending, code, said):
+def test_exit_code_of_the_program(command, folder, ending, code, expected):
     """The exit code is that of the program; a program that exits with 0 must use all recorded answers."""
     _, err, ended = replay(command, folder, program=f"raise SystemExit({ending})")
     assert ended == code
-    assert said in err
+    assert expected in err
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_traceback_starts_in_the_program(command, folder, program, first, last):
     """The traceback of a program starts in the program."""
     _, err, code = replay(command, folder, program=program)
     lines = err.splitlines()
-    told = next(index for index, line in enumerate(lines) if line.startswith("  File"))
-    assert "\n".join(lines[told : told + 2]) == f'  File "{folder / "program.py"}"{first}'
+    found = next(index for index, line in enumerate(lines) if line.startswith("  File"))
+    assert "\n".join(lines[found : found + 2]) == f'  File "{folder / "program.py"}"{first}'
     assert (lines[-1], code) == (last, 1)
 
 

@@ -62,7 +62,7 @@ def test_unknown_tool_is_reported_with_its_source(own_user_file):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('base_url = "http://evil.example/v1"', "a project file cannot set base_url, because your key"),
         ('provider = "groq"', "a project file cannot set provider, because your key"),
@@ -73,12 +73,12 @@ def test_unknown_tool_is_reported_with_its_source(own_user_file):
         ("approve = true", "No setting is named 'approve'"),
     ],
 )
-def test_project_settings_that_allow_more_are_rejected(text, said, project):
+def test_project_settings_that_allow_more_are_rejected(text, expected, project):
     """A project's file cannot redirect requests or keys, or allow more without approval."""
     project(text)
     with pytest.raises(ConfigError) as caught:
         load_settings()
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_untrusted_project_can_only_restrict(own_user_file, project):
@@ -254,8 +254,8 @@ def test_program_precedence(folder, own_user_file):
     assert load_settings({"limits": {"cost": 2.0}}, path).limits.cost == 2
 
 
-@pytest.mark.parametrize(("said", "session"), [("", None), ("session: none\n", "")])
-def test_session_setting_of_an_agent_file(folder, said, session):
+@pytest.mark.parametrize(("text", "session"), [("", None), ("session: none\n", "")])
+def test_session_setting_of_an_agent_file(folder, text, session):
     """An agent's file has no session setting by default; `session: none` disables storing."""
-    (folder / "clerk.txt").write_text(f"{said}name: Clerk\n\nYou are a clerk.\n")
+    (folder / "clerk.txt").write_text(f"{text}name: Clerk\n\nYou are a clerk.\n")
     assert load_settings(None, folder / "clerk.txt").of("session") == session

@@ -67,7 +67,7 @@ def test_file_of_another_user_is_ignored(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('\nmodle = "x"\n', "agentkit.toml, line 2: No setting is named 'modle'. Did you mean 'model'?"),
         (
@@ -83,12 +83,12 @@ def test_file_of_another_user_is_ignored(tmp_path):
         ('"mo\\u0064le" = 5\n', "agentkit.toml: No setting is named 'modle'."),
     ],
 )
-def test_invalid_file_reports_file_and_line(text, said, tmp_path):
+def test_invalid_file_reports_file_and_line(text, expected, tmp_path):
     """An invalid file raises an error with the file and the line, without secret values."""
     (tmp_path / "agentkit.toml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         project_file(tmp_path)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert "sk-secret" not in str(caught.value)
 
 

@@ -26,7 +26,7 @@ def test_settings_are_parsed(key, given, value):
 
 
 @pytest.mark.for_each(
-    ("key", "given", "said"),
+    ("key", "given", "expected"),
     [
         ("model", 5, "takes a string that is not blank. Got 5."),
         ("model", "  ", "takes a string that is not blank. Got '  '."),
@@ -40,11 +40,11 @@ def test_settings_are_parsed(key, given, value):
         ("limits", {"cost": -1}, "The limit cost takes a number above 0"),
     ],
 )
-def test_invalid_value_is_rejected(key, given, said):
+def test_invalid_value_is_rejected(key, given, expected):
     """An invalid value is rejected with an error that describes the valid values."""
     with pytest.raises(ConfigError) as caught:
         KEYS[key](given)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_limit_syntax(word, limit):
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "expected"),
     [
         ("costs=1", "No limit is named 'costs'. Did you mean 'cost'? Known: iterations, "),
         ("cost", "The limit cost has no value. Write it as cost=NUMBER"),
@@ -70,11 +70,11 @@ def test_limit_syntax(word, limit):
         ("cost=cheap", "takes a number, or none for no limit"),
     ],
 )
-def test_invalid_limit_explains_the_syntax(word, said):
+def test_invalid_limit_explains_the_syntax(word, expected):
     """An invalid limit raises an error that lists the limits and their syntax."""
     with pytest.raises(ConfigError) as caught:
         parse_limit(word)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_unknown_name_without_a_close_match():

@@ -22,13 +22,13 @@ def test_trust_ends_when_the_file_changes(tmp_path):
     assert is_trusted(first)
 
 
-@pytest.mark.parametrize("kept", ["no JSON", "[]"])
-def test_damaged_trust_list_trusts_nothing(kept, tmp_path):
+@pytest.mark.parametrize("text", ["no JSON", "[]"])
+def test_damaged_trust_list_trusts_nothing(text, tmp_path):
     """A damaged list of trusted files trusts no file, and is replaced."""
     (tmp_path / "agentkit.toml").write_text('session = "x"\n')
     state = Path(os.environ["AGENTKIT_STATE"])
     state.mkdir(parents=True, exist_ok=True)
-    (state / "trusted.json").write_text(kept)
+    (state / "trusted.json").write_text(text)
     file = project_file(tmp_path)
     assert not is_trusted(file)
     trust(file)

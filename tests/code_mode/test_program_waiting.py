@@ -95,7 +95,7 @@ def in_process(*arguments):
 
 
 @pytest.mark.parametrize(
-    ("answer", "paid", "said"),
+    ("answer", "paid", "expected"),
     [
         (True, ["refund Hue 21"], "21 EUR for Hue\n"),
         (False, [], "Approval was refused."),
@@ -103,12 +103,12 @@ def in_process(*arguments):
         ({"city": "Hue", "euros": 5}, ["refund Hue 5"], "5 EUR for Hue\n"),
     ],
 )
-def test_program_is_resumed_in_another_process(tmp_path, answer, paid, said):
+def test_program_is_resumed_in_another_process(tmp_path, answer, paid, expected):
     """A paused program is resumed in another process without repeating its completed calls."""
     place, log = tmp_path / "sessions.db", tmp_path / "log"
-    begun = in_process(place, log)
-    assert begun["status"] == "paused"
-    assert begun["pending"] == [["call_1_1.2", "refund", '{"city": "Hue", "euros": 21}', "run_program"]]
+    started = in_process(place, log)
+    assert started["status"] == "paused"
+    assert started["pending"] == [["call_1_1.2", "refund", '{"city": "Hue", "euros": 21}', "run_program"]]
     first = in_process(place, log, json.dumps({"call_1_1.2": answer}))
     assert first["pending"] == [["call_1_1.4", "refund", '{"city": "Hanoi", "euros": 34}', "run_program"]]
     assert log.read_text("utf-8").splitlines() == ["price Hue", *paid, "price Hanoi"]
@@ -117,7 +117,7 @@ def test_program_is_resumed_in_another_process(tmp_path, answer, paid, said):
     assert log.read_text("utf-8").splitlines() == ["price Hue", *paid, "price Hanoi", "refund Hanoi 34"]
     (value,) = second["values"]
     assert value["status"] == "ok"
-    assert said in value["output"]
+    assert expected in value["output"]
     assert "34 EUR for Hanoi\n" in value["output"]
 
 
@@ -176,8 +176,10 @@ def test_edited_arguments_are_reported():
     result = paused_result(desk.tools, PAY)
     result = result.resume({result.pending[0].id: {"city": "Hue", "euros": 5}})
     assert printed(result) == "5 EUR for Hue\n"
-    told = result.tool_calls[0].result.value["calls"][1]
-    assert told == 'refund {"city": "Hue", "euros": 21}: ok, as a person changed it: refund {"city": "Hue", "euros": 5}'
+    value = result.tool_calls[0].result.value["calls"][1]
+    assert (
+        value == 'refund {"city": "Hue", "euros": 21}: ok, as a person changed it: refund {"city": "Hue", "euros": 5}'
+    )
 
 
 CHANGED = [
@@ -199,10 +201,10 @@ def test_program_that_makes_other_calls_is_stopped(old, new, why, awaiting):
     agent = clerk(desk.tools, "Done.")
     result = asyncio.run(agent.aresume(text, True)) if awaiting else agent.resume(text, True)
     assert result.status == "done"
-    told = result.tool_calls[0].result
-    assert told.status == "failed"
-    assert why in told.error
-    assert "After the pause the program did not repeat its earlier calls" in told.error
+    output = result.tool_calls[0].result
+    assert output.status == "failed"
+    assert why in output.error
+    assert "After the pause the program did not repeat its earlier calls" in output.error
     assert desk.done == ["price Hue"]
 
 
@@ -216,9 +218,9 @@ def test_program_that_depends_on_time_fails_after_a_pause():
         return text
 
     code = "import time\nnote(str(time.time()))\nrefund('Hue', 1)"
-    told = paused_result([*desk.tools, note], code).resume(True).tool_calls[0].result
-    assert "Write programs that make the same calls each time, independent of time and randomness." in told.error
-    assert told.value["calls"] == []
+    result = paused_result([*desk.tools, note], code).resume(True).tool_calls[0].result
+    assert "Write programs that make the same calls each time, independent of time and randomness." in result.error
+    assert result.value["calls"] == []
     assert desk.done == ["note"]
 
 
@@ -376,15 +378,15 @@ def test_approval_for_the_run_covers_later_calls_of_the_program():
 
 def test_approver_function_receives_the_call_of_the_program():
     """An approver function receives the call of the program, and also its later calls."""
-    desk, asked = Desk(), []
+    desk, questions = Desk(), []
 
     def answer(request):
-        asked.append((request.tool, dict(request.arguments), request.within, request.call_id))
+        questions.append((request.tool, dict(request.arguments), request.within, request.call_id))
         return True
 
     result = paused_result(desk.tools, "refund('Hue', 1)\nrefund('Hanoi', 2)").resume(answer)
     assert result.status == "done"
-    assert asked == [
+    assert questions == [
         ("refund", {"city": "Hue", "euros": 1.0}, "run_program", "call_1_1.1"),
         ("refund", {"city": "Hanoi", "euros": 2.0}, "run_program", "call_1_1.2"),
     ]
@@ -399,8 +401,8 @@ def test_policy_overrides_an_approval(denied, error):
     desk = Desk()
     text = paused_result(desk.tools, "price('Hue')\nrefund('Hue', 1)").to_json()
     strict = Policy(rules=[Rule("deny", denied, reason="No more.")])
-    told = clerk(desk.tools, "Done.", policy=strict).resume(text, True).tool_calls[0].result
-    assert "No more." in told.error
+    result = clerk(desk.tools, "Done.", policy=strict).resume(text, True).tool_calls[0].result
+    assert "No more." in result.error
     assert desk.done == ["price Hue"]
 
 

@@ -91,7 +91,7 @@ def signature(hint, name="f"):
 
 
 @pytest.mark.for_each(
-    ("hint", "told"),
+    ("hint", "text"),
     [
         (int, "int"),
         ("int", "int"),
@@ -128,9 +128,9 @@ def signature(hint, name="f"):
         (Unresolved, "{'found': object}"),
     ],
 )
-def test_return_types_are_described(hint, told):
+def test_return_types_are_described(hint, text):
     """Each return type is described as its JSON representation, with keys."""
-    assert signature(hint) == f" -> {told}"
+    assert signature(hint) == f" -> {text}"
 
 
 @pytest.mark.for_each("hint", [Any, object, Bare, T, "Nowhere", Callable[[], int], 3, type(NotImplemented)])
@@ -154,7 +154,7 @@ async def ask(city: str) -> Tree:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "text"),
     [
         (ask, "{'name': str, 'left': dict | None}"),
         (Clerk().find, "{'x': float, 'y': float}"),
@@ -162,9 +162,9 @@ async def ask(city: str) -> Tree:
         (functools.partial(Clerk().find, city="Hue"), "{'x': float, 'y': float}"),
     ],
 )
-def test_return_types_of_all_kinds_of_functions(function, told):
+def test_return_types_of_all_kinds_of_functions(function, text):
     """Async functions, methods, callable objects and partials are described."""
-    assert describe_function("f", Tool(function, name="f")).splitlines()[0].endswith(f" -> {told}")
+    assert describe_function("f", Tool(function, name="f")).splitlines()[0].endswith(f" -> {text}")
 
 
 def test_function_without_a_signature():

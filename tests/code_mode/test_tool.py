@@ -90,9 +90,9 @@ def ran(code, tools, *, awaiting=False, **options):
 
 def printed(code, tools, **options):
     """Return the output of the program of a run."""
-    result, told = ran(code, tools, **options)
+    result, output = ran(code, tools, **options)
     assert result.status == "done"
-    return told.value["output"]
+    return output.value["output"]
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
@@ -104,10 +104,10 @@ def test_program_calls_tools_as_functions(awaiting):
 
 def test_program_tool_can_be_used_without_a_model():
     """A program runs without an agent, and its result lists each call."""
-    told = program_tool(core_tools + add)(code="for n in range(30):\n    add(n)")
-    assert told["status"] == "ok"
-    assert told["calls"][0] == 'add {"a": 0}: ok'
-    assert told["calls"][-1] == "and 10 more"
+    none = program_tool(core_tools + add)(code="for n in range(30):\n    add(n)")
+    assert none["status"] == "ok"
+    assert none["calls"][0] == 'add {"a": 0}: ok'
+    assert none["calls"][-1] == "and 10 more"
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ for attempt in (lambda: erase("all"), lambda: add("x"), lambda: calculator("1/0"
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_approver_receives_calls_of_programs(awaiting):
     """The agent's approver receives calls of programs with their arguments, and may change them."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append((request.tool, request.arguments["name"]))
+        questions.append((request.tool, request.arguments["name"]))
         return {"name": "little"} if request.arguments["name"] == "all" else request.arguments["name"] != "home"
 
     code = """
@@ -163,15 +163,15 @@ except ToolError as error:
     print("no")
 """
     assert printed(code, [erase], approve=approve, awaiting=awaiting) == "erased little\nno\n"
-    assert asked == [("erase", "all"), ("erase", "home")]
+    assert questions == [("erase", "all"), ("erase", "home")]
 
 
 def test_approval_for_the_run_applies_to_programs():
     """An approval for the whole run applies to calls from programs and from the model."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request.tool)
+        questions.append(request.tool)
         return Approval.RUN
 
     with ScriptedLLM(
@@ -180,15 +180,15 @@ def test_approval_for_the_run_applies_to_programs():
         agent = Agent("writer", [program_tool([erase]), erase], llm=llm, approve=approve)
         result = agent.run("Go")
     assert result.tool_calls[1].result.value["output"] == "erased all erased all\n"
-    assert asked == ["erase"]
+    assert questions == ["erase"]
 
 
 def test_policy_rules_apply_to_programs():
     """A policy rule for a tool applies to calls from programs."""
     policy = Policy(rules=[Rule("deny", "add", reason="No sums.")])
-    _, told = ran("add(1)", [add], policy=policy)
-    assert "No sums." in told.error
-    assert told.value["calls"][0].startswith('add {"a": 1}: denied')
+    _, output = ran("add(1)", [add], policy=policy)
+    assert "No sums." in output.error
+    assert output.value["calls"][0].startswith('add {"a": 1}: denied')
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
@@ -206,8 +206,8 @@ def test_private_data_cannot_be_sent_by_a_program(awaiting):
 
 def test_result_has_the_labels_of_its_calls():
     """The result of a program has the labels of the results of its calls."""
-    _, told = ran("print(diary())", [diary, letters])
-    assert told.labels == {Label.PRIVATE}
+    _, output = ran("print(diary())", [diary, letters])
+    assert output.labels == {Label.PRIVATE}
     with ScriptedLLM(call("run_program", code="diary() + letters()"), call("send", text="x"), "Done.") as llm:
         result = Agent("writer", [program_tool([diary, letters]), send], llm=llm).run("Go")
     assert "could send private data" in result.tool_calls[1].result.error
@@ -216,26 +216,26 @@ def test_result_has_the_labels_of_its_calls():
 def test_calls_count_towards_the_limits_of_the_run():
     """Calls from a program count towards the tool call limit of the run."""
     code = "done = 0\ntry:\n    while add(done):\n        done += 1\nexcept ToolError as error:\n    print(done, error)"
-    told = printed(code, [add], limits=Limits(tool_calls=3))
-    assert told == "2 The run is limited to 3 tool calls.\n"
+    output = printed(code, [add], limits=Limits(tool_calls=3))
+    assert output == "2 The run is limited to 3 tool calls.\n"
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-@pytest.mark.parametrize("wish", ["add(number)", "erase('x')", "add('x')"])
-def test_repeatedly_refused_calls_end_the_program(wish, awaiting):
+@pytest.mark.parametrize("line", ["add(number)", "erase('x')", "add('x')"])
+def test_repeatedly_refused_calls_end_the_program(line, awaiting):
     """A program is ended after 200 refused calls, whether denied, invalid or over a limit."""
-    code = f"number = 0\nwhile True:\n    number += 1\n    try:\n        {wish}\n    except ToolError:\n        pass"
+    code = f"number = 0\nwhile True:\n    number += 1\n    try:\n        {line}\n    except ToolError:\n        pass"
     limits = Limits(tool_calls=5, seconds=60)
-    told = ran(code, [add, erase], awaiting=awaiting, limits=limits)[1].value
-    assert (told["status"], told["error"]) == ("failed", "The program was ended: 200 of its calls were refused.")
+    value = ran(code, [add, erase], awaiting=awaiting, limits=limits)[1].value
+    assert (value["status"], value["error"]) == ("failed", "The program was ended: 200 of its calls were refused.")
 
 
 def test_changes_of_a_program_can_be_undone(tmp_path):
     """Files written by a program are changes of its run, and can be undone."""
     (tmp_path / "old.txt").write_text("old")
     code = "write_file('old.txt', 'new')\nwrite_file('more.txt', read_file('old.txt')['content'])"
-    result, told = ran(code, default_tools, workspace=tmp_path, approve=lambda _: True)
-    assert told.ok
+    result, output = ran(code, default_tools, workspace=tmp_path, approve=lambda _: True)
+    assert output.ok
     assert (tmp_path / "more.txt").read_text() == "new"
     result.undo()
     assert (tmp_path / "old.txt").read_text() == "old"
@@ -244,8 +244,8 @@ def test_changes_of_a_program_can_be_undone(tmp_path):
 
 def test_dry_run_changes_nothing(tmp_path):
     """In a dry run, the calls of a program show what they would change."""
-    result, told = ran("write_file('new.txt', 'x')", default_tools, workspace=tmp_path, dry_run=True)
-    assert told.ok
+    result, output = ran("write_file('new.txt', 'x')", default_tools, workspace=tmp_path, dry_run=True)
+    assert output.ok
     assert not (tmp_path / "new.txt").exists()
     assert "new.txt" in str(result.changes)
 
@@ -286,8 +286,8 @@ def test_agent_can_be_called_by_a_program():
     """An agent among the tools answers the program, and its usage counts for the run."""
     with ScriptedLLM("Two.", "Three.") as inner:
         worker = Agent("worker", llm=inner)
-        result, told = ran("print(worker('1+1'), worker('1+2'))", [worker.as_tool()])
-    assert told.value["output"] == "Two. Three.\n"
+        result, output = ran("print(worker('1+1'), worker('1+2'))", [worker.as_tool()])
+    assert output.value["output"] == "Two. Three.\n"
     assert result.usage.requests == 4
 
 
@@ -299,8 +299,8 @@ def test_program_cannot_hand_off():
         """Let the other agent answer."""
         return other
 
-    result, told = ran("pass_on()", [pass_on])
-    assert "cannot hand the conversation off" in told.error
+    result, output = ran("pass_on()", [pass_on])
+    assert "cannot hand the conversation off" in output.error
     assert result.output == "Done."
 
 
@@ -336,7 +336,7 @@ def test_stopped_run_ends_its_program():
 
 def test_program_makes_no_call_after_the_time_limit():
     """A program whose run has reached its time limit is stopped at its next call."""
-    said, is_done = [], threading.Event()
+    messages, is_done = [], threading.Event()
 
     def late() -> str:
         """Make a call too late."""
@@ -345,14 +345,14 @@ def test_program_makes_no_call_after_the_time_limit():
         try:
             calls.answer("add", '{"a": 1}')
         except ToolError as error:
-            said.append(str(error))
+            messages.append(str(error))
         is_done.set()
         return ""
 
     with ScriptedLLM(call("late")) as llm:
         assert Agent("writer", [late], llm=llm, limits=Limits(seconds=1)).run("Go").status == "limit"
     assert is_done.wait(60)
-    assert said == ["The run was stopped."]
+    assert messages == ["The run was stopped."]
 
 
 def test_closing_the_event_loop_ends_the_program():
@@ -418,16 +418,16 @@ def test_program_has_no_access_to_the_host(attack):
         """Read something."""
         raise ValueError(path)
 
-    told = program_tool([read])(code=attack["code"])
-    assert told["status"] == "failed"
-    assert told["output"] == ""
+    none = program_tool([read])(code=attack["code"])
+    assert none["status"] == "failed"
+    assert none["output"] == ""
 
 
 def test_program_can_only_call_its_tools():
     """Programs can only call the tools that they were given."""
-    _, told = ran("erase('all')", [add], approve=lambda _: True)
-    assert "NameError" in told.error
-    assert "these functions are available by name, without import: add" in told.error
+    _, output = ran("erase('all')", [add], approve=lambda _: True)
+    assert "NameError" in output.error
+    assert "these functions are available by name, without import: add" in output.error
 
 
 @pytest.mark.parametrize("code", ["", "# nothing", "number = add(1)", "def main():\n    print(add(1))", "None"])
@@ -490,13 +490,13 @@ def test_program_that_cannot_be_started():
 def test_tool_server_judges_calls_of_programs():
     """The policy of a tool server applies to calls of its clients' programs."""
     server = ToolServer([program_tool([add, erase])], policy=Policy(rules=[Rule("deny", "add", reason="No sums.")]))
-    told = asyncio.run(server.answer("run_program", {"code": "add(1)"}))
-    assert "No sums." in told.error
-    told = asyncio.run(server.answer("run_program", {"code": "erase('all')"}))
-    assert "There is no approver." in told.error
+    result = asyncio.run(server.answer("run_program", {"code": "add(1)"}))
+    assert "No sums." in result.error
+    result = asyncio.run(server.answer("run_program", {"code": "erase('all')"}))
+    assert "There is no approver." in result.error
     dry = ToolServer([program_tool([erase])], safety="system", workspace=Workspace(dry_run=True))
-    told = asyncio.run(dry.answer("run_program", {"code": "erase('all')"}))
-    assert "dry run" in told.error
+    result = asyncio.run(dry.answer("run_program", {"code": "erase('all')"}))
+    assert "dry run" in result.error
 
 
 def test_tool_server_tracks_the_data_read_by_programs():
@@ -507,7 +507,7 @@ def test_tool_server_tracks_the_data_read_by_programs():
         return [await server.answer(*each) for each in calls]
 
     calls = [("run_program", {"code": "diary()\nletters()"}), ("send", {"text": "x"})]
-    assert [told.status for told in asyncio.run(answers())] == ["ok", "denied"]
+    assert [text.status for text in asyncio.run(answers())] == ["ok", "denied"]
 
 
 def reading_agent():
@@ -550,9 +550,9 @@ def test_text_of_the_user_is_limited_across_programs():
 def test_default_call_limit_without_a_run(awaiting):
     """A program without a run has the default limits of a run."""
     tool_of_it, arguments = program_tool([add]), {"code": "for n in range(200):\n    add(n)"}
-    told = (asyncio.run(tool_of_it.ainvoke(arguments)) if awaiting else tool_of_it.invoke(arguments)).value
-    assert "can make at most 100 calls" in told["error"]
-    assert told["calls"][-1] == "and 81 more"
+    value = (asyncio.run(tool_of_it.ainvoke(arguments)) if awaiting else tool_of_it.invoke(arguments)).value
+    assert "can make at most 100 calls" in value["error"]
+    assert value["calls"][-1] == "and 81 more"
 
 
 def test_context_is_checked_before_the_run():
@@ -570,8 +570,8 @@ def test_context_is_checked_before_the_run():
 def test_tool_that_asks_a_person_fails_without_a_run(awaiting):
     """A tool that asks a person for text fails in a program without a run."""
     tool, arguments = program_tool([ask_user_tool()]), {"code": "ask_user('Who?')"}
-    told = asyncio.run(tool.ainvoke(arguments)) if awaiting else tool.invoke(arguments)
-    assert "cannot wait for a person" in told.error
+    text = asyncio.run(tool.ainvoke(arguments)) if awaiting else tool.invoke(arguments)
+    assert "cannot wait for a person" in text.error
 
 
 def test_too_long_value_raises():
@@ -627,8 +627,8 @@ def test_guardrails_apply_to_results_in_programs(awaiting):
         return "[taken out]" if result.tool == "letters" else None
 
     code = "print(letters())\ntry:\n    diary()\nexcept ToolError as error:\n    print(error)"
-    told = printed(code, [diary, letters], guardrails=[guard], awaiting=awaiting)
-    assert told.startswith("[taken out]\n")
-    assert "Not for programs." in told
-    assert "Dear diary" not in told
+    output = printed(code, [diary, letters], guardrails=[guard], awaiting=awaiting)
+    assert output.startswith("[taken out]\n")
+    assert "Not for programs." in output
+    assert "Dear diary" not in output
     assert seen == ["letters", "diary", "run_program"]

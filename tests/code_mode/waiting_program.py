@@ -55,7 +55,7 @@ if __name__ == "__main__":
         approve=lambda _: Approval.LATER,
     )
     result = agent.resume(answers=json.loads(given[0])) if given else agent.run("Pay them back.")
-    told = {"status": result.status, "text": result.text}
-    told["pending"] = [[each.id, each.tool, each.arguments, each.within] for each in result.pending]
-    told["values"] = [used.result.value for used in result.tool_calls]
-    sys.stdout.write(json.dumps(told))
+    summary = {"status": result.status, "text": result.text}
+    summary["pending"] = [[each.id, each.tool, each.arguments, each.within] for each in result.pending]
+    summary["values"] = [used.result.value for used in result.tool_calls]
+    sys.stdout.write(json.dumps(summary))

@@ -31,55 +31,55 @@ FOREIGN = [
 def damaged_fixture(tmp_path):
     """Return a function that yields the given number of damaged versions of a file."""
 
-    def made(whole, count, seed):
-        if whole.startswith(b"SQLite"):
-            return damaged_databases(whole, count, seed, tmp_path / "scratch")
-        return damaged(whole, count, seed)
+    def made(full_text, count, seed):
+        if full_text.startswith(b"SQLite"):
+            return damaged_databases(full_text, count, seed, tmp_path / "scratch")
+        return damaged(full_text, count, seed)
 
     return made
 
 
-def damaged(whole, count, seed):
+def damaged(full_text, count, seed):
     """Yield the given number of damaged versions of a file, always the same ones; foreign files come first."""
     chance = random.Random(seed)
     yield from FOREIGN[:count]
     for number in range(count - len(FOREIGN)):
         # randomly flipped bytes rarely change a structured text in a way that still parses
         damages = (_retyped, _flipped, _cut, _moved, _replaced) if number % 2 else (_retyped,)
-        yield chance.choice(damages)(bytearray(whole), chance)
+        yield chance.choice(damages)(bytearray(full_text), chance)
 
 
-def _flipped(whole, chance):
+def _flipped(full_text, chance):
     for _ in range(chance.choice((1, 1, 3, 20))):
-        whole[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
-    return bytes(whole)
+        full_text[chance.randrange(len(full_text))] ^= 1 << chance.randrange(8)
+    return bytes(full_text)
 
 
-def _cut(whole, chance):
-    return bytes(whole[: chance.randrange(len(whole))])
+def _cut(full_text, chance):
+    return bytes(full_text[: chance.randrange(len(full_text))])
 
 
-def _moved(whole, chance):
-    start, end, place = sorted(chance.randrange(len(whole)) for _ in range(3))
-    piece = whole[start:end]
+def _moved(full_text, chance):
+    start, end, place = sorted(chance.randrange(len(full_text)) for _ in range(3))
+    piece = full_text[start:end]
     if chance.random() < 0.5:
-        del whole[start:end]
-    whole[place:place] = piece
-    return bytes(whole)
+        del full_text[start:end]
+    full_text[place:place] = piece
+    return bytes(full_text)
 
 
-def _replaced(whole, chance):
-    start = chance.randrange(len(whole))
+def _replaced(full_text, chance):
+    start = chance.randrange(len(full_text))
     piece = chance.choice((b"\0" * 8, b"\xff\xfe\xfd", b"\xed\xa0\x80", b"\r", "\u2028".encode(), b'"', b"{", b"\n\n"))
-    whole[start : start + chance.choice((0, len(piece)))] = piece
-    return bytes(whole)
+    full_text[start : start + chance.choice((0, len(piece)))] = piece
+    return bytes(full_text)
 
 
-def _retyped(whole, chance):
+def _retyped(full_text, chance):
     """Return the file with one value of its JSON, or of a JSON line, replaced; other files are flipped."""
-    lines = whole.split(b"\n")
+    lines = full_text.split(b"\n")
     place = chance.randrange(len(lines))
-    for part, put in ((bytes(whole), lambda text: text), (lines[place], None)):
+    for part, put in ((bytes(full_text), lambda text: text), (lines[place], None)):
         try:
             data = json.loads(part)
         except ValueError:
@@ -89,7 +89,7 @@ def _retyped(whole, chance):
             return changed
         lines[place] = changed
         return b"\n".join(lines)
-    return _flipped(whole, chance)
+    return _flipped(full_text, chance)
 
 
 def changed_value(data, chance):
@@ -126,31 +126,31 @@ def _places(data):
         yield from _places(data[key])
 
 
-def damaged_databases(whole, count, seed, scratch):
+def damaged_databases(full_text, count, seed, scratch):
     """Yield damaged versions of a SQLite file: damaged bytes, and values that agentkit does not write."""
     chance = random.Random(seed)
     yield from FOREIGN
     for number in range(count - len(FOREIGN)):
         kind = number % 4
         if kind == 0:
-            yield chance.choice((_cut, _moved, _replaced))(bytearray(whole), chance)
+            yield chance.choice((_cut, _moved, _replaced))(bytearray(full_text), chance)
         elif kind == 1:
-            yield _flipped_page(bytearray(whole), chance)
+            yield _flipped_page(bytearray(full_text), chance)
         else:
-            yield _with_other_values(whole, chance, scratch)
+            yield _with_other_values(full_text, chance, scratch)
 
 
-def _flipped_page(whole, chance):
+def _flipped_page(full_text, chance):
     """Flip bytes in the first page, which contains the schema, or at the beginning of another page."""
-    page = chance.choice((0, 0, *range(0, len(whole), 4_096)))
+    page = chance.choice((0, 0, *range(0, len(full_text), 4_096)))
     for _ in range(chance.choice((1, 4, 30))):
         place = page + chance.randrange(4_096 if page == 0 else 200)
-        whole[place % len(whole)] ^= 1 << chance.randrange(8)
-    return bytes(whole)
+        full_text[place % len(full_text)] ^= 1 << chance.randrange(8)
+    return bytes(full_text)
 
 
-def _with_other_values(whole, chance, scratch):
-    scratch.write_bytes(whole)
+def _with_other_values(full_text, chance, scratch):
+    scratch.write_bytes(full_text)
     connection = sqlite3.connect(scratch, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = DELETE").fetchall()

@@ -55,7 +55,7 @@ def agent(*lines):
 
 def embed(texts):
     """Return vectors of eight numbers."""
-    return [[float(len(text) + place) for place in range(8)] for text in texts]
+    return [[float(len(text) + index) for index in range(8)] for text in texts]
 
 
 def make_knowledge(path):
@@ -277,9 +277,9 @@ def make_trusted(path):
 
 def use_trusted(path):
     """Use the list of trusted settings."""
-    kept = state_folder() / "trusted.json"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_bytes(path.read_bytes())
+    text = state_folder() / "trusted.json"
+    text.parent.mkdir(parents=True, exist_ok=True)
+    text.write_bytes(path.read_bytes())
     settings = path.parent / "agentkit.toml"
     settings.write_text('model = "x"\n')
     found = project_file(path.parent)
@@ -335,11 +335,11 @@ def test_damaged_file_is_read_or_rejected(kind, damaged, tmp_path):
     (tmp_path / "made").mkdir()
     path = tmp_path / "made" / name
     make(path)
-    whole = path.read_bytes()
+    all_bytes = path.read_bytes()
     use(path)  # the undamaged file can be read
     place = tmp_path / "damaged"
     place.mkdir()
-    for number, content in enumerate(damaged(whole, COUNT, kind)):
+    for number, content in enumerate(damaged(all_bytes, COUNT, kind)):
         for each in place.glob("*"):
             if each.is_file():
                 each.unlink()

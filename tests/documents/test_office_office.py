@@ -79,8 +79,8 @@ def test_malicious_xml_is_rejected(name):
 
 def test_damaged_or_encrypted_archive_raises():
     """A truncated or damaged archive, or a document in the old format, raises an error."""
-    whole = word("<w:p><w:r><w:t>Hello</w:t></w:r></w:p>" * 5_000)
-    for body in (whole[: len(whole) // 2], whole[:60] + b"\xff" * 40 + whole[100:]):
+    full_text = word("<w:p><w:r><w:t>Hello</w:t></w:r></w:p>" * 5_000)
+    for body in (full_text[: len(full_text) // 2], full_text[:60] + b"\xff" * 40 + full_text[100:]):
         with pytest.raises(ToolError, match="damaged or encrypted"):
             office_text(body)
     with pytest.raises(ToolError, match="old format"):

@@ -130,16 +130,16 @@ def test_malicious_document_stays_within_the_limits(name):
     body = HOSTILE[name]()
     assert len(body) < 500_000
     began = time.monotonic()
-    said = ""
+    text = ""
     try:
-        told = parse_document(body, SECONDS)
+        document = parse_document(body, SECONDS)
     except ToolError as error:
-        said = str(error)
+        text = str(error)
     else:
-        assert told is not None
-        assert sum(map(len, told.pages)) <= 1_000_000
-    assert not said or any(
-        word in said for word in ("Save a part", "too large", "hide its size", "damaged", "contains no text")
+        assert document is not None
+        assert sum(map(len, document.pages)) <= 1_000_000
+    assert not text or any(
+        word in text for word in ("Save a part", "too large", "hide its size", "damaged", "contains no text")
     )
     assert time.monotonic() - began < SECONDS + 10
 
@@ -171,7 +171,7 @@ def test_other_files_return_none():
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"%PDF-1.4\nnothing more", "cut off"),
         (b"%PDF-" + bytes(MAX_DOCUMENT_BYTES), "at most"),
@@ -179,9 +179,9 @@ def test_other_files_return_none():
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old format"),
     ],
 )
-def test_unreadable_document_is_an_error(body, said):
+def test_unreadable_document_is_an_error(body, message):
     """Damaged, oversized and outdated files raise ToolError with the reason."""
-    with pytest.raises(ToolError, match=said):
+    with pytest.raises(ToolError, match=message):
         parse_document(body)
 
 

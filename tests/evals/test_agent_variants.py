@@ -91,7 +91,7 @@ def test_seed_is_only_sent_to_chat_completions():
 
 def test_trial_sees_no_history_and_no_grants_of_others():
     """Each trial starts without the history and approvals of others, and does not change the agent's."""
-    asked = []
+    questions = []
 
     @tool(level="system")
     def wipe() -> str:
@@ -102,14 +102,14 @@ def test_trial_sees_no_history_and_no_grants_of_others():
         return call("wipe") if len(request.messages) % 3 == 1 else "yes"
 
     def approve(request):
-        asked.append(request)
+        questions.append(request)
         return Approval.ALWAYS
 
     session = Session()
     agent = Agent("helper", [wipe], llm=ScriptedLLM(line, repeat=True), approve=approve, session=session)
     agent("once before")
     trials = run_of(agent, repeats=3, concurrency=1)
-    assert len(asked) == 4
+    assert len(questions) == 4
     assert [len(trial.result.messages) for trial in trials] == [4, 4, 4]
     assert all(not trial.result.history for trial in trials)
     assert len(session.messages) == 4

@@ -43,7 +43,7 @@ def test_prompt_with_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "meant"),
+    ("wanted", "intended"),
     [
         ("calculator", ExpectedCall("calculator")),
         (("calculator", {"expression": "2+2"}), ExpectedCall("calculator", {"expression": "2+2"})),
@@ -54,9 +54,9 @@ def test_prompt_with_a_file(tmp_path):
         (ExpectedCall("calculator"), ExpectedCall("calculator")),
     ],
 )
-def test_expected_calls(wanted, meant):
+def test_expected_calls(wanted, intended):
     """An expected call can be a name, a name with arguments, a dictionary or a tool call."""
-    assert Case("x", tool_calls=[wanted]).expected_calls == (meant,)
+    assert Case("x", tool_calls=[wanted]).expected_calls == (intended,)
 
 
 @pytest.mark.for_each(
@@ -152,5 +152,7 @@ def test_ids_are_the_same_in_every_process():
         "class Place: pass\n"
         "print(Case('x', expected=[Place(), {'a', 'b', 'c', 'd'}, frozenset('xyz')]).id)"
     )
-    told = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(3)}
-    assert len(told) == 1
+    stdouts = {
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in range(3)
+    }
+    assert len(stdouts) == 1

@@ -42,8 +42,8 @@ def test_incomplete_last_line_is_removed(place, always, cut):
     """An incomplete last line is removed and its trial is run again."""
     agent = always("yes")
     suite().run(agent, resume=place)
-    whole = place.read_bytes()
-    place.write_bytes(whole[:-cut])
+    content = place.read_bytes()
+    place.write_bytes(content[:-cut])
     for _ in range(2):
         assert suite().run(agent, resume=place).success_rate == 1.0
     assert len(agent.llm.requests) == 3
@@ -86,10 +86,10 @@ def test_damaged_line(place, always, line):
 
 def test_concurrent_runs_cannot_share_a_file(place, always):
     """Two concurrent runs cannot write to the same file."""
-    begun, may_end = threading.Event(), threading.Event()
+    started, may_end = threading.Event(), threading.Event()
 
     def line(_):
-        begun.set()
+        started.set()
         assert may_end.wait(20)
         return "yes"
 
@@ -98,7 +98,7 @@ def test_concurrent_runs_cannot_share_a_file(place, always):
     )
     one.start()
     try:
-        assert begun.wait(20)
+        assert started.wait(20)
         with pytest.raises(SessionError, match="Another run writes to"):
             suite().run(always("yes"), resume=place)
     finally:
@@ -127,8 +127,8 @@ def test_foreign_file_is_left_unchanged(place, always, content):
 
 def test_usage_of_a_failed_trial_counts(place):
     """Usage of a failed trial counts when the suite is resumed."""
-    asked = AssistantMessage("", (ToolCall("1", "note", '{"text": "x"}'),))
-    answers = (Response(asked, usage=Usage(60_000, 0, requests=1)), Unreachable("down"))
+    question = AssistantMessage("", (ToolCall("1", "note", '{"text": "x"}'),))
+    answers = (Response(question, usage=Usage(60_000, 0, requests=1)), Unreachable("down"))
 
     def note(text: str) -> str:
         """Take a note."""
@@ -166,8 +166,8 @@ def test_rescored_run_is_counted_once(place, always):
     def costly(_case, _result):
         return Score("costly", 1.0, usage=Usage(10_000, 0, requests=1))
 
-    said = Response(AssistantMessage("yes"), usage=Usage(50_000, 0, requests=1))
-    agent = Agent("helper", llm=ScriptedLLM(said, repeat=True))
+    response = Response(AssistantMessage("yes"), usage=Usage(50_000, 0, requests=1))
+    agent = Agent("helper", llm=ScriptedLLM(response, repeat=True))
     both = Suite("x", [Case("one", "yes")], [costly, judged])
     assert both.run(agent, resume=place).trials[0].outcome == "error"
     failing.append(False)

@@ -69,13 +69,13 @@ def test_scorers_receive_the_whole_conversation():
 
     seen = []
 
-    def whole(case, result):
+    def full_text(case, result):
         seen.append(([type(message) for message in result.messages], result.usage.requests, result.output))
         return True
 
     agent = Agent("helper", core_tools, llm=ScriptedLLM(line, repeat=True))
     case = Case(prompts=["2+2?", Case("Again?", tool_calls=["calculator"])], tool_calls=["calculator", "calculator"])
-    (trial,) = Suite("talk", [case], [whole, tool_calls()]).run(agent).trials
+    (trial,) = Suite("talk", [case], [full_text, tool_calls()]).run(agent).trials
     assert trial.outcome == "passed"
     assert seen == [([UserMessage, AssistantMessage, ToolMessage, AssistantMessage] * 2, 4, "It is 4.")]
     assert trial.transcript.splitlines()[3:] == [
@@ -96,12 +96,12 @@ def test_failing_conversation_is_an_error(guide):
 def test_conversation_is_stored(tmp_path, guide):
     """A conversation can be saved, resumed and replayed without running finished trials again."""
     first = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl", record=tmp_path / "tapes")
-    asked = len(guide.llm.requests)
+    question = len(guide.llm.requests)
     again = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl")
     replayed = trial_of(guide, PLACES, replay=tmp_path / "tapes")
     assert [each.scores for each in (again, replayed)] == [first.scores] * 2
     assert again.transcript == first.transcript
-    assert len(guide.llm.requests) == asked
+    assert len(guide.llm.requests) == question
     report = Report("talk", (first,))
     report.save(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json").cases == [first.case]
@@ -119,13 +119,13 @@ def test_conversation_with_failed_scoring_is_scored_later(tmp_path, guide):
     scorers = [pass_when_up, contains()]
     assert trial_of(guide, PLACES, scorers=scorers, resume=tmp_path / "trials.jsonl").outcome == "error"
     is_up.append(True)
-    asked = len(guide.llm.requests)
+    question = len(guide.llm.requests)
     trial = trial_of(guide, PLACES, scorers=scorers, resume=tmp_path / "trials.jsonl")
     assert (trial.outcome, [score.name for score in trial.scores]) == (
         "passed",
         ["pass_when_up", "contains", "contains"],
     )
-    assert len(guide.llm.requests) == asked
+    assert len(guide.llm.requests) == question
 
 
 def test_conversations_share_a_limit(guide):
@@ -156,15 +156,15 @@ def test_function_receives_the_history():
 
 def test_judge_reads_the_whole_conversation(guide):
     """A judge receives every prompt and answer of a conversation."""
-    asked = []
+    questions = []
 
     def grade(request):
-        asked.append(request.messages[0].content)
+        questions.append(request.messages[0].content)
         return json.dumps({"reason": "so", "grade": 5})
 
     judge = semantic("The agent is polite.", llm=ScriptedLLM(grade, repeat=True))
     assert trial_of(guide, PLACES, expected=None, scorers=[judge, contains()]).outcome == "passed"
-    assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in asked[0]
+    assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in questions[0]
 
 
 def test_function_as_user(guide):

@@ -268,9 +268,9 @@ def test_versions_of_a_function_are_compared():
 def test_function_is_recorded_and_replayed(tmp_path, pipeline, model):
     """Model requests inside a function are replayed from cassettes, and the function itself is called."""
     first = trial_of(pipeline, scorers=[numeric(), tool_calls()], record=tmp_path)
-    asked = len(model.requests)
+    question = len(model.requests)
     second = trial_of(pipeline, scorers=[numeric(), tool_calls()], replay=tmp_path)
-    assert (second.outcome, second.usage, len(model.requests)) == ("passed", first.usage, asked)
+    assert (second.outcome, second.usage, len(model.requests)) == ("passed", first.usage, question)
 
 
 def test_suite_of_functions_can_be_resumed(tmp_path, pipeline):
@@ -344,14 +344,16 @@ def test_parallel_runs_inside():
 
 def test_agent_that_remembers_other_trials():
     """The report warns about an agent that shares history between trials; an agent created in each trial does not."""
-    kept = Agent("kept", llm=ScriptedLLM("yes", repeat=True))
+    other_agent = Agent("kept", llm=ScriptedLLM("yes", repeat=True))
 
     def own(question):
         agent = Agent("own", llm=ScriptedLLM("yes", repeat=True))
         return agent(question) + agent(question)
 
     suite = Suite("x", [Case(f"{number}", "yes") for number in range(3)], contains())
-    report = suite.run({"kept": lambda question: kept(question) + kept(question), "own": own}, concurrency=1)
+    report = suite.run(
+        {"kept": lambda question: other_agent(question) + other_agent(question), "own": own}, concurrency=1
+    )
     assert [figures.remembering for figures in report.figures] == [{"kept": 2}, {}]
     assert "in 2 trials kept began with earlier messages" in str(report)
 
@@ -447,8 +449,8 @@ def test_conversation_that_is_summarised_inside():
 
     def answer(question):
         agent = Agent("helper", llm=llm, window=Window(tokens=2_000, summarise=True))
-        said = [("user", "word " * 60), ("assistant", "yes " * 60)] * 20
-        agent.history = [{"role": role, "content": content} for role, content in said]
+        text = [("user", "word " * 60), ("assistant", "yes " * 60)] * 20
+        agent.history = [{"role": role, "content": content} for role, content in text]
         agent(question)
         answer.spent = agent.usage
         return "yes"

@@ -95,7 +95,7 @@ def test_workspace_outside_the_folder_is_rejected(tmp_path, workspace):
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "told"),
+    ("text", "name", "expected"),
     [
         ('{"prompt": "x"}\n{"prompt": 3}', "a.jsonl", "line 2: A prompt is"),
         ("{", "a.jsonl", "line 1: this is not JSON"),
@@ -110,11 +110,11 @@ def test_workspace_outside_the_folder_is_rejected(tmp_path, workspace):
         ("prompt,expected\n,1", "a.csv", "line 2: the prompt is missing"),
     ],
 )
-def test_invalid_row_is_reported(tmp_path, text, name, told):
+def test_invalid_row_is_reported(tmp_path, text, name, expected):
     """The error for an invalid row contains its line number."""
     with pytest.raises(ConfigError) as raised:
         read_cases(written(tmp_path, text, name))
-    assert told in str(raised.value)
+    assert expected in str(raised.value)
 
 
 def test_many_invalid_rows_are_summarized(tmp_path):

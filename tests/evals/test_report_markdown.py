@@ -45,17 +45,17 @@ def test_markdown_contains_the_results(mixed):
     assert "Expected:\n\n```text\n2\n```" in text
 
 
-@pytest.mark.parametrize("said", HOSTILE)
-def test_untrusted_text_is_escaped(said):
+@pytest.mark.parametrize("expected", HOSTILE)
+def test_untrusted_text_is_escaped(expected):
     """Answers, prompts and names are escaped in Markdown."""
-    found = list(tokens_of(reported(said, f"Say yes. {said}", f"one {said}").to_markdown()))
+    found = list(tokens_of(reported(expected, f"Say yes. {expected}", f"one {expected}").to_markdown()))
     assert not {token.type for token in found} & {"link_open", "image", "blockquote_open", "ordered_list_open"}
     html = [token.content for token in found if token.type.startswith("html")]
     assert all(OURS.fullmatch(line) for text in html for line in text.strip().splitlines())
     words = " ".join(token.content for token in found if token.type == "text")
     assert "evil" not in words
     assert "@" not in words
-    assert said in [token.content.rstrip("\n") for token in found if token.type == "fence"]
+    assert expected in [token.content.rstrip("\n") for token in found if token.type == "fence"]
     cells = [token for token in found if token.type == "td_open"]
     assert len(cells) == 8
 

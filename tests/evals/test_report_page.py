@@ -52,7 +52,7 @@ def test_page_contains_no_foreign_content(read):
 def test_page_contains_all_results(read, hostile):
     """The page contains the figures, the plots, each case with its marks and the failed trials."""
     texts = " ".join(read.texts)
-    for said in (
+    for text in (
         "33 % (",
         "4 of 12",
         "Success",
@@ -60,7 +60,7 @@ def test_page_contains_all_results(read, hostile):
         "What did not pass",
         "8 allow by safety-level",
     ):
-        assert said in texts
+        assert text in texts
     assert "<script>alert(1)</script>" in texts
     assert "calculator(" in texts
     assert texts.count("✗") > 4

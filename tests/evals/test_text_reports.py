@@ -46,11 +46,11 @@ def test_narrow_table(mixed):
 
 def test_equal_errors_are_reported_once(tmp_path):
     """A failure of all cases, such as an unreachable server, is reported once; one error is singular."""
-    for count, told in ((1, "Case 0\n"), (2, "Case 0  and 1 other\n"), (5, "Case 0  and 4 others\n")):
+    for count, message in ((1, "Case 0\n"), (2, "Case 0  and 1 other\n"), (5, "Case 0  and 4 others\n")):
         suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(count)], contains())
         text = str(suite.run(Agent("helper", llm=ScriptedLLM("yes")), replay=tmp_path))
         assert text.count("error  [helper]") == 1
-        assert f"error  [helper] {told}    No cassette in" in text
+        assert f"error  [helper] {message}    No cassette in" in text
         assert ("\n1 error\n" if count == 1 else f"\n{count} errors\n") in text
 
 
@@ -67,10 +67,10 @@ def test_denying_rules_are_shown():
 
     agent = Agent("helper", [wipe], llm=ScriptedLLM(line, repeat=True))
     report = Suite("x", [Case("?", "yes")], contains()).run(agent)
-    told = str(report)
+    text = str(report)
     (verdict, rule), times = next(iter(report.figures[0].decisions.items()))
     assert verdict != "allow"
-    assert f"tool calls: {times} {verdict} ({verdict} {times} by {rule})" in told
+    assert f"tool calls: {times} {verdict} ({verdict} {times} by {rule})" in text
 
 
 def test_report_of_nothing():
@@ -81,7 +81,7 @@ def test_report_of_nothing():
 
 
 @pytest.mark.parametrize(
-    ("usage", "told"),
+    ("usage", "expected"),
     [
         (Usage(input_tokens=1_000, output_tokens=200, requests=2), "1,200"),
         (Usage(input_tokens=1_000, output_tokens=200, requests=2, unreported=1), "1,200+"),
@@ -89,9 +89,9 @@ def test_report_of_nothing():
         (Usage(), "0"),
     ],
 )
-def test_unreported_tokens_are_not_shown_as_zero(usage, told):
+def test_unreported_tokens_are_not_shown_as_zero(usage, expected):
     """Tokens of unreported requests are shown as unknown or with a plus sign."""
-    assert _tokens(usage) == told
+    assert _tokens(usage) == expected
 
 
 def test_seconds():

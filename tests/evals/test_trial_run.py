@@ -139,9 +139,9 @@ def test_paused_trial_is_reported(always):
 
 def test_progress_is_reported(always):
     """Progress is reported after each trial with the total."""
-    told = []
-    suite_of(3).run(always("yes"), progress=lambda done, total, trial: told.append((done, total, trial.outcome)))
-    assert told == [(1, 3, "passed"), (2, 3, "passed"), (3, 3, "passed")]
+    received = []
+    suite_of(3).run(always("yes"), progress=lambda done, total, trial: received.append((done, total, trial.outcome)))
+    assert received == [(1, 3, "passed"), (2, 3, "passed"), (3, 3, "passed")]
 
 
 def test_suite_can_be_resumed(tmp_path, always):
@@ -151,9 +151,9 @@ def test_suite_can_be_resumed(tmp_path, always):
     first = suite_of(3).run(Agent("helper", llm=ScriptedLLM(*flaky)), resume=place, concurrency=1)
     assert outcomes(first) == ["error", "passed", "passed"]
     again = Agent("helper", llm=ScriptedLLM("yes", repeat=True))
-    told = []
-    second = suite_of(3).run(again, resume=place, progress=lambda *so_far: told.append(so_far[:2]))
-    assert (outcomes(second), len(again.llm.requests), told) == (["passed"] * 3, 1, [(3, 3)])
+    received = []
+    second = suite_of(3).run(again, resume=place, progress=lambda *so_far: received.append(so_far[:2]))
+    assert (outcomes(second), len(again.llm.requests), received) == (["passed"] * 3, 1, [(3, 3)])
     assert second.trials[1].result.run_id == first.trials[1].result.run_id
     third = Agent("helper", llm=ScriptedLLM("unasked"))
     assert outcomes(suite_of(3).run(third, resume=place)) == ["passed"] * 3

@@ -90,14 +90,14 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize(("other", "said"), OTHERS)
-def test_another_embedding_model_is_rejected(place, other, said):
+@pytest.mark.parametrize(("other", "message"), OTHERS)
+def test_another_embedding_model_is_rejected(place, other, message):
     """Using another model raises a ConfigError until `embed_again` is called."""
     with Knowledge(place, embed=scripted("first")) as knowledge:
         knowledge.add_text("A cup of green tea", "tea")
     with Knowledge(place, embed=other) as knowledge:
         for use in (lambda: knowledge.search("tea"), lambda: knowledge.add_text("More tea", "more")):
-            with pytest.raises(ConfigError, match=said):
+            with pytest.raises(ConfigError, match=message):
                 use()
         assert knowledge.embed_again() == 1
         assert knowledge.search("tea")

@@ -44,10 +44,10 @@ def test_words_are_found_in_their_forms(knowledge, folder, question, name):
 
 def test_passages_with_matching_neighbours_come_first(place):
     """Among passages with the same words, those with a matching neighbour come first."""
-    said = "Green tea is drunk in the morning by nearly everybody in the old town, as they say there."
+    text = "Green tea is drunk in the morning by nearly everybody in the old town, as they say there."
     with Knowledge(place, passage_chars=100, overlap_chars=0) as knowledge:
-        knowledge.add_text(said, "alone", kind="text")
-        knowledge.add_text(f"{said} {said}", "together", kind="text")
+        knowledge.add_text(text, "alone", kind="text")
+        knowledge.add_text(f"{text} {text}", "together", kind="text")
         found = knowledge.search("tea in the morning")
     assert [passage.source for passage in found] == ["together", "together", "alone"]
     assert found[0].score == found[1].score > found[2].score
@@ -91,33 +91,33 @@ def test_refresh_reports_outside_places(tmp_path, folder, monkeypatch):
     project.mkdir()
     (project / "readme.md").write_text("Read me.")
     place = project / "notes.db"
-    theirs = Knowledge(place)
-    theirs.add(project / "readme.md", private, private / "diary.md")
-    theirs.store.add_place("knowledge/default", f"{project}/../private/diary.md", {})
-    theirs.store.add_place("knowledge/default", f"{folder}/link.md", {})
-    theirs.remove(private, private / "diary.md")
-    theirs.store.add_place("knowledge/default", str(private), {})
-    theirs.close()
+    reference = Knowledge(place)
+    reference.add(project / "readme.md", private, private / "diary.md")
+    reference.store.add_place("knowledge/default", f"{project}/../private/diary.md", {})
+    reference.store.add_place("knowledge/default", f"{folder}/link.md", {})
+    reference.remove(private, private / "diary.md")
+    reference.store.add_place("knowledge/default", str(private), {})
+    reference.close()
     monkeypatch.chdir(folder)  # whose link leads outside
-    ours = Knowledge(place)
+    actual = Knowledge(place)
     outside = (f"{folder}/link.md", f"{project}/../private/diary.md", str(private))
-    assert set(ours.outside) == set(outside)
-    report = ours.refresh()
+    assert set(actual.outside) == set(outside)
+    report = actual.refresh()
     assert (set(report.outside), report.unchanged) == (set(outside), (str(project / "readme.md"),))
     assert f"outside {private}: not read" in str(report)
-    assert ours.search("diary") == []
-    assert ours.refresh(outside=[str(private)]).added == (str(private / "diary.md"),)
+    assert actual.search("diary") == []
+    assert actual.refresh(outside=[str(private)]).added == (str(private / "diary.md"),)
     assert Knowledge(place, folder=tmp_path).refresh().outside == ()
-    assert ours.refresh(outside=True).outside == ()
+    assert actual.refresh(outside=True).outside == ()
 
 
 def test_folder_added_here_is_refreshed(tmp_path, folder, monkeypatch):
     """`refresh` updates a folder added by this instance and reports one added by another as outside."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    ours = Knowledge(tmp_path / "notes.db")
-    ours.add(folder)
-    assert ours.refresh().outside == ()
+    actual = Knowledge(tmp_path / "notes.db")
+    actual.add(folder)
+    assert actual.refresh().outside == ()
     assert Knowledge(tmp_path / "notes.db").refresh().outside == (str(folder),)
 
 
@@ -161,16 +161,16 @@ def test_missing_file_is_rejected(knowledge, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"where": "year"}, "where= takes a dictionary"),
         ({"where": [("year", 2024)]}, "where= takes a dictionary"),
         ({"kind": "markdwn"}, "kind= takes one of markdown, text, html"),
     ],
 )
-def test_invalid_search_options_are_rejected(knowledge, options, told):
+def test_invalid_search_options_are_rejected(knowledge, options, message):
     """An invalid search option raises a ConfigError."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         knowledge.search("leave", **options)
 
 

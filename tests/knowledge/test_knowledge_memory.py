@@ -144,10 +144,10 @@ PARAPHRASES = [
 @pytest.mark.parametrize(("embeds", "first"), [(False, 1), (True, 12)], ids=["words", "embeddings"])
 def test_paraphrased_questions(embeds, first):
     """All of few notes are recalled for paraphrased questions; with embeddings the right one comes first."""
-    rows = {text: place for place, row in enumerate(PARAPHRASES) for text in row.values()}
+    rows = {text: index for index, row in enumerate(PARAPHRASES) for text in row.values()}
 
     def embed(texts):
-        return [[float(rows[text] == place) + 0.01 for place in range(len(PARAPHRASES))] for text in texts]
+        return [[float(rows[text] == index) + 0.01 for index in range(len(PARAPHRASES))] for text in texts]
 
     memory = Memory(":memory:", embed=embed if embeds else None)
     for row in PARAPHRASES:

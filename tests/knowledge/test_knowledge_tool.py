@@ -16,9 +16,9 @@ def test_search_tool_returns_citations(knowledge, folder):
     knowledge.add(folder)
     with ScriptedLLM(call("search_knowledge", query="days of leave"), "Thirty days (leave.md, lines 1-9).") as llm:
         result = Agent("helper", tools=[knowledge], llm=llm).run("How many days of leave do I have?")
-    told = json.loads(result.tool_calls[0].result.content)
-    (passage,) = told["passages"]
-    assert (told["status"], told["untrusted"]) == ("ok", True)
+    data = json.loads(result.tool_calls[0].result.content)
+    (passage,) = data["passages"]
+    assert (data["status"], data["untrusted"]) == ("ok", True)
     assert passage["source"] == f"{folder}/leave.md"
     assert passage["position"] == "lines 1-9"
     assert passage["score"] > 0
@@ -27,9 +27,9 @@ def test_search_tool_returns_citations(knowledge, folder):
 
 def test_empty_result_has_a_note(knowledge):
     """If nothing is found, the note for the model says so."""
-    told = knowledge.as_tool()(query="anything")
-    assert (told["status"], told["passages"], told["query"]) == ("empty", [], "anything")
-    assert "do not contain the answer" in told["note"]
+    none = knowledge.as_tool()(query="anything")
+    assert (none["status"], none["passages"], none["query"]) == ("empty", [], "anything")
+    assert "do not contain the answer" in none["note"]
 
 
 def test_tool_is_limited_by_its_filter(knowledge):

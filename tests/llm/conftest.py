@@ -41,19 +41,19 @@ def astream(llm, prompt="Hi", **options):
     return asyncio.run(last())
 
 
-@pytest.fixture(params=[complete, acomplete, stream, astream], ids=lambda way: way.__name__)
+@pytest.fixture(params=[complete, acomplete, stream, astream], ids=lambda mode: mode.__name__)
 def ask(request):
     """Each way to request a response: a function from an LLM and a prompt to the response."""
     return request.param
 
 
-@pytest.fixture(params=[complete, acomplete], ids=lambda way: way.__name__)
+@pytest.fixture(params=[complete, acomplete], ids=lambda mode: mode.__name__)
 def ask_whole(request):
     """The ways to request a response in one piece."""
     return request.param
 
 
-@pytest.fixture(params=[stream, astream], ids=lambda way: way.__name__)
+@pytest.fixture(params=[stream, astream], ids=lambda mode: mode.__name__)
 def ask_streamed(request):
     """The ways to request a streamed response."""
     return request.param

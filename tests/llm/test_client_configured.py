@@ -27,7 +27,7 @@ def names(llm):
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "expected"),
     [
         (None, (None, ())),
         ("gpt", ("gpt", ())),
@@ -36,9 +36,9 @@ def names(llm):
         ("| offline", (None, ("offline",))),
     ],
 )
-def test_names_separated_by_a_bar(model, told):
+def test_names_separated_by_a_bar(model, expected):
     """A bar separates a model from its fallbacks, and a leading bar uses the environment's model first."""
-    assert split_model(model) == told
+    assert split_model(model) == expected
 
 
 @pytest.mark.parametrize("model", ["a |", "a || b", "|"])
@@ -112,8 +112,8 @@ def test_url_and_key_of_a_named_fallback():
 def test_name_without_a_provider_uses_the_first_endpoint(monkeypatch, given, place, other):
     """A model name without a provider uses the URL and key of the first model."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
-    told = other(LLM(**given, fallback="b")).describe()
-    assert (told.model, told.provider, told.endpoint) == ("b", *place)
+    description = other(LLM(**given, fallback="b")).describe()
+    assert (description.model, description.provider, description.endpoint) == ("b", *place)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_fallbacks_of_the_environment(monkeypatch):
     assert names(LLM("ollama")) == ["ollama:qwen3"]
     assert names(LLM(model="vllm:x")) == ["vllm:x"]
     assert names(LLM(fallback="offline"))[1:] == ["offline:needle3"]
-    told = "lmstudio:gemma after a | in AGENTKIT_MODEL (the arguments decide)"
-    assert told in LLM("ollama").describe().ignored
-    assert told in LLM(fallback="offline").describe().ignored
+    text = "lmstudio:gemma after a | in AGENTKIT_MODEL (the arguments decide)"
+    assert text in LLM("ollama").describe().ignored
+    assert text in LLM(fallback="offline").describe().ignored
     monkeypatch.setenv("AGENTKIT_MODEL", "| offline")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert [each.provider for each in (LLM(), *LLM().fallbacks)] == ["openai", "offline"]
@@ -163,9 +163,9 @@ def test_fallbacks_of_the_environment(monkeypatch):
 def test_description_of_fallbacks():
     """`describe` lists the fallbacks with their URLs and reasons, and without secrets."""
     inner = LLM(base_url=LOCAL, model="b", api_key=KEY, fallback="ollama:c")
-    told = str(LLM(base_url=LOCAL, model="a", fallback=inner).describe())
-    assert KEY not in told
-    assert told.splitlines()[-1] == (
+    text = str(LLM(base_url=LOCAL, model="a", fallback=inner).describe())
+    assert KEY not in text
+    assert text.splitlines()[-1] == (
         f"fallback     openai:b at {LOCAL} (decided by base_url=), "
         "then ollama:c at http://127.0.0.1:11434/v1 (decided by model=)"
     )

@@ -24,8 +24,8 @@ def test_with_settings_sends_the_new_settings():
         other = first.with_settings(temperature=0, max_tokens=20)
         for llm in (other, first):
             llm.chat("Hello")
-        told, before = (request.json for request in server.requests)
-    assert (told["temperature"], told["seed"], told["max_tokens"]) == (0, 7, 20)
+        output, before = (request.json for request in server.requests)
+    assert (output["temperature"], output["seed"], output["max_tokens"]) == (0, 7, 20)
     assert (before["temperature"], before["seed"], "max_tokens" in before) == (0.5, 7, False)
     assert (other.max_tokens, first.max_tokens) == (20, None)
     assert (type(other), other.model, other.provider) == (LLM, "m", "openai")
@@ -88,8 +88,8 @@ def test_request_of_returns_the_request():
     assert (list(request.messages), request.tools) == ([UserMessage("Hello")], (WEATHER,))
     assert (request.output_schema, request.settings) == (OutputSchema("Told", schema), {"temperature": 0, "seed": 7})
     assert llm.requests == []
-    whole = Request([UserMessage("Hello")])
-    assert ScriptedLLM("Hi").request_of(whole) is whole
+    full_text = Request([UserMessage("Hello")])
+    assert ScriptedLLM("Hi").request_of(full_text) is full_text
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_empty_list_sends_no_request(embed):
 
 
 @pytest.mark.for_each(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         ("one text", r"For a single text, use embed\(\[text\]\)\[0\]"),
         (b"bytes", "takes a list of texts"),
@@ -56,10 +56,10 @@ def test_empty_list_sends_no_request(embed):
         (["one", " \n"], r"texts\[1\] is empty"),
     ],
 )
-def test_invalid_list_of_texts_is_rejected(embed, texts, said):
+def test_invalid_list_of_texts_is_rejected(embed, texts, message):
     """A value that is not a list of texts is rejected before a request is sent."""
     with FakeServer() as server:
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             embed(connect(server), texts)
         assert server.requests == []
 

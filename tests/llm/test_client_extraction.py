@@ -41,7 +41,7 @@ def awaiting(llm, *arguments, **options):
     return asyncio.run(llm.aextract(*arguments, **options))
 
 
-@pytest.fixture(params=[blocking, awaiting], ids=lambda way: way.__name__)
+@pytest.fixture(params=[blocking, awaiting], ids=lambda mode: mode.__name__)
 def extract(request):
     """Both ways to extract."""
     return request.param

@@ -308,8 +308,8 @@ def test_error_suggests_the_offline_model():
         detect(LLMArguments(), {})
     assert str(caught.value).endswith("For simple requests without a key: AGENTKIT_PROVIDER=offline.")
     assert "pip install" not in str(caught.value)
-    told = subprocess.check_output([sys.executable, "-c", WITHOUT_NEEDLE], text=True, timeout=60)
-    assert install_command("offline") in told
+    output = subprocess.check_output([sys.executable, "-c", WITHOUT_NEEDLE], text=True, timeout=60)
+    assert install_command("offline") in output
 
 
 def test_key_passed_as_the_provider_is_redacted():

@@ -73,16 +73,16 @@ TOO_MANY = (
 )
 
 
-@pytest.mark.for_each("said", TOO_MANY)
+@pytest.mark.for_each("text", TOO_MANY)
 @pytest.mark.for_each("status", [400, 413, 422])
-def test_refused_batch_is_halved(said, status):
+def test_refused_batch_is_halved(text, status):
     """A batch that the server refuses is halved, and the smaller size is used for later ones."""
 
     def bounded(request, most=12):
         from agentkit.testing.fake_responses import embeddings_reply
 
         is_too_much = len(request.json["input"]) > most
-        return fail(status, said) if is_too_much else embeddings_reply(request)
+        return fail(status, text) if is_too_much else embeddings_reply(request)
 
     with FakeServer(embeddings=[bounded] * 20) as server:
         llm = connect(server)
@@ -125,8 +125,8 @@ def test_vectors_are_requested_in_base64(embed):
         llm = connect(server)
         assert len(embed(llm, ["x"])[0]) == 64
         llm.embed(["y"])
-        said = [request.json.get("encoding_format") for request in server.requests]
-    assert said == ["base64", None, None]
+        messages = [request.json.get("encoding_format") for request in server.requests]
+    assert messages == ["base64", None, None]
 
 
 def test_refused_encoding_of_the_user_is_raised():
@@ -144,13 +144,13 @@ NO_VECTORS = (
 )
 
 
-@pytest.mark.for_each(("status", "said", "kind"), NO_VECTORS)
-def test_chat_model_error_suggests_embedding_models(embed, status, said, kind):
+@pytest.mark.for_each(("status", "text", "kind"), NO_VECTORS)
+def test_chat_model_error_suggests_embedding_models(embed, status, text, kind):
     """The error of a chat model that makes no vectors suggests embedding models."""
-    with FakeServer(embeddings=[fail(status, said)]) as server:
+    with FakeServer(embeddings=[fail(status, text)]) as server:
         with pytest.raises(kind, match=r"Chat models cannot compute embeddings.*text-embedding-3-small") as raised:
             embed(connect(server), ["x", "y"])
-        assert said.split("`")[0] in str(raised.value)
+        assert text.split("`")[0] in str(raised.value)
 
 
 BAD_ANSWERS = (
@@ -175,10 +175,10 @@ BAD_ANSWERS = (
 )
 
 
-@pytest.mark.for_each(("line", "said"), BAD_ANSWERS)
-def test_invalid_vectors_raise_bad_response(embed, line, said):
+@pytest.mark.for_each(("line", "message"), BAD_ANSWERS)
+def test_invalid_vectors_raise_bad_response(embed, line, message):
     """A response without a valid vector for each text raises BadResponse with the reason."""
-    with FakeServer(embeddings=[line]) as server, pytest.raises(BadResponse, match=said):
+    with FakeServer(embeddings=[line]) as server, pytest.raises(BadResponse, match=message):
         embed(connect(server), ["x", "y"])
 
 
@@ -334,5 +334,5 @@ def test_same_vectors_from_the_openai_package():
     """The openai package receives the same vectors from the fake server."""
     with FakeServer() as server, openai.OpenAI(base_url=server.base_url, api_key=KEY) as client:
         found = client.embeddings.create(model="m", input=["x", "y"]).data
-        ours = connect(server).embed(["x", "y"])
-    assert [entry.embedding for entry in found] == [pytest.approx(vector) for vector in ours]
+        actual = connect(server).embed(["x", "y"])
+    assert [entry.embedding for entry in found] == [pytest.approx(vector) for vector in actual]

@@ -166,7 +166,7 @@ def test_custom_headers_are_stripped(headers):
 
 
 @pytest.mark.for_each(
-    ("headers", "told"),
+    ("headers", "message"),
     [
         ("X-Team: blue", "names and texts"),
         ([("X-Team", "blue")], "names and texts"),
@@ -183,9 +183,9 @@ def test_custom_headers_are_stripped(headers):
         ({"content-LENGTH": "3"}, "cannot set 'content-LENGTH'"),
     ],
 )
-def test_invalid_header_raises_config_error(headers, told):
+def test_invalid_header_raises_config_error(headers, message):
     """An invalid or reserved header raises ConfigError without showing its value."""
-    with pytest.raises(ConfigError, match=told) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         read_headers(headers)
     assert "s3c" not in str(caught.value)
 

@@ -177,11 +177,11 @@ def test_failed_model_is_tried_again_later():
 
     first = member("first", Unreachable("gone"), "Back.", "Still here.", now=now)
     chain = FallbackProvider([first, member("second", "One.", "Two.", now=now)], now)
-    said = []
+    received = []
     for wait in (0, 29, 1, 0):
         seconds[0] += wait
-        said.append(chain.complete(REQUEST).text)
-    assert said == ["One.", "Two.", "Back.", "Still here."]
+        received.append(chain.complete(REQUEST).text)
+    assert received == ["One.", "Two.", "Back.", "Still here."]
 
 
 def test_skipped_model_is_called_last():
@@ -200,10 +200,10 @@ def test_all_models_are_called_again_if_all_failed():
     first = ScriptedLLM(Unreachable("one"), Unreachable("one again"))
     second = ScriptedLLM(Unreachable("two"), Unreachable("two again"), model="two")
     chain = FallbackProvider([*first.members(), *second.members()])
-    for told in ("one [scripted:two] two", "one again [scripted:two] two again"):
+    for text in ("one [scripted:two] two", "one again [scripted:two] two again"):
         with pytest.raises(Unreachable, match=r"None of the 2 models answered") as failed:
             chain.complete(REQUEST)
-        assert str(failed.value).endswith(f"[scripted:scripted] {told}")
+        assert str(failed.value).endswith(f"[scripted:scripted] {text}")
 
 
 def test_skipped_model_is_named_in_an_error():
@@ -226,8 +226,8 @@ def test_rejection_shows_that_a_model_is_available():
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_model_with_a_fallback_is_not_retried(is_streamed):
     """A model with a fallback is not retried after a long Retry-After or a timeout."""
-    wish = fail(429, "slow down", headers={"Retry-After": "30"})
-    with FakeServer(wish) as one, FakeServer(slow("Late.", before_seconds=60)) as two:
+    request = fail(429, "slow down", headers={"Retry-After": "30"})
+    with FakeServer(request) as one, FakeServer(slow("Late.", before_seconds=60)) as two:
         third = ScriptedLLM("Hello.")
         llm = at(one, max_retries=2, fallback=[at(two, "second", timeout_seconds=0.2, max_retries=2), third])
         response = list(llm.stream("Hi"))[-1].response if is_streamed else llm.complete("Hi")
@@ -257,8 +257,10 @@ def test_lost_request_is_counted_under_its_model(ask):
 def test_conversation_is_converted_for_the_fallback(ask):
     """A conversation of one provider is converted for the next, without provider-specific data."""
     call = ToolCall("call_1", "add", '{"a": 1}', {"signature": "secret of the first"})
-    said = AssistantMessage("", (call,), "thinking", {"reasoning_items": [1]}, "responses:https://api.openai.com/v1")
-    history = [UserMessage("1 + 2?"), said, ToolMessage("call_1", "add", "3")]
+    assistant_message = AssistantMessage(
+        "", (call,), "thinking", {"reasoning_items": [1]}, "responses:https://api.openai.com/v1"
+    )
+    history = [UserMessage("1 + 2?"), assistant_message, ToolMessage("call_1", "add", "3")]
     with FakeServer(fail(500, "boom")) as one, FakeServer("It is 3.") as two:
         response = ask(at(one, protocol="responses", fallback=at(two, "second")), Request(history))
         sent = two.requests[0]
@@ -304,18 +306,18 @@ def test_threads_share_a_chain():
     """Threads that share an LLM all receive an answer, and each calls a failed model at most once."""
     first, second = ScriptedLLM(Unreachable("gone"), repeat=True), ScriptedLLM("Hello.", repeat=True, model="two")
     llm = ScriptedLLM(Unreachable("gone"), repeat=True, model="zero", fallback=[first, second])
-    said, start = [], threading.Barrier(8)
+    received, start = [], threading.Barrier(8)
 
     def work():
         start.wait()
-        said.extend(llm.complete("Hi").text for _ in range(5))
+        received.extend(llm.complete("Hi").text for _ in range(5))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert said == ["Hello."] * 40
+    assert received == ["Hello."] * 40
     assert len(first.requests) <= 8
 
 
@@ -357,8 +359,8 @@ class Heard(ScriptedProvider):
 @pytest.mark.parametrize("is_awaited", [False, True])
 def test_closed_stream_closes_the_stream_of_the_model(is_awaited):
     """Closing a stream early closes the model's stream, both sync and async."""
-    heard = Heard("One two three")
-    chain = FallbackProvider([FallbackMember("one", "here", heard, Tariff("test", "one"), {})])
+    received = Heard("One two three")
+    chain = FallbackProvider([FallbackMember("one", "here", received, Tariff("test", "one"), {})])
 
     async def left():
         async with aclosing(chain.astream(REQUEST)) as events:
@@ -369,7 +371,7 @@ def test_closed_stream_closes_the_stream_of_the_model(is_awaited):
     else:
         with closing(chain.stream(REQUEST)) as events:
             event = next(events)
-    assert (event, heard.was_left) == (TextDelta("One "), True)
+    assert (event, received.was_left) == (TextDelta("One "), True)
 
 
 def test_cancelled_request_is_not_sent_to_the_fallback():

@@ -69,9 +69,9 @@ def test_failed_requests_that_may_be_charged():
 
 def test_missed_text_of_a_skipped_model():
     """A skipped model is described as skipped, and a long message is truncated."""
-    told = format_failed_model(FailedModel("openai:gpt", "Unreachable", "x" * 900, was_tried=False))
-    assert told.startswith("[openai:gpt, skipped after a recent failure] xxx")
-    assert len(told) < 700
+    output = format_failed_model(FailedModel("openai:gpt", "Unreachable", "x" * 900, was_tried=False))
+    assert output.startswith("[openai:gpt, skipped after a recent failure] xxx")
+    assert len(output) < 700
 
 
 def test_error_contains_all_messages():

@@ -105,9 +105,9 @@ def test_streams_consist_of_deltas(local):
 
 def test_stop_sequences_end_the_answer(local, ask):
     """The text of a stop sequence is not in the answer."""
-    whole = ask(local, "Say hello.").text
-    stopped = ask(local, "Say hello.", stop=[whole[3:6]])
-    assert stopped.text == whole[: whole.index(whole[3:6])]
+    full_text = ask(local, "Say hello.").text
+    stopped = ask(local, "Say hello.", stop=[full_text[3:6]])
+    assert stopped.text == full_text[: full_text.index(full_text[3:6])]
     assert stopped.finish_reason == "stop"
 
 

@@ -181,7 +181,7 @@ def dripped(*, named):
     streams = {
         "chat": [{"choices": [{"delta": {"content": "Hel"}}]}, {"choices": [{"delta": {"content": "lo"}}]}],
         "responses": [
-            *({"type": "response.output_text.delta", "delta": said} for said in ("Hel", "lo")),
+            *({"type": "response.output_text.delta", "delta": text} for text in ("Hel", "lo")),
             {"type": "response.completed", "response": {"output": []}},
         ],
         "messages": [
@@ -276,8 +276,8 @@ FAILED = {
 @pytest.mark.for_each("protocol", WHOLE)
 def test_error_inside_a_success_is_raised(ask, protocol, body, kind):
     """An error inside a success response is raised in every protocol, whole or in a stream."""
-    begun = dripped(named=False)[protocol][0]
-    for answer in (http(body), http(begun + b"data: " + body + b"\n\ndata: [DONE]\n\n")):
+    started = dripped(named=False)[protocol][0]
+    for answer in (http(body), http(started + b"data: " + body + b"\n\ndata: [DONE]\n\n")):
         with FaultServer(answer) as url, pytest.raises(kind):
             asked(ask, url, protocol=protocol)
 

@@ -892,8 +892,8 @@ def test_truncated_stream_raises_bad_response(ask_streamed, protocol):
 def test_responses_are_the_same_in_every_protocol(ask, protocol):
     """Text, reasoning, tool calls, usage and finish reason are the same in every protocol."""
     usage = Usage(9, 4, 2, 1, requests=1)
-    said = say("Let me see", call("f", city="Paris"), call("g"), reasoning="Hm", usage=usage, model="m-1")
-    with FakeServer(said, say("Cut", finish_reason="length"), say("Free", usage=None)) as server:
+    line = say("Let me see", call("f", city="Paris"), call("g"), reasoning="Hm", usage=usage, model="m-1")
+    with FakeServer(line, say("Cut", finish_reason="length"), say("Free", usage=None)) as server:
         llm = connect(server, protocol=protocol)
         response, short, free = ask(llm), ask(llm), ask(llm)
     assert (response.text, response.message.reasoning, response.model) == ("Let me see", "Hm", "m-1")
@@ -914,23 +914,23 @@ def test_conversation_is_sent_back(ask, protocol):
     with FakeServer(call("weather", city="Paris"), "Sunny") as server:
         llm = connect(server, protocol=protocol)
         question = UserMessage("Weather?")
-        asked = ask(llm, [question], tools=[WEATHER])
-        (wish,) = asked.tool_calls
-        answer = ask(llm, [question, asked.message, ToolMessage(wish.id, "weather", "sun")], tools=[WEATHER])
+        questions = ask(llm, [question], tools=[WEATHER])
+        (request,) = questions.tool_calls
+        answer = ask(llm, [question, questions.message, ToolMessage(request.id, "weather", "sun")], tools=[WEATHER])
         sent = parts_of(server.requests[1], protocol)
     assert answer.text == "Sunny"
     if protocol == "messages":
         (block,), (result,) = sent[1]["content"], sent[2]["content"]
-        assert (block["type"], block["id"], block["input"]) == ("tool_use", wish.id, {"city": "Paris"})
-        assert (result["type"], result["tool_use_id"], result["content"]) == ("tool_result", wish.id, "sun")
+        assert (block["type"], block["id"], block["input"]) == ("tool_use", request.id, {"city": "Paris"})
+        assert (result["type"], result["tool_use_id"], result["content"]) == ("tool_result", request.id, "sun")
         return
     assert sent[0] == {"role": "user", "content": "Weather?"}
     if protocol == "chat":
         assert sent[1]["tool_calls"][0]["function"] == {"name": "weather", "arguments": PARIS}
-        assert sent[2] == {"role": "tool", "tool_call_id": wish.id, "content": "sun"}
+        assert sent[2] == {"role": "tool", "tool_call_id": request.id, "content": "sun"}
     else:
-        assert (sent[1]["type"], sent[1]["call_id"], sent[1]["arguments"]) == ("function_call", wish.id, PARIS)
-        assert sent[2] == {"type": "function_call_output", "call_id": wish.id, "output": "sun"}
+        assert (sent[1]["type"], sent[1]["call_id"], sent[1]["arguments"]) == ("function_call", request.id, PARIS)
+        assert sent[2] == {"type": "function_call_output", "call_id": request.id, "output": "sun"}
 
 
 def test_fields_of_a_tool_call_are_sent_back(ask):
@@ -938,7 +938,7 @@ def test_fields_of_a_tool_call_are_sent_back(ask):
     signed = piece(0, "a", "f", "{}", extra_content={"google": {"thought_signature": "s"}})
     whole_answer = raw(json.dumps(whole(tool_calls=[signed])), content_type="application/json")
     streamed_answer = raw(*calls_of(signed))
-    with FakeServer(lambda asked: streamed_answer if "stream" in asked.json else whole_answer, "Hi") as server:
+    with FakeServer(lambda request: streamed_answer if "stream" in request.json else whole_answer, "Hi") as server:
         llm = connect(server)
         message = ask(llm).message
         ask(llm, [UserMessage("Hi"), message, ToolMessage("a", "f", "1")])
@@ -957,10 +957,10 @@ CALL_ITEM = {
 }
 
 
-def reasoned(asked):
+def reasoned(request):
     """Return a reasoning item and a tool call, complete or streamed as requested."""
     data = {"id": "resp_1", "status": "completed", "output": [REASONING_ITEM, CALL_ITEM], "error": None}
-    if "stream" not in asked.json:
+    if "stream" not in request.json:
         return raw(json.dumps(data), content_type="application/json")
     return raw({"type": "response.completed", "response": data})
 
@@ -1163,8 +1163,8 @@ def test_essential_fields_are_never_removed(ask_whole, name):
 def test_adapting_stops_after_eight_changes(ask):
     """Adapting stops when it has no effect, and after eight changes."""
 
-    def refuse_something(asked):
-        names = [name for name in asked.json if name.startswith("odd_")]
+    def refuse_something(request):
+        names = [name for name in request.json if name.startswith("odd_")]
         return fail(400, f"Unsupported parameter: {names[0] if names else 'odd_0'}")
 
     with FakeServer(refuse_something, repeat=True) as server:
@@ -1179,9 +1179,9 @@ def test_adapting_stops_after_eight_changes(ask):
 def test_parameter_refused_under_both_names(ask):
     """A parameter that is refused under both of its names is tried once under each."""
 
-    def contradict(asked):
+    def contradict(request):
         name, other = "max_tokens", "max_completion_tokens"
-        refused, wanted = (name, other) if name in asked.json else (other, name)
+        refused, wanted = (name, other) if name in request.json else (other, name)
         return fail(400, f"Unsupported parameter: '{refused}'. Use '{wanted}' instead.", parameter=refused)
 
     with FakeServer(contradict, repeat=True) as server:
@@ -1204,7 +1204,7 @@ def test_rejection_inside_a_success_is_adapted(ask):
     """A rejection in a response with status 200 is adapted to like any other."""
     error = {"error": {"message": "unsupported parameter", "param": "seed", "code": 400}}
     whole_error, streamed_error = raw(json.dumps(error), content_type="application/json"), raw(error)
-    with FakeServer(lambda asked: streamed_error if "stream" in asked.json else whole_error, "Hi") as server:
+    with FakeServer(lambda request: streamed_error if "stream" in request.json else whole_error, "Hi") as server:
         assert ask(connect(server), seed=1).text == "Hi"
 
 
@@ -1226,7 +1226,7 @@ def test_rejected_strict_schema_is_sent_without_strict(protocol):
         model = strict_model(server, protocol)
         model.complete(request)
         model.complete(request)
-        tools = [(tool := asked.json["tools"][0]).get("function", tool) for asked in server.requests]
+        tools = [(tool := sent_request.json["tools"][0]).get("function", tool) for sent_request in server.requests]
     assert [bool(tool.get("strict")) for tool in tools] == [True, False, False]
     assert [tool["parameters"] for tool in tools] == [STRICT.strict_parameters, STRICT.parameters, STRICT.parameters]
 
@@ -1299,8 +1299,8 @@ def test_refused_field_of_a_tool_call_is_dropped():
 def test_threads_share_adjustments():
     """Threads can adapt to refusals concurrently, and share the adjustments."""
 
-    def picky(asked):
-        odd = sorted(name for name in asked.json if name.startswith("odd_"))
+    def picky(request):
+        odd = sorted(name for name in request.json if name.startswith("odd_"))
         return fail(400, f"Unsupported parameter: {odd[0]}") if odd else "Hi"
 
     with FakeServer(picky, repeat=True) as server:

@@ -17,9 +17,9 @@ FOUND = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
 CALL = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
 
 
-def text(said):
+def text(text):
     """Return a text block."""
-    return {"type": "text", "text": said}
+    return {"type": "text", "text": text}
 
 
 def paused(*blocks, reason="pause_turn", **fields):
@@ -68,9 +68,9 @@ def test_all_parts_are_streamed(ask_streamed):
     """The deltas of all parts form the text of the whole answer."""
     rest = (FOUND, text("Paris"), text("."))
     with FakeServer(streamed(text("I look."), SEARCH), streamed(*rest, reason="end_turn")) as server:
-        told = list(connect(server).stream("Hi"))
-    assert [event.text for event in told[:-1]] == ["I look.", "\n\nParis", "."]
-    assert told[-1].response.text == "I look.\n\nParis."
+        items = list(connect(server).stream("Hi"))
+    assert [event.text for event in items[:-1]] == ["I look.", "\n\nParis", "."]
+    assert items[-1].response.text == "I look.\n\nParis."
     with FakeServer(streamed(text("I look")), streamed(text(" here."), reason="end_turn")) as server:
         assert ask_streamed(connect(server)).text == "I look here."
 
@@ -108,5 +108,5 @@ def test_call_after_a_pause():
 def test_paused_text_is_joined():
     """A pause within or after a text does not change the text."""
     with FakeServer(paused(text("I look")), paused(text(" here."), reason="end_turn")) as server:
-        told = [event.text for event in connect(server).stream("Hi") if isinstance(event, TextDelta)]
-    assert "".join(told) == "I look here."
+        texts = [event.text for event in connect(server).stream("Hi") if isinstance(event, TextDelta)]
+    assert "".join(texts) == "I look here."

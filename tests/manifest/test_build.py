@@ -186,9 +186,9 @@ def test_server_that_changes(server):
 
 def test_missing_tool_of_a_server(server):
     """A tool that its server no longer offers is listed as accepted."""
-    kept = server("Rings.")
-    gone = Agent("bot", tools=list(kept))
-    kept._current.clear()
+    stored = server("Rings.")
+    gone = Agent("bot", tools=list(stored))
+    stored._current.clear()
     assert fact_of(gone, "tools", "ring", "definition").startswith("sha256:")
 
 

@@ -62,7 +62,7 @@ def test_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
 @given(st.lists(RULES, max_size=3), st.lists(RULES, max_size=3), st.lists(CALLS, min_size=20, max_size=20))
 def test_rules_without_a_widening_allow_no_call_more(before, after, calls):
     """If no change is wider, no call is allowed that needed approval or was denied before."""
-    if any(way is ChangeDirection.WIDER for way, _, _ in rule_changes(before, after)):
+    if any(mode is ChangeDirection.WIDER for mode, _, _ in rule_changes(before, after)):
         return
     strictness = ["allow", "ask", "deny"]
     for call in calls:
@@ -87,11 +87,11 @@ def test_order_of_rules_has_no_effect(rules, call):
 def test_rule_added_and_removed(rules, more):
     """Removing a rule reverses the direction of adding it."""
     there, back = (list(rule_changes(*pair)) for pair in ((rules, [*rules, more]), ([*rules, more], rules)))
-    assert [way for way, _, _ in there] == [
-        ChangeDirection.WIDER if way is ChangeDirection.NARROWER else ChangeDirection.NARROWER for way, _, _ in back
+    assert [mode for mode, _, _ in there] == [
+        ChangeDirection.WIDER if mode is ChangeDirection.NARROWER else ChangeDirection.NARROWER for mode, _, _ in back
     ]
     wanted = ChangeDirection.WIDER if more["verdict"] == Verdict.ALLOW else ChangeDirection.NARROWER
-    assert {way for way, _, _ in there} <= {wanted}
+    assert {mode for mode, _, _ in there} <= {wanted}
 
 
 @pytest.mark.for_each(

@@ -98,12 +98,12 @@ def test_code_without_a_file_is_listed_by_name():
 )
 def test_code_that_claims_to_be_agentkit(named, text):
     """Code that only claims to be agentkit's is listed with its hash."""
-    thing = named(text)
+    item = named(text)
     for module in ("agentkit.safety.terminal_approver", "agentkit.nowhere"):
-        thing.__module__ = module
-        assert code_of(thing).startswith(f"not agentkit's {module}.")
-        assert "sha256:" in code_of(thing)
-        assert not is_ours(thing)
+        item.__module__ = module
+        assert code_of(item).startswith(f"not agentkit's {module}.")
+        assert "sha256:" in code_of(item)
+        assert not is_ours(item)
 
 
 @pytest.mark.parametrize(

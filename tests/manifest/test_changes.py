@@ -29,9 +29,9 @@ UNREADABLE = (
 """The words for changes that need a review in both directions."""
 
 
-def of_way(found, way):
+def of_way(found, mode):
     """Return the differences in this direction."""
-    return [each for each in found if each.way == way]
+    return [each for each in found if each.way == mode]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["name"])
@@ -49,12 +49,12 @@ def test_change_is_classified_and_located(change, manifest):
 
 def assert_classified(change, before, after, found):
     """Assert that a change is wider, narrower or neutral, as stated in its row."""
-    ways = {each.way for each in found}
+    modes = {each.way for each in found}
     if not change["way"]:
         assert (found, str(before)) == ((), str(after))
     else:
         assert any(change["words"] in str(each) for each in of_way(found, change["way"])), [*map(str, found)]
-        assert change["way"] == ChangeDirection.WIDER or ChangeDirection.WIDER not in ways
+        assert change["way"] == ChangeDirection.WIDER or ChangeDirection.WIDER not in modes
 
 
 def assert_located(before, after, found):
@@ -82,11 +82,11 @@ def test_only_widening_changes_are_flagged(manifest):
     """Every change that widens an agent's permissions is flagged, and no other change is, unlike in a text diff."""
     pairs = [(change["way"], manifest(change["before"]), manifest(change["after"])) for change in CHANGES]
     flagged = [
-        (way, any(each.way == ChangeDirection.WIDER for each in differences(old, new))) for way, old, new in pairs
+        (mode, any(each.way == ChangeDirection.WIDER for each in differences(old, new))) for mode, old, new in pairs
     ]
-    by_text = [(way, str(old) != str(new)) for way, old, new in pairs]
-    assert [is_found for way, is_found in flagged if way == ChangeDirection.WIDER].count(True) == 71
-    assert [is_found for way, is_found in flagged if way != ChangeDirection.WIDER].count(True) == 0
-    assert [is_found for way, is_found in by_text if way != ChangeDirection.WIDER].count(True) == 11
-    assert len([way for way, _ in by_text if way != ChangeDirection.WIDER]) == 22
+    by_text = [(mode, str(old) != str(new)) for mode, old, new in pairs]
+    assert [is_found for mode, is_found in flagged if mode == ChangeDirection.WIDER].count(True) == 71
+    assert [is_found for mode, is_found in flagged if mode != ChangeDirection.WIDER].count(True) == 0
+    assert [is_found for mode, is_found in by_text if mode != ChangeDirection.WIDER].count(True) == 11
+    assert len([mode for mode, _ in by_text if mode != ChangeDirection.WIDER]) == 22
     assert all(change["before"] != change["after"] for change in CHANGES)

@@ -32,11 +32,11 @@ def test_folders(tmp_path, monkeypatch):
 
 def test_folders_elsewhere(tmp_path):
     """An unrelated folder is listed by the hash of its name."""
-    told = format_folder("/srv/data", tmp_path)
-    assert told.startswith("elsewhere sha256:")
-    assert told == format_folder("/srv/data", tmp_path / "bots")
-    assert told != format_folder("/srv/other", tmp_path)
-    assert "srv" not in told
+    output = format_folder("/srv/data", tmp_path)
+    assert output.startswith("elsewhere sha256:")
+    assert output == format_folder("/srv/data", tmp_path / "bots")
+    assert output != format_folder("/srv/other", tmp_path)
+    assert "srv" not in output
 
 
 def test_commands(tmp_path):
@@ -50,9 +50,9 @@ def test_commands(tmp_path):
         "a b",
         TOLD_KEY,
     ]
-    told = shlex.split(format_command(words, tmp_path))
-    assert told[:-1] == ["python", "-m", "server", "server.py", "bin/run", "a b"]
-    assert "a1b2" not in told[-1]
+    parts = shlex.split(format_command(words, tmp_path))
+    assert parts[:-1] == ["python", "-m", "server", "server.py", "bin/run", "a b"]
+    assert "a1b2" not in parts[-1]
 
 
 def test_addresses():
@@ -75,15 +75,15 @@ def of_model(monkeypatch):
         monkeypatch.setenv(variable, TOLD_KEY)
 
     def tell(**options):
-        told = dict(model_facts(LLM(**options)))
-        assert TOLD_KEY not in str(told)
-        return told["host"], told["key"], told["name"], told["provider"]
+        fields = dict(model_facts(LLM(**options)))
+        assert TOLD_KEY not in str(fields)
+        return fields["host"], fields["key"], fields["name"], fields["provider"]
 
     return tell
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({}, ("environment", "environment", "environment", "environment")),
         ({"model": "gpt-5.4"}, ("environment", "environment", "gpt-5.4", "environment")),
@@ -110,9 +110,9 @@ def of_model(monkeypatch):
     ],
     ids=["nothing", "model", "provider", "key", "service", "local", "base-url", "azure", "token", "client"],
 )
-def test_models(of_model, options, told):
+def test_models(of_model, options, expected):
     """Facts of a model are those of the program, without the environment; its key is listed by name."""
-    assert of_model(**options) == told
+    assert of_model(**options) == expected
 
 
 def test_azure_that_the_environment_completes(of_model, monkeypatch):
@@ -132,8 +132,8 @@ def test_other_models():
 def test_fallbacks(of_model):
     """Every host that may receive the conversation is listed once, in order, with the name of each key."""
     inner = LLM(model="ollama:qwen3", fallback="offline")
-    told = of_model(model="groq:llama", fallback=[inner, "groq:gemma"])
-    assert told == (
+    output = of_model(model="groq:llama", fallback=[inner, "groq:gemma"])
+    assert output == (
         "api.groq.com, then 127.0.0.1:11434",
         "GROQ_API_KEY",
         "llama, then qwen3, then environment, then gemma",
@@ -143,8 +143,8 @@ def test_fallbacks(of_model):
 
 def test_fallbacks_of_a_name(monkeypatch):
     """Fallbacks of a named model are listed; those of the environment are not."""
-    told = dict(model_facts("groq:llama | gemma | offline"))
-    assert (told["host"], told["provider"]) == ("api.groq.com", "groq, then offline")
+    fields = dict(model_facts("groq:llama | gemma | offline"))
+    assert (fields["host"], fields["provider"]) == ("api.groq.com", "groq, then offline")
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
     assert dict(model_facts(LLM()))["host"] == "environment"
 
@@ -152,7 +152,7 @@ def test_fallbacks_of_a_name(monkeypatch):
 def test_fallback_of_another_class():
     """Clients of other classes are named at any position; settings that may be tools are listed for all."""
     fallback = ScriptedLLM("Yes.").with_settings(tools=[])
-    told = dict(model_facts(LLM(model="ollama:qwen3", fallback=fallback, price=Price(1, 2))))
-    assert told["client"] == "agentkit.testing.scripted_llm.ScriptedLLM"
-    assert told["settings"].startswith("tools sha256:")
-    assert told["price"] == "1 and 2 US dollars per million tokens"
+    fields = dict(model_facts(LLM(model="ollama:qwen3", fallback=fallback, price=Price(1, 2))))
+    assert fields["client"] == "agentkit.testing.scripted_llm.ScriptedLLM"
+    assert fields["settings"].startswith("tools sha256:")
+    assert fields["price"] == "1 and 2 US dollars per million tokens"

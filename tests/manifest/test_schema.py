@@ -54,7 +54,7 @@ def test_additions_and_removals(one, two):
 
 
 @pytest.mark.for_each(
-    ("before", "after", "way"),
+    ("before", "after", "mode"),
     [
         (".", "data", NARROWER),
         ("data", ".", WIDER),
@@ -76,13 +76,13 @@ def test_additions_and_removals(one, two):
         ("data", None, NARROWER),
     ],
 )
-def test_subfolders_are_narrower(before, after, way):
+def test_subfolders_are_narrower(before, after, mode):
     """A subfolder is narrower; a parent, sibling or unknown folder is wider."""
-    assert schema.folders(before, after) == way
+    assert schema.folders(before, after) == mode
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "way"),
+    ("before", "after", "mode"),
     [
         (["any"], ["public:443"], NARROWER),
         (["public:443"], ["any"], WIDER),
@@ -93,13 +93,13 @@ def test_subfolders_are_narrower(before, after, way):
         (["localhost:80"], ["localhost:81"], WIDER),
     ],
 )
-def test_fewer_hosts_are_narrower(before, after, way):
+def test_fewer_hosts_are_narrower(before, after, mode):
     """Fewer hosts, or a network within another, are narrower; any additional host is wider."""
-    assert schema.hosts(before, after) == way
+    assert schema.hosts(before, after) == mode
 
 
 @pytest.mark.for_each(
-    ("order", "before", "after", "way"),
+    ("order", "before", "after", "mode"),
     [
         (schema.hashed(none_is=NARROWER), None, "code", WIDER),
         (schema.hashed(none_is=NARROWER), "code", None, NARROWER),
@@ -124,6 +124,6 @@ def test_fewer_hosts_are_narrower(before, after, way):
         (schema.description, "one", "two", ChangeDirection.OTHER),
     ],
 )
-def test_incomparable_changes_are_wider(order, before, after, way):
+def test_incomparable_changes_are_wider(order, before, after, mode):
     """Code and locations that cannot be compared count as wider in both directions."""
-    assert order(before, after) == way
+    assert order(before, after) == mode

@@ -34,8 +34,8 @@ def messages(tmp_path):
     def until(*lines):
         def found():
             file = tmp_path / "heard"
-            said = file.read_text("utf-8").splitlines() if file.exists() else []
-            return said if {*lines} <= {*said} else None
+            text = file.read_text("utf-8").splitlines() if file.exists() else []
+            return text if {*lines} <= {*text} else None
 
         return awaited(found)
 

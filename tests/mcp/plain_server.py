@@ -18,9 +18,9 @@ NAMES = ("environment", "crash", "wait", "flood", "spawn", "renew", "folder", "c
 
 def tools():
     """Return the tools that are currently offered."""
-    told = FOLDER / "tools.json"
-    if told.exists():
-        return json.loads(told.read_text("utf-8"))
+    text = FOLDER / "tools.json"
+    if text.exists():
+        return json.loads(text.read_text("utf-8"))
     described = {"description": "Repeats a text.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}}
     return [
         {"name": "echo", **described},
@@ -66,11 +66,11 @@ def answer(message):
     if method == "tools/list":
         return {"tools": tools()}
     if method == "tools/call":
-        said = call(params["name"], params.get("arguments") or {})
-        return said and {"content": [{"type": "text", "text": said}]}
+        result = call(params["name"], params.get("arguments") or {})
+        return result and {"content": [{"type": "text", "text": result}]}
     if method == "resources/read":
-        said = call(params["uri"].partition(":")[0], {"text": params["uri"]})
-        return said and {"contents": [{"uri": params["uri"], "text": said}]}
+        result = call(params["uri"].partition(":")[0], {"text": params["uri"]})
+        return result and {"contents": [{"uri": params["uri"], "text": result}]}
     return {}
 
 

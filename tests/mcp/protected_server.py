@@ -40,8 +40,8 @@ class Authority:
     async def authorize(self, client, params):
         """Return the redirect of the browser, as if the person had agreed."""
         if self.refuses:
-            said = {"error": "access_denied", "error_description": "Not today.", "state": params.state}
-            return construct_redirect_uri(str(params.redirect_uri), **said)
+            fields = {"error": "access_denied", "error_description": "Not today.", "state": params.state}
+            return construct_redirect_uri(str(params.redirect_uri), **fields)
         code = secrets.token_urlsafe(16)
         self.codes[code] = AuthorizationCode(
             code=code,

@@ -139,7 +139,7 @@ def test_callback_without_expected_state():
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("message", "text"),
     [
         ({"error": "access_denied"}, "access_denied"),
         ({"error": "a", "error_description": "b\n\tc."}, "a: b c"),
@@ -149,9 +149,9 @@ def test_callback_without_expected_state():
         ({}, "no reason was given"),
     ],
 )
-def test_refusal_reason(said, text):
+def test_refusal_reason(message, text):
     """The reason of a refusal is shortened to one line with control characters escaped."""
-    assert refusal_reason(said) == text
+    assert refusal_reason(message) == text
 
 
 def test_refusal_with_a_code():

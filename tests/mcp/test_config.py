@@ -32,9 +32,9 @@ def targets(path, **options):
 def test_commands(file, tmp_path):
     """A command is started with its arguments, its folder, and only harmless or listed variables."""
     (tmp_path / ".env").write_text("CITY=Hue\nKEY=rose\n")
-    said = {"command": "uvx", "args": ["mcp-server-time", "a b"], "env": {"KEY": "tulip", "PORT": 80}}
+    fields = {"command": "uvx", "args": ["mcp-server-time", "a b"], "env": {"KEY": "tulip", "PORT": 80}}
     more = {"cwd": "${workspaceFolder}", "envFile": "${workspaceFolder}/.env", "type": "stdio"}
-    found = targets(file(**{"My clock.": {**said, **more}}))["My clock."]
+    found = targets(file(**{"My clock.": {**fields, **more}}))["My clock."]
     assert (found.name, found.words, found.folder) == ("My_clock", ("uvx", "mcp-server-time", "a b"), str(tmp_path))
     own = {name: found.environment[name] for name in ("KEY", "PORT", "CITY")}
     assert own == {"KEY": "tulip", "PORT": "80", "CITY": "Hue"}
@@ -45,8 +45,8 @@ def test_commands(file, tmp_path):
 def test_addresses(file, entry):
     """A URL is requested with the headers in the file."""
     url = "https://mcp.example.com/mcp"
-    said = {key: url if value == "U" else value for key, value in entry.items()}
-    found = targets(file(far={**said, "headers": {"X-Key": "${KEY:-tulip}"}}))["far"]
+    fields = {key: url if value == "U" else value for key, value in entry.items()}
+    found = targets(file(far={**fields, "headers": {"X-Key": "${KEY:-tulip}"}}))["far"]
     assert (found.url, found.headers, found.name) == (url, {"x-key": "tulip"}, "far")
 
 
@@ -89,7 +89,7 @@ def test_sse_server_is_ignored(file):
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         ({"command": "x", "disabledTools": ["tulip"]}, "'disabledTools' is unknown, and could be a restriction"),
         ({"command": "x", "headers": {}}, "'headers' is unknown"),
@@ -113,10 +113,10 @@ def test_sse_server_is_ignored(file):
         ({"url": "${NOWHERE}"}, "not set"),
     ],
 )
-def test_invalid_entries(file, entry, told):
+def test_invalid_entries(file, entry, message):
     """An invalid entry raises an error with the file and the server's name, and no value is quoted."""
     path = file(odd=entry)
-    with pytest.raises(ConfigError, match=told) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         read_servers(path)
     assert str(caught.value).startswith(f"{path}: the server 'odd': ")
     assert "tulip" not in str(caught.value)
@@ -159,7 +159,7 @@ def test_servers_with_the_same_short_name(file):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"\xff", "not UTF-8 text"),
         (b" " * 1_000_000, "JSON"),
@@ -167,10 +167,10 @@ def test_servers_with_the_same_short_name(file):
         (None, "read"),
     ],
 )
-def test_unreadable_files(tmp_path, content, told):
+def test_unreadable_files(tmp_path, content, message):
     """A file that is missing, too long or not text raises a ConfigError."""
     path = tmp_path / "mcp.json"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         read_servers(path)

@@ -84,11 +84,11 @@ def test_server_passes_all_scenarios(suite):
     """Every server scenario passes, including the pending ones."""
     with subprocess.Popen([sys.executable, SERVER], stdout=subprocess.PIPE, text=True) as server:
         try:
-            said = suite("server", "--url", server.stdout.readline().strip(), "--suite", "all").stdout
+            stdout = suite("server", "--url", server.stdout.readline().strip(), "--suite", "all").stdout
         finally:
             server.terminate()
-    passed = set(re.findall(r"^✓ (\S+): \d+ passed, 0 failed", said, re.MULTILINE))
-    assert scenarios_in(suite("list").stdout, "Server scenarios") - {*NOT_OFFERED} <= passed, said[-4_000:]
+    passed = set(re.findall(r"^✓ (\S+): \d+ passed, 0 failed", stdout, re.MULTILINE))
+    assert scenarios_in(suite("list").stdout, "Server scenarios") - {*NOT_OFFERED} <= passed, stdout[-4_000:]
 
 
 @pytest.mark.parametrize("scenario", CLIENT_SCENARIOS)

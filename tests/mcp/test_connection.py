@@ -20,10 +20,10 @@ def test_logout_without_a_login(tmp_path):
 @pytest.mark.parametrize("text", ["tulip", '{"version": 1}', "[" * 200_000])
 def test_logout_with_an_unreadable_login(tmp_path, text):
     """A logout removes an unreadable login and reports that it could not be read."""
-    kept = StoredLogin(TARGET.url, tmp_path)
-    kept.write({})
-    kept.path.write_text(text)
+    login = StoredLogin(TARGET.url, tmp_path)
+    login.write({})
+    login.path.write_text(text)
     done = asyncio.run(log_out(TARGET, Login(folder=tmp_path)))
     assert done
     assert "cannot be read" in done.problem
-    assert kept.version is None
+    assert login.version is None

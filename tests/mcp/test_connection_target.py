@@ -74,7 +74,7 @@ def test_explicit_name():
 
 
 @pytest.mark.for_each(
-    ("server", "options", "told"),
+    ("server", "options", "message"),
     [
         ("", {}, "takes a command"),
         ([], {}, "takes a command"),
@@ -100,9 +100,9 @@ def test_explicit_name():
         ("uvx a", {"name": "two words"}, "1 to 24 letters"),
     ],
 )
-def test_invalid_server_is_rejected(server, options, told):
+def test_invalid_server_is_rejected(server, options, message):
     """An invalid server or an option that would expose a secret raises a ConfigError."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         target_of(server, options.pop("name", None), **options)
 
 
@@ -111,7 +111,7 @@ MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
 
 
 @pytest.mark.for_each(
-    ("server", "failure", "told"),
+    ("server", "failure", "expected"),
     [
         ("shop.py --all", MISSING.format("shop.py"), "[sys.executable, 'shop.py'] in a program, 'python shop.py' at a"),
         ("./shop.py", "It wrote: [Errno 13] Permission denied: './shop.py'", "Python starts such a file"),
@@ -134,9 +134,9 @@ MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
         ("https://no.example/mcp", "[Errno -3] Temporary failure in name resolution", "Is it running?"),
     ],
 )
-def test_advice(server, failure, told):
+def test_advice(server, failure, expected):
     """The advice for an unreachable server names the probable mistake."""
-    assert told in advice(target_of(server), failure)
+    assert expected in advice(target_of(server), failure)
 
 
 @pytest.mark.parametrize(

@@ -14,55 +14,55 @@ URL = "https://mcp.example.com/mcp?key=tulip"
 
 def test_login_round_trip(tmp_path):
     """A login is found by its normalized address, and its file does not contain the address's query."""
-    kept = StoredLogin(URL, tmp_path / "own")
-    assert kept.read() is None
-    kept.write({"tokens": {"access_token": "rose"}})
+    login = StoredLogin(URL, tmp_path / "own")
+    assert login.read() is None
+    login.write({"tokens": {"access_token": "rose"}})
     assert StoredLogin("HTTPS://MCP.example.com/mcp?key=tulip", tmp_path / "own").read()["tokens"] == {
         "access_token": "rose"
     }
     assert StoredLogin("https://mcp.example.com/mcp", tmp_path / "own").read() is None
-    assert "tulip" not in kept.path.read_text()
-    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
+    assert "tulip" not in login.path.read_text()
+    assert stat.S_IMODE(login.path.stat().st_mode) == 0o600
 
 
 def test_forgetting(tmp_path):
     """Forgetting a login removes it, and forgetting it again does nothing."""
-    kept = StoredLogin(URL, tmp_path)
-    kept.write({})
-    assert (kept.forget(), kept.forget(), kept.read()) == (True, False, None)
+    login = StoredLogin(URL, tmp_path)
+    login.write({})
+    assert (login.forget(), login.forget(), login.read()) == (True, False, None)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
 def test_file_readable_by_others(tmp_path, mode):
     """A login file that other users can read raises a ConfigError."""
-    kept = StoredLogin(URL, tmp_path)
-    kept.write({})
-    kept.path.chmod(mode)
+    login = StoredLogin(URL, tmp_path)
+    login.write({})
+    login.path.chmod(mode)
     with pytest.raises(ConfigError, match="other users can read it"):
-        kept.read()
+        login.read()
 
 
 def test_file_of_another_user(tmp_path):
     """A login file that belongs to another user raises a ConfigError."""
     if os.geteuid() != 0:
         pytest.skip("Only root can change the owner of a file.")
-    kept = StoredLogin(URL, tmp_path)
-    kept.write({})
-    os.chown(kept.path, 12_345, 12_345)
+    login = StoredLogin(URL, tmp_path)
+    login.write({})
+    os.chown(login.path, 12_345, 12_345)
     with pytest.raises(ConfigError, match="another user"):
-        kept.read()
+        login.read()
 
 
 def test_path_that_is_not_a_regular_file(tmp_path):
     """A pipe or a file that is too long raises a ConfigError without blocking."""
-    kept = StoredLogin(URL, tmp_path)
-    os.mkfifo(kept.path, 0o600)
+    login = StoredLogin(URL, tmp_path)
+    os.mkfifo(login.path, 0o600)
     with pytest.raises(ConfigError, match="it is not a regular file"):
-        kept.read()
-    kept.path.unlink()
-    kept.write({"tokens": "x" * 2_000_000})
+        login.read()
+    login.path.unlink()
+    login.write({"tokens": "x" * 2_000_000})
     with pytest.raises(ConfigError, match="or too long"):
-        kept.read()
+        login.read()
 
 
 @pytest.mark.parametrize("made", ["link", "pipe", "folder"])
@@ -83,21 +83,21 @@ def test_invalid_lock_file(tmp_path, made):
 
 def test_link_is_not_followed(tmp_path):
     """A link in place of a login file is not followed."""
-    kept, other = StoredLogin(URL, tmp_path), StoredLogin(URL, tmp_path / "other")
+    login, other = StoredLogin(URL, tmp_path), StoredLogin(URL, tmp_path / "other")
     other.write({})
-    kept.path.symlink_to(other.path)
+    login.path.symlink_to(other.path)
     with pytest.raises(ConfigError, match="OSError"):
-        kept.read()
+        login.read()
 
 
 @pytest.mark.parametrize("text", ["", "tulip", "[]", "{}", '{"version": 2}', "[" * 200_000, '"\\ud800'])
 def test_file_with_unexpected_content(tmp_path, text):
     """A login file with unexpected content raises an error that does not quote it."""
-    kept = StoredLogin(URL, tmp_path)
-    kept.path.write_text(text)
-    kept.path.chmod(0o600)
+    login = StoredLogin(URL, tmp_path)
+    login.path.write_text(text)
+    login.path.chmod(0o600)
     with pytest.raises(ConfigError, match="delete it and log in again") as caught:
-        kept.read()
+        login.read()
     assert "tulip" not in str(caught.value)
 
 

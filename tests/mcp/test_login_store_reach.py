@@ -28,7 +28,7 @@ def test_allowed_hosts(server, hosts, url):
 
 
 @pytest.mark.for_each(
-    ("server", "hosts", "url", "told"),
+    ("server", "hosts", "url", "message"),
     [
         (WEB, (), "https://127.0.0.1/token", "this machine itself.* allow it: Login"),
         (WEB, (), "https://localhost/token", "this machine itself"),
@@ -43,9 +43,9 @@ def test_allowed_hosts(server, hosts, url):
         (HERE, (), "http://login.example.org/token", "unencrypted"),
     ],
 )
-def test_other_hosts_are_rejected(server, hosts, url, told):
+def test_other_hosts_are_rejected(server, hosts, url, message):
     """Other hosts named by a server are rejected before they are connected to."""
-    with pytest.raises(ToolError, match=told):
+    with pytest.raises(ToolError, match=message):
         AllowedHosts(server, hosts).parse_allowed(url)
 
 

@@ -36,7 +36,7 @@ def test_cases_without_a_login(server, options):
 
 
 @pytest.mark.parametrize(
-    ("server", "options", "told"),
+    ("server", "options", "message"),
     [
         ("uvx a", {"login": print}, "requires a server with a URL"),
         (URL, {"login": print, "token": "tulip-tulip-tulip"}, "Pass one of them"),
@@ -45,14 +45,14 @@ def test_cases_without_a_login(server, options):
         (URL, {"login": "https://login.example.com"}, "takes a function"),
     ],
 )
-def test_invalid_logins(server, options, told):
+def test_invalid_logins(server, options, message):
     """A login that is insecure or conflicts with other credentials raises a ConfigError."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         MCPServer(server, **options)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"client_secret": "tulip"}, "requires client_id= and issuer="),
         ({"client_secret": "tulip", "client_id": "us"}, "requires client_id= and issuer="),
@@ -60,9 +60,9 @@ def test_invalid_logins(server, options, told):
         ({"client_metadata_url": "https://example.com/"}, "takes an https address"),
     ],
 )
-def test_invalid_login_settings(options, told):
+def test_invalid_login_settings(options, message):
     """A secret without its issuer, or an invalid metadata URL, raises a ConfigError."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         Login(**options)
 
 

@@ -58,16 +58,16 @@ def test_async_calls(plain):
 
 def test_agent_uses_a_server(plain):
     """An agent can use a server as a tool source, and calls without a level need approval."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request.tool)
+        questions.append(request.tool)
         return True
 
     llm = ScriptedLLM(call("echo", text="hello"), "It says hello.")
     agent = Agent("helper", [core_tools, plain], llm=llm, approve=approve)
     assert agent("What does it say?") == "It says hello."
-    assert asked == ["echo"]
+    assert questions == ["echo"]
 
 
 def test_calls_without_an_approver_are_denied(plain):
@@ -121,8 +121,8 @@ def test_names_of_shipped_tools_are_prefixed(plain, words):
     assert "plain_calculator" in plain.tools.names
     assert "calculator" in (core_tools + plain).names
     assert (plain + core_tools).names[0] == "echo"
-    ours = [*core_tools]
-    assert (ours + plain).names[: len(ours)] == core_tools.names
+    actual = [*core_tools]
+    assert (actual + plain).names[: len(actual)] == core_tools.names
     with MCPServer(words, "disk", prefix=True) as server:
         assert server.tools.names[0] == "disk_echo"
         assert named(server, "disk_echo")(text="hello") == "hello"
@@ -159,13 +159,13 @@ def test_several_servers(words, foreign):
 
 def test_unreachable_server(tmp_path):
     """A server that cannot be started or reached raises a ConfigError on first use."""
-    for server, told in (
+    for server, text in (
         ("/nowhere/server", "/nowhere/server"),
         ([sys.executable, "-c", "import sys; sys.exit('no key')"], "no key"),
         ("http://127.0.0.1:9/mcp?key=k", r"'localhost' at http://127\.0\.0\.1:9/mcp cannot be used"),
         (object(), "got a object"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=text):
             connect(MCPServer(server, connect_seconds=30))
 
 
@@ -403,10 +403,10 @@ def test_changed_tool_needs_approval_in_a_run(words, offer):
     offer(look="Looks.")
     MCPServer(words).tools.find("look")
     offer(look="Looks elsewhere.")
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request.decision.rule)
+        questions.append(request.decision.rule)
         return Approval.ONCE
 
     with MCPServer(words, level="safe") as server:
@@ -414,7 +414,7 @@ def test_changed_tool_needs_approval_in_a_run(words, offer):
         assert Agent("helper", [server], llm=llm, approve=approve)("Look!") == "Seen."
         llm = ScriptedLLM(call("look"), "I may not.")
         assert Agent("helper", [server], llm=llm).run("Look!").tool_calls[0].result.status == "denied"
-    assert asked == [CHANGED]
+    assert questions == [CHANGED]
 
 
 def test_change_while_connected(plain, eventually):
@@ -488,8 +488,8 @@ def test_published_time_server():
         assert server.name == "time"
         assert server.tools.names == ("get_current_time", "convert_time")
         noon = {"source_timezone": "Asia/Ho_Chi_Minh", "time": "12:00", "target_timezone": "UTC"}
-        said = json.loads(named(server, "convert_time")(**noon))
-        assert said["target"]["datetime"].endswith("T05:00:00+00:00")
+        data = json.loads(named(server, "convert_time")(**noon))
+        assert data["target"]["datetime"].endswith("T05:00:00+00:00")
         assert named(server, "get_current_time").invoke({"timezone": "Nowhere/Else"}).status == "failed"
 
 

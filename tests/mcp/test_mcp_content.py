@@ -13,9 +13,9 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
 PICTURE = Image(f"data:image/png;base64,{PNG}")
 
 
-def text(said, uri="notes://a"):
+def text(text, uri="notes://a"):
     """Return a text content."""
-    return SimpleNamespace(uri=uri, text=said, mime_type="text/plain")
+    return SimpleNamespace(uri=uri, text=text, mime_type="text/plain")
 
 
 def blob(data, media_type=None, uri="notes://b"):
@@ -23,9 +23,9 @@ def blob(data, media_type=None, uri="notes://b"):
     return SimpleNamespace(uri=uri, blob=data, mime_type=media_type)
 
 
-def message(role, said):
+def message(role, text):
     """Return a message of a prompt."""
-    block = SimpleNamespace(type="text", text=said) if isinstance(said, str) else said
+    block = SimpleNamespace(type="text", text=text) if isinstance(text, str) else text
     return SimpleNamespace(role=role, content=block)
 
 

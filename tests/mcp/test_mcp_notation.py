@@ -26,7 +26,7 @@ def test_lists(text):
 
 
 @pytest.mark.for_each(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "not JSON, line 1"),
         ('{"servers": {"a": {"env": {"KEY": "tulip"}\n"b": 1}}}', "not JSON, line 2"),
@@ -43,9 +43,9 @@ def test_lists(text):
         ('{"servers": {"a": {"url": "x", "url": "tulip"}}}', "'url' occurs twice"),
     ],
 )
-def test_invalid_lists(text, told):
+def test_invalid_lists(text, message):
     """An invalid list raises an error that quotes no values."""
-    with pytest.raises(ConfigError, match=told) as caught:
+    with pytest.raises(ConfigError, match=message) as caught:
         entries(text)
     assert "tulip" not in str(caught.value)
 
@@ -74,7 +74,7 @@ def test_placeholders(text, filled):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("${NONE}", r"\$\{NONE\} is not set"),
         ("${env:NONE}", "not set"),
@@ -83,9 +83,9 @@ def test_placeholders(text, filled):
         ("${}", "is unknown"),
     ],
 )
-def test_unknown_placeholders(text, told):
+def test_unknown_placeholders(text, message):
     """An unset or unknown placeholder raises a ConfigError."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         ConfigVariables(HERE, {}).substitute([text])
 
 

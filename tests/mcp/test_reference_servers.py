@@ -53,20 +53,20 @@ def ran(server, *script, approve=None, limits=None):
 
 def test_approver_answers_the_server(everything):
     """The approver of the run fills in the server's form; without an approver it is declined."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request)
+        questions.append(request)
         return {**request.arguments, "name": "Ann", "integer": 7}
 
     done = ran(everything, call("trigger-elicitation-request"), "Done.", approve=approve)
     content = done.tool_calls[0].result.content
     assert "- Name: Ann" in content
     assert "- Favorite Integer: 7" in content
-    assert asked[0].tool == "ask_user"
-    assert asked[0].arguments["firstLine"] == "It was a dark and stormy night."
-    assert "name: Your full, legal name" in str(asked[0])
-    assert "one of Monica, Rachel" in str(asked[0])
+    assert questions[0].tool == "ask_user"
+    assert questions[0].arguments["firstLine"] == "It was a dark and stormy night."
+    assert "name: Your full, legal name" in str(questions[0])
+    assert "one of Monica, Rachel" in str(questions[0])
 
     done = ran(everything, call("trigger-elicitation-request"), "Done.")
     assert "declined" in done.tool_calls[0].result.content
@@ -79,12 +79,12 @@ def test_model_answers_the_server(everything):
     assert "Hello from the model." in done.tool_calls[0].result.content
     assert (done.text, done.usage.requests) == ("Done.", 3)
 
-    asked = []
-    done = ran(everything, sampling, "Done.", approve=lambda request: asked.append(request) or "Not now.")
+    questions = []
+    done = ran(everything, sampling, "Done.", approve=lambda request: questions.append(request) or "Not now.")
     assert "Not now." in done.tool_calls[0].result.content
     assert done.usage.requests == 2
-    assert asked[0].tool == "ask_model"
-    assert asked[0].arguments["max_tokens"] == 20
+    assert questions[0].tool == "ask_model"
+    assert questions[0].arguments["max_tokens"] == 20
 
     script = [line for number in range(9) for line in (sampling, f"Hello {number}.")]
     done = ran(everything, *script, "Done.", approve=lambda _: True, limits=Limits(output_tokens=60))
@@ -94,13 +94,15 @@ def test_model_answers_the_server(everything):
 
 def test_tool_called_as_a_task(everything):
     """A tool that requires a task is called as one, and its request reaches the approver."""
-    asked = []
+    questions = []
     query = call("simulate-research-query", topic="python", ambiguous=True)
-    done = ran(everything, query, "Done.", approve=lambda each: asked.append(each) or {"interpretation": "technical"})
+    done = ran(
+        everything, query, "Done.", approve=lambda each: questions.append(each) or {"interpretation": "technical"}
+    )
     result = done.tool_calls[0].result
     assert result.ok
     assert "# Research Report: python" in result.content
-    assert "interpretation" in asked[0].arguments
+    assert "interpretation" in questions[0].arguments
 
 
 def test_progress_and_contents(everything):
@@ -185,6 +187,6 @@ def test_time():
     """A time is converted."""
     with MCPServer([sys.executable, "-m", "mcp_server_time"], level="safe") as server:
         began = time.monotonic()
-        said = server.call("convert_time", source_timezone="Asia/Ho_Chi_Minh", time="12:00", target_timezone="UTC")
-        assert "T05:00:00" in said
+        result = server.call("convert_time", source_timezone="Asia/Ho_Chi_Minh", time="12:00", target_timezone="UTC")
+        assert "T05:00:00" in result
         assert time.monotonic() - began < PATIENCE_SECONDS

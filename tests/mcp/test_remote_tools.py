@@ -28,8 +28,8 @@ def test_invisible_characters_are_escaped():
         "$defs": {"x": {"anyOf": [city]}},
     }
     tool = remote_tool(HIDDEN, schema)
-    said = json.dumps([tool.description, tool.parameters], ensure_ascii=False)
-    assert not any(letter in said for letter in "\U000e0052\u202e\x1b\u200b")
+    text = json.dumps([tool.description, tool.parameters], ensure_ascii=False)
+    assert not any(letter in text for letter in "\U000e0052\u202e\x1b\u200b")
     assert "\\u{202e}back" in tool.description
 
 

@@ -87,19 +87,19 @@ def test_calls_are_answered(mode):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "told"),
+    ("name", "arguments", "expected"),
     [
         ("calculator", {}, "'expression' is missing"),
         ("strike", {"what": "him"}, "There is no approver."),
         ("read_file", {"path": "../../etc/passwd"}, "outside"),
     ],
 )
-def test_refused_calls(name, arguments, told, tmp_path):
+def test_refused_calls(name, arguments, expected, tmp_path):
     """Invalid arguments and calls that are not allowed return an error and do not run."""
     server = ToolServer([core_tools, file_tools, strike], workspace=tmp_path, safety="network")
     result = asked(server, name, arguments)
     assert result.is_error
-    assert told in text(result) or name == "read_file"
+    assert expected in text(result) or name == "read_file"
     assert result.meta["agentkit/decision"]["verdict"] in ("deny", "ask")
 
 
@@ -136,7 +136,7 @@ def raises(request):
 
 
 @pytest.mark.parametrize(
-    ("approve", "told"),
+    ("approve", "expected"),
     [
         (lambda _: True, "struck him"),
         (lambda _: {"what": "it"}, "struck it"),
@@ -146,16 +146,16 @@ def raises(request):
         (lambda _: {"whom": "him"}, "has no parameter 'whom'"),
     ],
 )
-def test_approver_decides(approve, told):
+def test_approver_decides(approve, expected):
     """The program's approver decides about a call; an unusable answer is a refusal."""
     result = asked(ToolServer([strike], approve=approve), "strike", {"what": "him"})
-    assert told in text(result)
-    assert result.is_error is not told.startswith("struck")
+    assert expected in text(result)
+    assert result.is_error is not expected.startswith("struck")
 
 
 @pytest.mark.for_each("mode", MODES)
 @pytest.mark.for_each(
-    ("action", "content", "told"),
+    ("action", "content", "expected"),
     [
         ("accept", {"approve": True}, "struck him"),
         ("accept", {"approve": False}, "The user of the client refused it."),
@@ -164,7 +164,7 @@ def test_approver_decides(approve, told):
         ("cancel", None, "The user of the client refused it."),
     ],
 )
-def test_user_of_the_client_is_asked(mode, action, content, told):
+def test_user_of_the_client_is_asked(mode, action, content, expected):
     """With `approve="client"`, the client's user is asked, in either protocol, if the client supports it."""
     questions = []
 
@@ -174,7 +174,7 @@ def test_user_of_the_client_is_asked(mode, action, content, told):
 
     server = ToolServer([strike], approve="client")
     result = asked(server, "strike", {"what": "him"}, mode, elicitation_callback=answer)
-    assert told in text(result)
+    assert expected in text(result)
     assert "wants to call strike" in questions[0]
     assert "what: him" in questions[0]
 
@@ -263,8 +263,8 @@ def test_progress(mode):
     async def ask():
         is_told = asyncio.Event()
 
-        async def on_progress(*told):
-            messages.append(told)
+        async def on_progress(*text):
+            messages.append(text)
             is_told.set()
 
         @tool
@@ -284,12 +284,12 @@ def test_cancellation(mode):
     """A call cancelled by its client is stopped."""
 
     async def ask():
-        begun, stopped = asyncio.Event(), asyncio.Event()
+        started, stopped = asyncio.Event(), asyncio.Event()
 
         @tool
         async def endless() -> None:
             """Go on."""
-            begun.set()
+            started.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -297,7 +297,7 @@ def test_cancellation(mode):
 
         async with Client(ToolServer([endless]).protocol_server(), mode=mode) as client:
             call = asyncio.create_task(client.call_tool("endless", {}))
-            await begun.wait()
+            await started.wait()
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
             await stopped.wait()
@@ -673,11 +673,11 @@ def test_resource_subscription(mode):
 
     messages = asyncio.Queue()
 
-    async def told(message):
+    async def record(message):
         if isinstance(message, types.ResourceUpdatedNotification):
             messages.put_nowait(message.params.uri)
 
-    assert with_client(server, watch, mode, message_handler=told) == "notes://now"
+    assert with_client(server, watch, mode, message_handler=record) == "notes://now"
 
 
 async def slow():

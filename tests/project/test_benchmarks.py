@@ -115,10 +115,10 @@ def test_library_that_did_less_has_no_figure():
 
 def test_mcp_is_compared_with_its_own_client():
     """MCP calls are measured with the client of the `mcp` package and with agentkit."""
-    *_, theirs, ours = own.tables("mcp", Namespace(quick=True))
-    assert theirs.startswith("| `Client` of the mcp package | ")
-    assert theirs.endswith(" | 1.00 |")
-    assert ours.startswith("| agentkit, async | ")
+    *_, reference, actual = own.tables("mcp", Namespace(quick=True))
+    assert reference.startswith("| `Client` of the mcp package | ")
+    assert reference.endswith(" | 1.00 |")
+    assert actual.startswith("| agentkit, async | ")
 
 
 def test_ratios_are_of_the_same_round():

@@ -91,13 +91,13 @@ def blocks_of(page, text):
                 yield Block(place, match["language"], match["code"], turns, output, is_typed)
 
 
-def turn_of(said):
+def turn_of(text):
     """Return a turn of the model as the fake server serves it."""
-    if isinstance(said, str):
-        return say(said)
-    if isinstance(said, list):
-        return [turn_of(one) for one in said]
-    return call(said["call"], said["arguments"])
+    if isinstance(text, str):
+        return say(text)
+    if isinstance(text, list):
+        return [turn_of(one) for one in text]
+    return call(text["call"], text["arguments"])
 
 
 def environment_of(folder, server):

@@ -69,8 +69,8 @@ def run(start):
 
     def to_the_end(name, *arguments, server=None, typed="", **more):
         process = start(name, *arguments, base_url=server and server.base_url, **more)
-        printed, told = process.communicate(typed, timeout=SECONDS)
-        return process.returncode, printed, told
+        printed, output = process.communicate(typed, timeout=SECONDS)
+        return process.returncode, printed, output
 
     return to_the_end
 
@@ -97,10 +97,10 @@ def test_there_are_ten_examples_and_all_are_listed():
 def test_without_a_key_a_program_says_what_to_do(name, run, here):
     """Without a model a program exits with 1 and a line that names the variable to set."""
     (here / "note.txt").write_text("A lamp for 3 EUR")
-    code, _, told = run(name, typed="name,born\nAn,1990\n")
+    code, _, output = run(name, typed="name,born\nAn,1990\n")
     assert code == 1
-    assert "No API key found. Set OPENAI_API_KEY" in told
-    assert "Traceback" not in told
+    assert "No API key found. Set OPENAI_API_KEY" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_without_a_key_a_program_says_what_to_do(name, run, here):
 def test_missing_file_is_reported(name, run):
     """A missing file is reported without a traceback before a model is called."""
     with FakeServer() as server:
-        code, _, told = run(name, "nowhere", server=server)
-    assert (code, "nowhere" in told, "Traceback" in told) == (1, True, False), told
+        code, _, output = run(name, "nowhere", server=server)
+    assert (code, "nowhere" in output, "Traceback" in output) == (1, True, False), output
     assert server.requests == []
 
 
@@ -130,11 +130,11 @@ def test_summarise_folder_reads_and_changes_nothing(run, tmp_path):
     calls = [call("read_file", path=path) for path in ("plan.txt", "old/list.txt", "no.txt")]
     lines = [call("list_directory"), calls, call("write_file", path="plan.txt", content="x"), "All about a voyage."]
     with FakeServer(*lines) as server:
-        code, printed, told = run("summarise_folder.py", folder, server=server)
+        code, printed, output = run("summarise_folder.py", folder, server=server)
     assert (code, printed) == (0, "All about a voyage.\n")
     assert "We sail on Friday." in sent(server.requests[2])
     assert "Bread, rope." in sent(server.requests[2])
-    assert re.search(r"^read_file .*'no.txt' does not exist", told, re.MULTILINE)
+    assert re.search(r"^read_file .*'no.txt' does not exist", output, re.MULTILINE)
     assert (folder / "plan.txt").read_text() == "We sail on Friday."
 
 
@@ -175,8 +175,8 @@ def test_research_marks_sources_that_were_not_opened(run, web):
     lines = [call("web_search", query="plants flower"), call("fetch_url", url=page), json.dumps({"result": findings})]
     with FakeServer(*lines) as server:
         where = {"AGENTKIT_SEARXNG_URL": f"http://{web}"}
-        code, printed, told = run("research.py", "When do plants flower?", web, server=server, variables=where)
-    assert (code, told) == (0, "")
+        code, printed, output = run("research.py", "When do plants flower?", web, server=server, variables=where)
+    assert (code, output) == (0, "")
     assert "Day length" in sent(server.requests[1])
     assert "Plants measure the night." in sent(server.requests[2])
     assert [line.split() for line in printed.splitlines()[1::2]] == [[page], [invented, "(NEVER", "OPENED)"]]
@@ -213,8 +213,8 @@ def test_clean_csv_runs_generated_code(run, tmp_path):
     wrong = "def clean(row):\n    return {'name': row['nmae'], 'born': ''}"
     lines = [call("clean_table", code=wrong), call("clean_table", code=CLEANING), "Names and dates are alike now."]
     with FakeServer(*lines) as server:
-        code, printed, told = run("clean_csv.py", table, server=server)
-    assert (code, told) == (0, "Names and dates are alike now.\n")
+        code, printed, output = run("clean_csv.py", table, server=server)
+    assert (code, output) == (0, "Names and dates are alike now.\n")
     assert "KeyError: 'nmae'" in sent(server.requests[1])
     assert "5 rows became 2 without doubles" in sent(server.requests[2])
     assert list(csv.reader(io.StringIO(printed))) == [
@@ -239,8 +239,8 @@ def test_clean_csv_takes_long_tables_from_standard_input(run):
 def test_clean_csv_without_rows_prints_nothing(run):
     """A table without rows prints nothing."""
     with FakeServer("There is nothing to clean.") as server:
-        code, printed, told = run("clean_csv.py", server=server, typed="name,born\n")
-    assert (code, printed, told) == (0, "", "There is nothing to clean.\n")
+        code, printed, output = run("clean_csv.py", server=server, typed="name,born\n")
+    assert (code, printed, output) == (0, "", "There is nothing to clean.\n")
 
 
 def test_clean_csv_code_cannot_read_files(run, tmp_path):
@@ -284,14 +284,14 @@ def test_coding_asks_shows_and_undoes(start, tmp_path, approval, keeping, left):
     with os.fdopen(keyboard, "wb", buffering=0) as fingers, FakeServer(*MENDING) as server:
         process = start("coding_with_undo.py", "Mend it.", folder, base_url=server.base_url, stdin=screen)
         os.close(screen)
-        asked = read_until(process.stderr, "Allow it? [N] ")
+        question = read_until(process.stderr, "Allow it? [N] ")
         fingers.write(approval.encode())
         printed = read_until(process.stdout, "[y/N] ") if keeping else ""
         fingers.write((keeping or "").encode())
         process.stdin = None
         printed += process.communicate(timeout=SECONDS)[0]
     assert process.returncode == 0
-    assert "edit_file" in asked
+    assert "edit_file" in question
     assert "It subtracted." in printed
     assert ("\n+    return a + b" in printed) is (keeping is not None)
     assert ("Restored 'sums.py'" in printed) is (keeping not in (None, "y\n"))
@@ -302,9 +302,9 @@ def test_coding_without_a_person_changes_nothing(run, here):
     """Without a terminal nothing is changed."""
     (here / "sums.py").write_text(BUG)
     with FakeServer(*MENDING) as server:
-        code, _, told = run("coding_with_undo.py", server=server)
+        code, _, output = run("coding_with_undo.py", server=server)
     assert (code, (here / "sums.py").read_text()) == (0, BUG)
-    assert re.search(r"edit_file .*-> denied", told)
+    assert re.search(r"edit_file .*-> denied", output)
 
 
 def answer_of(*rows):
@@ -325,8 +325,8 @@ def test_extract_rows_returns_valid_rows(run, here):
         return answer_of((*museum[:3], "dollars"))
 
     with FakeServer(answer, repeat=True) as server:
-        code, printed, told = run("extract_rows.py", "a.txt", "b.txt", server=server)
-    assert (code, told) == (0, "")
+        code, printed, output = run("extract_rows.py", "a.txt", "b.txt", server=server)
+    assert (code, output) == (0, "")
     assert list(csv.reader(io.StringIO(printed))) == [list(taxi), list(museum)]
     assert len(server.requests) == 3
 
@@ -336,10 +336,10 @@ def test_extract_rows_names_what_failed(run, here):
     (here / "a.txt").write_text("taxi")
     (here / "b.txt").write_text("nonsense")
     taxi = ("2027-03-03", "taxi", "18.50", "EUR")
-    with FakeServer(lambda asked: "Hm." if "nonsense" in sent(asked) else answer_of(taxi), repeat=True) as server:
-        code, printed, told = run("extract_rows.py", "a.txt", "b.txt", server=server)
+    with FakeServer(lambda request: "Hm." if "nonsense" in sent(request) else answer_of(taxi), repeat=True) as server:
+        code, printed, output = run("extract_rows.py", "a.txt", "b.txt", server=server)
     assert (code, printed.split()) == (1, [",".join(taxi)])
-    assert told.startswith("b.txt: ")
+    assert output.startswith("b.txt: ")
 
 
 def test_review_team_combines_three_reviews(run, tmp_path):
@@ -349,17 +349,17 @@ def test_review_team_combines_three_reviews(run, tmp_path):
     workers = ("safety_reviewer", "clarity_reviewer", "correctness_reviewer")
 
     def answer(request):
-        said = request.json["messages"]
-        if "Call all reviewers" in said[0]["content"]:
+        value = request.json["messages"]
+        if "Call all reviewers" in value[0]["content"]:
             calls = [call(name, request="Review sums.py.") for name in workers]
-            return calls if len(said) == 2 else "# Review\nLine 2 subtracts."
-        return "Line 2 is wrong." if said[-1]["role"] == "tool" else call("read_file", path="sums.py")
+            return calls if len(value) == 2 else "# Review\nLine 2 subtracts."
+        return "Line 2 is wrong." if value[-1]["role"] == "tool" else call("read_file", path="sums.py")
 
     with FakeServer(answer, repeat=True) as server:
-        code, printed, told = run("review_team.py", file, server=server)
+        code, printed, output = run("review_team.py", file, server=server)
     assert (code, printed) == (0, "# Review\nLine 2 subtracts.\n")
-    assert [f"{name}: Line 2 is wrong." in told for name in workers] == [True] * 3
-    assert told.splitlines()[-1] == "8 requests, 120 tokens"
+    assert [f"{name}: Line 2 is wrong." in output for name in workers] == [True] * 3
+    assert output.splitlines()[-1] == "8 requests, 120 tokens"
     read = [request for request in server.requests if "return a - b" in sent(request)]
     assert len(read) == 3
 
@@ -389,17 +389,17 @@ def test_chat_continues_after_a_failure(run):
 
 def test_chat_answers_an_interrupted_request(start, run):
     """A chat that was killed during a request answers it after a restart."""
-    asked = threading.Event()
+    request_event = threading.Event()
 
     def begin(request):
-        asked.set()
+        request_event.set()
         return slow("Too late.", before_seconds=SECONDS)
 
     with FakeServer(begin) as server:
         process = start("chat_with_memory.py", base_url=server.base_url)
         process.stdin.write("How far is the moon?\n")
         process.stdin.flush()
-        assert asked.wait(SECONDS)
+        assert request_event.wait(SECONDS)
         process.kill()
         process.wait(SECONDS)
     with FakeServer("384,400 km.") as server:
@@ -419,22 +419,22 @@ def test_batch_only_requests_what_is_missing(run):
         return fail(400, "no") if '"ast"' in sent(request) else topic(request)
 
     with FakeServer(first, repeat=True) as server:
-        code, printed, told = run("batch.py", server=server)
+        code, printed, output = run("batch.py", server=server)
     assert (code, len(server.requests)) == (0, 100)
     rows = dict(reversed(line.split("\t")) for line in printed.splitlines())
     assert (len(rows), rows["cmath"], rows["ast"]) == (100, "numbers", "failed")
-    assert "100 of 100" in told
+    assert "100 of 100" in output
     with FakeServer(topic) as server:
-        code, printed, told = run("batch.py", server=server)
+        code, printed, output = run("batch.py", server=server)
     assert (code, "failed" in printed) == (0, False)
-    assert "Counter({'other': 99, 'numbers': 1})" in told
+    assert "Counter({'other': 99, 'numbers': 1})" in output
 
 
 def test_batch_takes_other_texts_as_another_batch(run, here):
     """A changed file is sorted again, and blank lines are skipped."""
-    for lines, asked in (("one\n\ntwo\n", 2), ("one\nthree\n", 2), ("one\ntwo\n", 0)):
+    for lines, question in (("one\n\ntwo\n", 2), ("one\nthree\n", 2), ("one\ntwo\n", 0)):
         (here / "texts.txt").write_text(lines)
-        with FakeServer(*['{"result": "other"}'] * asked) as server:
+        with FakeServer(*['{"result": "other"}'] * question) as server:
             code, printed, _ = run("batch.py", "texts.txt", server=server)
         assert (code, printed) == (0, "".join(f"other\t{line}\n" for line in lines.split()))
 
@@ -449,9 +449,9 @@ def service(start, server):
         connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         connection.request("POST", "/ask", json.dumps(question), {"Content-Type": "application/json"})
         response = connection.getresponse()
-        told = json.loads(response.read())
+        data = json.loads(response.read())
         connection.close()
-        return response.status, told
+        return response.status, data
 
     ask.process = process
     yield ask
@@ -464,12 +464,12 @@ def test_service_separates_conversations_across_restarts(start):
     lines = (call("calculator", expression="0.17*2400"), "It is 408.", "Hello.", "Twice that is 816.")
     with FakeServer(*lines) as server:
         with service(start, server) as ask:
-            status, told = ask(question="How much is 17% of 2400?")
-            assert (status, told["answer"], told["tools"]) == (200, "It is 408.", ["calculator"])
+            status, output = ask(question="How much is 17% of 2400?")
+            assert (status, output["answer"], output["tools"]) == (200, "It is 408.", ["calculator"])
             assert ask(question="Hello?")[1]["answer"] == "Hello."
         with service(start, server) as ask:
-            again = ask(question="And twice that?", conversation=told["conversation"])[1]
-    assert (again["answer"], again["conversation"]) == ("Twice that is 816.", told["conversation"])
+            again = ask(question="And twice that?", conversation=output["conversation"])[1]
+    assert (again["answer"], again["conversation"]) == ("Twice that is 816.", output["conversation"])
     assert "17% of 2400" not in sent(server.requests[2])
     assert "It is 408." in sent(server.requests[3])
 
@@ -482,9 +482,9 @@ def test_service_serves_two_users_at_the_same_time(start):
         for number in range(conversations):
             conversation = {}
             for turn in range(turns):
-                status, told = ask(question=f"{word} {number} {turn}", **conversation)
-                assert (status, told["answer"]) == (200, f"You said {word} {number} {turn}.")
-                conversation = {"conversation": told["conversation"]}
+                status, output = ask(question=f"{word} {number} {turn}", **conversation)
+                assert (status, output["answer"]) == (200, f"You said {word} {number} {turn}.")
+                conversation = {"conversation": output["conversation"]}
             sizes.append(psutil.Process(ask.process.pid).memory_info().rss)
 
     def answer(request):
@@ -508,8 +508,8 @@ def test_service_returns_a_status_for_failures(start):
     with FakeServer(fail(400, "no such model")) as server, service(start, server) as ask:
         assert ask(question="x" * 10_001)[0] == ask(question=" ")[0] == 422
         assert ask(question="Hello?", conversation="../other")[0] == 422
-        status, told = ask(question="Hello?")
-    assert (status, "no such model" in told["detail"]) == (502, True)
+        status, output = ask(question="Hello?")
+    assert (status, "no such model" in output["detail"]) == (502, True)
 
 
 @pytest.fixture

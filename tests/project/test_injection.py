@@ -33,7 +33,7 @@ def obeyed(setting, orders, *, is_attended=False):
 
 
 @pytest.mark.parametrize(
-    ("setting", "prompt", "attended", "done", "asked"),
+    ("setting", "prompt", "attended", "done", "question"),
     [
         (PLAIN, "Pay the bill.", False, [READ, STEAL, PAY], []),
         (ALONE, "Pay the bill.", False, [READ], [STEAL, PAY]),
@@ -43,10 +43,10 @@ def obeyed(setting, orders, *, is_attended=False):
         (SAID, "Pay Ann.", False, [READ, PAY], [STEAL]),
     ],
 )
-def test_injected_calls_and_approvals(setting, prompt, attended, done, asked):
+def test_injected_calls_and_approvals(setting, prompt, attended, done, question):
     """An injected call runs unless it needs approval; the simulated person approves the calls of the task."""
     found = obeyed(setting, Orders(prompt, [READ, PAY], [STEAL], read=1), is_attended=attended)
-    assert (found.done, found.asked, found.answer) == (done, asked, "Done.")
+    assert (found.done, found.asked, found.answer) == (done, question, "Done.")
 
 
 def test_failed_call_is_not_executed():

@@ -22,10 +22,10 @@ def folder(tmp_path):
         "parameters": {"type": "dict", "properties": {"base": {"type": "float"}}, "required": ["base"]},
     }
     questions = [
-        {"id": f"q{place}", "question": [[{"role": "user", "content": f"Area {place}"}]], "function": [function]}
-        for place in range(20)
+        {"id": f"q{index}", "question": [[{"role": "user", "content": f"Area {index}"}]], "function": [function]}
+        for index in range(20)
     ]
-    answers = [{"id": f"q{place}", "ground_truth": [{"geo.area": {"base": [place]}}]} for place in range(20)]
+    answers = [{"id": f"q{index}", "ground_truth": [{"geo.area": {"base": [index]}}]} for index in range(20)]
     (tmp_path / "possible_answer").mkdir()
     for path, rows in (("", questions), ("possible_answer", answers)):
         text = "\n".join(map(json.dumps, rows))
@@ -39,7 +39,7 @@ def test_halves_are_disjoint(folder):
         [question["id"] for question in sampled(folder, "simple_python", half, 99)]
         for half in ("development", "held-out")
     ]
-    assert sorted(halves[0] + halves[1]) == sorted(f"q{place}" for place in range(20))
+    assert sorted(halves[0] + halves[1]) == sorted(f"q{index}" for index in range(20))
     assert [question["id"] for question in sampled(folder, "simple_python", "held-out", 3)] == halves[1][:3]
 
 

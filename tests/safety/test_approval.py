@@ -50,18 +50,18 @@ def test_words_end_as_a_sentence(words, shown):
     assert answered(ASK, ApproverAnswer.of(words)).reason.endswith(f"Approval was refused: {shown}")
 
 
-@pytest.mark.parametrize("said", ["y", "Yes", " ok.", "TRUE", "once", "Always!", "later"])
-def test_affirmative_text_is_explained_and_refused(said):
+@pytest.mark.parametrize("text", ["y", "Yes", " ok.", "TRUE", "once", "Always!", "later"])
+def test_affirmative_text_is_explained_and_refused(text):
     """Text never approves; affirmative text gets an explanation of how to approve."""
-    decision = answered(ASK, ApproverAnswer.of(said))
+    decision = answered(ASK, ApproverAnswer.of(text))
     assert decision.denied
-    assert decision.reason.endswith(f"the approver returned the text {said!r}; return True to approve.")
+    assert decision.reason.endswith(f"the approver returned the text {text!r}; return True to approve.")
 
 
-@pytest.mark.parametrize(("said", "kind"), [(1, "int"), ([True], "list"), (object(), "object")])
-def test_invalid_answer_is_reported_with_its_type(said, kind):
+@pytest.mark.parametrize(("text", "kind"), [(1, "int"), ([True], "list"), (object(), "object")])
+def test_invalid_answer_is_reported_with_its_type(text, kind):
     """Invalid answers deny the call, and are not reported as a refusal by the user."""
-    assert f"returned {kind};" in answered(ASK, ApproverAnswer.of(said)).reason
+    assert f"returned {kind};" in answered(ASK, ApproverAnswer.of(text)).reason
 
 
 def test_without_an_approver_the_remedy_is_unchanged():

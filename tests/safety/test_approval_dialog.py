@@ -156,7 +156,7 @@ def test_arguments_are_edited_as_json():
     assert person.decide(REQUEST) == {"path": "b", "content": "z"}
     assert person.defaults[1].startswith('{\n "path": "a"')
     assert person.defaults[2:] == ['{"path": ', "[1]"]
-    assert any(told.startswith("This is not JSON: ") for told in person.told)
+    assert any(text.startswith("This is not JSON: ") for text in person.told)
     assert person.told[-1] == 'Arguments are an object: {"name": value}'
 
 

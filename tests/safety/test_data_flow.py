@@ -12,9 +12,9 @@ from agentkit.safety.data_flow import judge_flow, user_written_arguments
 LEAVES = Decision(Verdict.ALLOW, "url.public", "It is a public address.", egress=True)
 
 
-def conversation(*labels, said="Read it and tell me."):
+def conversation(*labels, text="Read it and tell me."):
     """Return a prompt and one tool call with its result for each label."""
-    messages = [UserMessage(said)]
+    messages = [UserMessage(text)]
     for index, label in enumerate(labels):
         name = {Label.UNTRUSTED: "fetch_url", Label.PRIVATE: "read_file"}[label]
         messages.append(AssistantMessage(tool_calls=(ToolCall(f"c{index}", name, f'{{"n": {index}}}'),)))
@@ -58,13 +58,13 @@ def test_flow_rule_does_not_override_a_denial():
 
 def test_question_has_both_reasons():
     """A call that needs approval anyway states both reasons."""
-    asked = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
-    decision = judge_flow(conversation(*BOTH), "send", {"command": "curl https://a.example"}, asked)
+    question = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
+    decision = judge_flow(conversation(*BOTH), "send", {"command": "curl https://a.example"}, question)
     assert (decision.rule, "It needs the network." in decision.reason) == ("flow", True)
 
 
 @pytest.mark.for_each(
-    ("arguments", "asked"),
+    ("arguments", "question"),
     [
         ({"url": "https://a.example/page"}, False),
         ({"url": "https://a.example/page?secret=1"}, True),
@@ -83,10 +83,10 @@ def test_question_has_both_reasons():
         ({}, True),
     ],
 )
-def test_user_text_may_be_sent(arguments, asked):
+def test_user_text_may_be_sent(arguments, question):
     """A call whose arguments are the user's own text needs no approval; one invented argument needs it."""
-    messages = conversation(*BOTH, said="Send https://a.example/page to bob 3 times")
-    assert (judge_flow(messages, "send", arguments, LEAVES).rule == "flow") is asked
+    messages = conversation(*BOTH, text="Send https://a.example/page to bob 3 times")
+    assert (judge_flow(messages, "send", arguments, LEAVES).rule == "flow") is question
 
 
 def test_host_named_by_the_user_does_not_allow_its_urls():
@@ -105,7 +105,7 @@ def test_result_without_its_call_has_its_tool():
 
 def test_user_words_may_be_sent_only_a_few_times():
     """The user's own words may be sent five times; further calls trigger the flow rule."""
-    messages = conversation(*BOTH, said="Send it to bob")
+    messages = conversation(*BOTH, text="Send it to bob")
     for index in range(6):
         assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (index > 4)
         messages.append(AssistantMessage(tool_calls=(ToolCall(f"s{index}", "send", "{}"),)))
@@ -114,13 +114,13 @@ def test_user_words_may_be_sent_only_a_few_times():
 
 def test_labels_of_calling_agent_count():
     """Labels of the calling agent's conversation count as read by the called agent."""
-    said = conversation(Label.PRIVATE, said="Send it to https://example.org")
+    output = conversation(Label.PRIVATE, text="Send it to https://example.org")
     arguments = {"url": "https://example.org"}
-    assert judge_flow(said, "send", arguments, LEAVES) is LEAVES
-    asked = judge_flow(said, "send", arguments, LEAVES, frozenset({Label.UNTRUSTED}))
-    assert asked.verdict is Verdict.ASK
-    assert "private data (read by read_file(" in asked.reason
-    assert "untrusted text (by the conversation of the calling agent)" in asked.reason
+    assert judge_flow(output, "send", arguments, LEAVES) is LEAVES
+    question = judge_flow(output, "send", arguments, LEAVES, frozenset({Label.UNTRUSTED}))
+    assert question.verdict is Verdict.ASK
+    assert "private data (read by read_file(" in question.reason
+    assert "untrusted text (by the conversation of the calling agent)" in question.reason
     assert judge_flow(conversation(), "send", arguments, LEAVES, frozenset({Label.UNTRUSTED})) is LEAVES
 
 
@@ -245,7 +245,7 @@ def test_parallel_calls_count_towards_the_limit():
     """Calls in one response count towards the limit like calls in separate responses."""
     for count in (5, 6):
         calls = tuple(ToolCall(f"s{index}", "send", '{"to": "bob"}') for index in range(count))
-        messages = [*conversation(*BOTH, said="Send it to bob"), AssistantMessage(tool_calls=calls)]
+        messages = [*conversation(*BOTH, text="Send it to bob"), AssistantMessage(tool_calls=calls)]
         assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (count > 5)
 
 

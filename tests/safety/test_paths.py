@@ -122,8 +122,8 @@ def test_settings_of_programs_are_locked(path):
     assert paths.locked(path)
     assert paths.protected(path)
     parts = Path(path).parts
-    ways = [("/".join(parts[:at]), parts[at]) for at in range(len(parts))]
-    assert any(paths.locked(f"{way}/{part}") and part in paths.candidates(way, ["x", part]) for way, part in ways)
+    modes = [("/".join(parts[:at]), parts[at]) for at in range(len(parts))]
+    assert any(paths.locked(f"{mode}/{part}") and part in paths.candidates(mode, ["x", part]) for mode, part in modes)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_threat_model_matches_the_table_of_paths():
                 "yes" if everywhere else "not in packages" if here else ""
                 for here, everywhere in zip(anywhere, packaged, strict=True)
             )
-            denied, asked = ("yes" if found else "" for found in (paths.secret(example), paths.protected(example)))
-            treatment = [hidden, denied, locked, asked]
+            denied, question = ("yes" if found else "" for found in (paths.secret(example), paths.protected(example)))
+            treatment = [hidden, denied, locked, question]
             assert all(mark in ("", now) for mark, now in zip(marks, treatment, strict=True)), (example, treatment)
 
 

@@ -146,7 +146,7 @@ TO_BOB = Rule("allow", "send", {"to": {"from_user": True}, "body": {}})
 
 
 @pytest.mark.parametrize(
-    ("rules", "said", "verdict", "egress"),
+    ("rules", "text", "verdict", "egress"),
     [
         ([TO_BOB], {"to"}, "allow", False),
         ([TO_BOB], set(), "ask", True),
@@ -157,11 +157,11 @@ TO_BOB = Rule("allow", "send", {"to": {"from_user": True}, "body": {}})
         ([TO_BOB, Rule("ask", "send", {"to": {"from_user": False}})], set(), "ask", True),
     ],
 )
-def test_said_rule_clears_egress(rules, said, verdict, egress):
+def test_said_rule_clears_egress(rules, text, verdict, egress):
     """A call allowed by a `from_user` rule is not egress; other calls are unchanged."""
     arguments = {"to": "bob", "body": "hi"}
     decision = Policy(rules=rules).judge(
-        "send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(user_written=said)
+        "send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(user_written=text)
     )
     assert (decision.verdict, decision.egress) == (verdict, egress)
 

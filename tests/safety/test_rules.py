@@ -153,7 +153,7 @@ MAIL = Rule("allow", "send_email", {"to": {"from_user": True}, "body": {}})
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "fits"),
+    ("arguments", "text", "fits"),
     [
         ({"to": "bob", "body": "hi"}, {"to"}, True),
         ({"to": "bob", "body": "hi"}, set(), False),
@@ -163,22 +163,22 @@ MAIL = Rule("allow", "send_email", {"to": {"from_user": True}, "body": {}})
         ({"to": "bob"}, {"to"}, True),
     ],
 )
-def test_said_rule_allows_user_stated_arguments(arguments, said, fits):
+def test_said_rule_allows_user_stated_arguments(arguments, text, fits):
     """A `from_user` rule matches if the user stated these arguments and all arguments the rule does not name."""
-    assert MAIL.fits("send_email", arguments, said) is fits
+    assert MAIL.fits("send_email", arguments, text) is fits
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "fits"),
+    ("arguments", "text", "fits"),
     [
         ({"to": "eve", "body": "hi"}, {"body"}, True),
         ({"to": "bob", "body": "hi"}, {"to"}, False),
         ({"body": "hi"}, set(), False),
     ],
 )
-def test_other_text_needs_approval(arguments, said, fits):
+def test_other_text_needs_approval(arguments, text, fits):
     """A `from_user` rule that requires approval considers only the arguments that it names."""
-    assert Rule("ask", "send_email", {"to": {"from_user": False}}).fits("send_email", arguments, said) is fits
+    assert Rule("ask", "send_email", {"to": {"from_user": False}}).fits("send_email", arguments, text) is fits
 
 
 def test_no_argument_counts_as_user_text_by_default():

@@ -79,9 +79,9 @@ def test_question_can_be_postponed(terminal, typed):
 def test_question_of_a_tool_is_answered_with_text(terminal):
     """The answer to a question of `ask_user` is the typed text."""
     keyboard, screen = terminal
-    asked = replace(REQUEST, decision=Decision(Verdict.ASK, "question", "Which city?"), arguments={})
+    question = replace(REQUEST, decision=Decision(Verdict.ASK, "question", "Which city?"), arguments={})
     shown = Screen(keyboard, "Hue\n")
-    assert TerminalApprover(screen, shown)(asked) == "Hue"
+    assert TerminalApprover(screen, shown)(question) == "Hue"
     assert "\nWhich city?\nAnswer: " in shown.getvalue()
 
 

@@ -5,7 +5,7 @@ import pytest
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, command_boundary, run_command
 
-WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
+MODES = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks user namespaces"),
@@ -71,13 +71,13 @@ ORDINARY = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_new_settings_of_programs_are_removed(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_new_settings_of_programs_are_removed(mode, tmp_path):
     """A script's new settings of editors, shells, hooks and build servers are removed and reported, at any depth."""
     for number, name in enumerate(SETTINGS):
         folder = tmp_path / str(number)
         folder.mkdir()
-        outcome = run_command(f"mkdir -p $(dirname {name}); echo x > {name}", str(folder), WAYS[way])
+        outcome = run_command(f"mkdir -p $(dirname {name}); echo x > {name}", str(folder), MODES[mode])
         assert len(outcome.created.removed) == 1, name
         assert [each.content for each in outcome.created.contents] == [b"x\n"], name
         assert not (folder / name).exists(), name
@@ -98,8 +98,8 @@ def test_new_repositories_environments_and_packages_are_unchanged(command, tmp_p
     assert [name for name in ORDINARY[command] if not (tmp_path / name).exists()] == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_existing_settings_are_read_only_at_any_depth(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_existing_settings_are_read_only_at_any_depth(mode, tmp_path):
     """Settings in subfolders cannot be changed, also after a folder is moved, and links to them are restored."""
     for name in ("pkg/.vscode/tasks.json", ".github/workflows/x.yml", "rc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def test_existing_settings_are_read_only_at_any_depth(way, tmp_path):
         "echo x > .github/workflows/x.yml; echo x > .github/workflows/y.yml; mv pkg moved; echo x > rc; rm .bashrc; "
         "echo x > .bashrc; echo x > moved/.vscode/tasks.json; rm -rf moved/.vscode"
     )
-    outcome = run_command(command, str(tmp_path), WAYS[way])
+    outcome = run_command(command, str(tmp_path), MODES[mode])
     assert outcome.created.removed == (".bashrc",)
     assert (tmp_path / "moved" / ".vscode" / "tasks.json").read_text() == "kept"
     assert [path.name for path in (tmp_path / ".github" / "workflows").iterdir()] == ["x.yml"]

@@ -15,11 +15,11 @@ from agentkit.sandbox.process import Confinement, command_boundary, run_command
 from agentkit.tools.system import shell_tool_in
 from agentkit.workspace.workspace import Workspace
 
-WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
+MODES = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(WAYS["worker"]).is_strong),
+        not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(MODES["worker"]).is_strong),
         reason="bubblewrap is not installed" if shutil.which("bwrap") is None else "this machine lacks user namespaces",
     ),
 ]
@@ -125,7 +125,7 @@ def settings_behind_links(tmp_path, folder):
     (folder / ".git/info").symlink_to(tmp_path / "victim")
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "attack",
     [
@@ -141,7 +141,7 @@ def settings_behind_links(tmp_path, folder):
         settings_behind_links,
     ],
 )
-def test_pointer_does_not_expose_another_folder(way, attack, tmp_path):
+def test_pointer_does_not_expose_another_folder(mode, attack, tmp_path):
     """Whatever a workspace states about its repository, another folder is neither exposed nor written."""
     folder = tmp_path / "work"
     folder.mkdir()
@@ -155,16 +155,16 @@ def test_pointer_does_not_expose_another_folder(way, attack, tmp_path):
         f"ls {victim} {victim}/.git; git status; "
         f"git log; touch {victim}/x {victim}/.git/x; touch x; git add -A; git commit -m x; git branch -D other"
     )
-    outcome = run_command(command, folder, WAYS[way])
+    outcome = run_command(command, folder, MODES[mode])
     assert CANARY not in outcome.output
     assert "first" not in outcome.output
     assert {path: path.stat().st_mtime_ns for path in victim.rglob("*")} == before
     assert (folder / "x").exists()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["top", "subfolder", "worktree"])
-def test_command_leaves_no_program_for_git_to_run(way, kind, tmp_path):
+def test_command_leaves_no_program_for_git_to_run(mode, kind, tmp_path):
     """Settings, hooks, attributes and pointers of the repository, present or not, are unchanged."""
     repository = made(tmp_path / "project")
     for name in ("hooks", "info"):
@@ -186,7 +186,7 @@ def test_command_leaves_no_program_for_git_to_run(way, kind, tmp_path):
         git config core.fsmonitor ./evil; mv {common}/hooks {common}/h; mv {common} {common}2
         echo evil > {repository}/x
     """
-    run_command(command, folder, WAYS[way])
+    run_command(command, folder, MODES[mode])
     assert (common / "config").read_text() == config
     assert (common / "HEAD").read_text() == main_head
     assert not list((common / "hooks").iterdir())
@@ -198,10 +198,10 @@ def test_command_leaves_no_program_for_git_to_run(way, kind, tmp_path):
     assert git(folder, "status", "--short").replace("?? x", "") == ""
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("writable", [True, False])
 @pytest.mark.parametrize("kind", ["subfolder", "worktree"])
-def test_secrets_of_the_outer_repository_are_hidden(way, writable, kind, tmp_path):
+def test_secrets_of_the_outer_repository_are_hidden(mode, writable, kind, tmp_path):
     """Hidden files are covered at any depth and in any number, also inside the repository."""
     repository = made(tmp_path / "project")
     git(repository, "worktree", "add", "-q", "-b", "w", str(tmp_path / "linked"))
@@ -221,15 +221,15 @@ def test_secrets_of_the_outer_repository_are_hidden(way, writable, kind, tmp_pat
     for name in secret_paths:
         (repository / name).write_text(CANARY)
     command = f"cat {repository}/many/*; cd {repository}; cat {' '.join(secret_paths)}; git status --short"
-    outcome = run_command(command, folder, Confinement(available=WAYS[way].available, writable=writable))
+    outcome = run_command(command, folder, Confinement(available=MODES[mode].available, writable=writable))
     assert CANARY not in outcome.output
     assert outcome.return_code == 0
-    assert "a.txt" in run_command(f"ls {repository} {folder}", folder, WAYS[way]).output
+    assert "a.txt" in run_command(f"ls {repository} {folder}", folder, MODES[mode]).output
     assert {(repository / name).read_text() for name in secret_paths} == {CANARY}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_created_repository_with_hooks_is_removed(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_created_repository_with_hooks_is_removed(mode, tmp_path):
     """Files created in the surrounding repository stay, except settings and hooks that run programs."""
     repository = made(tmp_path / "project")
     (repository / "sub").mkdir()
@@ -238,15 +238,15 @@ def test_created_repository_with_hooks_is_removed(way, tmp_path):
         f"git init -q --bare {evil} && echo x > {evil}/hooks/pre-commit && git -C {evil} config core.fsmonitor x; "
         f"git init -q --bare {repository}/.git/modules/good; git worktree add -q -b new tree"
     )
-    outcome = run_command(command, repository / "sub", WAYS[way])
+    outcome = run_command(command, repository / "sub", MODES[mode])
     assert {*outcome.created.removed} == {f"{evil}/hooks", f"{evil}/config"}
     assert outcome.created.left == ()
     assert (repository / ".git/modules/good/config").exists()
     assert git(repository / "sub/tree", "status", "--short") == ""
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_submodule_preserves_its_settings(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_submodule_preserves_its_settings(mode, tmp_path):
     """Cloning into the workspace and working in a submodule preserve the settings that git needs."""
     outer, inner = made(tmp_path / "outer"), made(tmp_path / "inner")
     git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "inner")
@@ -255,19 +255,19 @@ def test_submodule_preserves_its_settings(way, tmp_path):
         "git -C inner commit -q --allow-empty -m next && git commit -q -a -m moved && git submodule status && "
         "git clone -q inner copy && git -C copy status"
     )
-    outcome = run_command(command, outer, WAYS[way])
+    outcome = run_command(command, outer, MODES[mode])
     assert outcome.return_code == 0, outcome.output
     assert (outcome.created.left, outcome.created.removed) == ((), ())
     assert git(outer / "copy", "log", "-1", "--format=%s") == "next"
     assert git(outer, "status", "--short") == "?? copy/"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "script",
     ["git branch -f other HEAD~1", "git branch -D other", "git tag -f v1 HEAD~1", "git tag -d v1; git pack-refs --all"],
 )
-def test_other_branches_are_restored(way, script, tmp_path):
+def test_other_branches_are_restored(mode, script, tmp_path):
     """Other branches and tags moved or deleted by a script are restored, unless that was approved."""
     folder = made(tmp_path / "project")
     git(folder, "commit", "-q", "--allow-empty", "-m", "second")
@@ -275,7 +275,7 @@ def test_other_branches_are_restored(way, script, tmp_path):
     git(folder, "tag", "-f", "v1", "main")
     before = git(folder, "for-each-ref")
     (folder / "release.sh").write_text(script)
-    shell = shell_tool_in(Workspace(folder), WAYS[way])
+    shell = shell_tool_in(Workspace(folder), MODES[mode])
     assert shell.judge({"command": "bash release.sh"}).verdict is Verdict.ALLOW
     assert "which was restored" in shell.function(command="bash release.sh")["note"]
     assert git(folder, "for-each-ref") == before
@@ -356,8 +356,8 @@ def test_git_that_runs_programs_needs_approval_without_a_sandbox(setting, verdic
     assert shell_tool_in(Workspace(folder)).judge({"command": "git status"}).verdict is Verdict.ALLOW
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_wal_database_is_read_without_changes(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_wal_database_is_read_without_changes(mode, tmp_path):
     """A reading command opens a database in WAL mode, and leaves it and its folder unchanged."""
     for path in (tmp_path / "app.db", tmp_path / "data/b.db"):
         path.parent.mkdir(exist_ok=True)
@@ -368,12 +368,12 @@ def test_wal_database_is_read_without_changes(way, tmp_path):
     (tmp_path / ".env").write_text(CANARY)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.db")}
     names = sorted(tmp_path.iterdir())
-    shell = shell_tool_in(Workspace(tmp_path), WAYS[way])
+    shell = shell_tool_in(Workspace(tmp_path), MODES[mode])
     for command in ("sqlite3 app.db 'select x from t'", "cd data && sqlite3 -readonly b.db 'select x from t'"):
         assert shell.judge({"command": command}).verdict is Verdict.ALLOW
         assert shell(command=command)["output"] == "42\n"
     command = "sqlite3 app.db 'insert into t values (1)'; echo x > app.db; rm -f app.db; cat .env; echo x > new"
-    outcome = run_command(command, tmp_path, Confinement(available=WAYS[way].available, writable=False))
+    outcome = run_command(command, tmp_path, Confinement(available=MODES[mode].available, writable=False))
     assert CANARY not in outcome.output
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.db")} == before
     assert sorted(tmp_path.iterdir()) == names

@@ -13,11 +13,11 @@ from agentkit.sandbox.process import Confinement, command_boundary
 from agentkit.tools.system import shell_tool_in
 from agentkit.workspace.workspace import Workspace
 
-WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
+MODES = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(WAYS["worker"]).is_strong),
+        not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(MODES["worker"]).is_strong),
         reason="bubblewrap is not installed" if shutil.which("bwrap") is None else "this machine lacks user namespaces",
     ),
 ]
@@ -116,21 +116,21 @@ FILES = {
 }
 
 
-def tool_in(folder, way):
+def tool_in(folder, mode):
     """Return the shell tool of an agent at level SYSTEM, and its workspace."""
     workspace = Workspace(folder)
-    return shell_tool_in(workspace, WAYS[way]), workspace
+    return shell_tool_in(workspace, MODES[mode]), workspace
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_everyday_git(way, scenario, name, tmp_path):
+def test_everyday_git(mode, scenario, name, tmp_path):
     """Every Git command works in every kind of repository, exposes no secret and can be undone."""
     folder = workspace_of(scenario, tmp_path)
     before = state(folder)
     command, expected = COMMANDS[name]
-    shell, workspace = tool_in(folder, way)
+    shell, workspace = tool_in(folder, mode)
     decision = shell.judge({"command": command})
     result = shell.function(command=command)
     assert result["return_code"] == 0, result["output"]

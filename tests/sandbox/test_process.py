@@ -32,13 +32,13 @@ from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellab
 ROOT = Path(__file__).parents[2]
 TOKEN = "CANARY-91bc"
 WITHOUT_BUBBLEWRAP = MECHANISMS - {"bubblewrap"}
-WAYS = {
+MODES = {
     "bubblewrap": Confinement(),
     "worker": Confinement(available=WITHOUT_BUBBLEWRAP),
     "landlock": Confinement(available=frozenset({"landlock", "seccomp"})),
     "off": Confinement(isolation="off"),
 }
-STRONG = [name for name in ("bubblewrap", "worker") if command_boundary(WAYS[name]).is_strong]
+STRONG = [name for name in ("bubblewrap", "worker") if command_boundary(MODES[name]).is_strong]
 CLOSED = [*STRONG, "landlock"]
 pytestmark = [
     pytest.mark.slow,
@@ -84,39 +84,39 @@ def survivors(mark):
     return [info["pid"] for info in found if mark in " ".join(info["cmdline"] or ())]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_command_runs_in_its_workspace(way, workspace):
+@pytest.mark.parametrize("mode", MODES)
+def test_command_runs_in_its_workspace(mode, workspace):
     """A command runs in its workspace, and its output and exit code are returned."""
-    outcome = run_command("pwd; cat notes.txt; echo err >&2; echo new > new.txt; exit 7", workspace, WAYS[way])
+    outcome = run_command("pwd; cat notes.txt; echo err >&2; echo new > new.txt; exit 7", workspace, MODES[mode])
     assert outcome.stdout == f"{workspace}\nhello\n"
     assert (outcome.stderr, outcome.return_code, outcome.status, outcome.error) == ("err\n", 7, "ok", "")
     assert (workspace / "new.txt").read_text() == "new\n"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("command", ["-x", "--help", "", "true #", "cat", "read x; echo $x", "exit 300"])
-def test_any_text_is_a_command(way, command, workspace):
+def test_any_text_is_a_command(mode, command, workspace):
     """A command can look like an option, be empty or read input, which is empty."""
-    outcome = run_command(command, workspace, WAYS[way])
+    outcome = run_command(command, workspace, MODES[mode])
     assert outcome.status == "ok"
     assert outcome.return_code in {0, 1, 44, 127}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_signal_is_part_of_the_exit_code(way, workspace):
+@pytest.mark.parametrize("mode", MODES)
+def test_signal_is_part_of_the_exit_code(mode, workspace):
     """A command killed by a signal returns 128 plus its number, as in shells."""
-    assert run_command("kill -15 $$", workspace, WAYS[way]).return_code == 143
+    assert run_command("kill -15 $$", workspace, MODES[mode]).return_code == 143
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_command_has_no_secret_of_the_environment(way, workspace, monkeypatch):
+@pytest.mark.parametrize("mode", MODES)
+def test_command_has_no_secret_of_the_environment(mode, workspace, monkeypatch):
     """A command receives only harmless variables and an empty home folder."""
     for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "MY_TOKEN", "LD_PRELOAD_X", "BASH_ENV", "PROMPT_COMMAND"):
         monkeypatch.setenv(name, TOKEN)
     monkeypatch.setenv("LC_NUMERIC", "C")
-    printed = run_command("env; ls -A ~; cat /proc/[0-9]*/environ 2>/dev/null", workspace, WAYS[way]).output
+    printed = run_command("env; ls -A ~; cat /proc/[0-9]*/environ 2>/dev/null", workspace, MODES[mode]).output
     assert "LC_NUMERIC=C" in printed
-    if way != "off":
+    if mode != "off":
         assert TOKEN not in printed
 
 
@@ -145,22 +145,22 @@ SECRET_READS = [
 ]
 
 
-@pytest.mark.parametrize("way", STRONG)
+@pytest.mark.parametrize("mode", STRONG)
 @pytest.mark.parametrize("command", SECRET_READS)
-def test_secrets_cannot_be_read(way, command, workspace, monkeypatch):
+def test_secrets_cannot_be_read(mode, command, workspace, monkeypatch):
     """Keys in the workspace, files outside of it and the host's environment are not accessible to a command."""
     monkeypatch.setenv("HOST_SECRET", TOKEN)
-    outcome = run_command(command.format(host=os.getpid()), workspace, WAYS[way])
+    outcome = run_command(command.format(host=os.getpid()), workspace, MODES[mode])
     assert TOKEN not in outcome.output
     assert "root:" not in outcome.output
 
 
-@pytest.mark.parametrize("way", STRONG)
+@pytest.mark.parametrize("mode", STRONG)
 @pytest.mark.parametrize("name", [".env ", ".env.", "id_rsa .", "prod.env  "])
-def test_secret_with_spaces_or_dots_behind_its_name_is_hidden(way, name, workspace):
+def test_secret_with_spaces_or_dots_behind_its_name_is_hidden(mode, name, workspace):
     """A name that equals that of a secret file except for trailing spaces or dots is hidden."""
     (workspace / name).write_text(TOKEN)
-    outcome = run_command(f"cat '{name}' ; ls", workspace, WAYS[way])
+    outcome = run_command(f"cat '{name}' ; ls", workspace, MODES[mode])
     assert TOKEN not in outcome.output
     assert name in outcome.output
 
@@ -169,21 +169,23 @@ def test_secret_with_spaces_or_dots_behind_its_name_is_hidden(way, name, workspa
 def test_landlock_alone_protects_files_outside(command, workspace, monkeypatch):
     """If no root can be built, files outside the workspace and the system's programs are not accessible."""
     monkeypatch.setenv("HOST_SECRET", TOKEN)
-    outcome = run_command(command.format(host=os.getpid()), workspace, WAYS["landlock"])
+    outcome = run_command(command.format(host=os.getpid()), workspace, MODES["landlock"])
     assert TOKEN not in outcome.output
     assert outcome.return_code != 0
     assert not outcome.boundary.is_strong
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way not in STRONG])
-def test_folder_like_a_repository_runs_nothing(way, workspace):
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in STRONG])
+def test_folder_like_a_repository_runs_nothing(mode, workspace):
     """Without a strong sandbox, git ignores bare repositories made of ordinary files."""
     planted = workspace / "data"
     for folder in ("objects", "refs"):
         (planted / folder).mkdir(parents=True)
     (planted / "HEAD").write_text("ref: refs/heads/main\n")
     (planted / "config").write_text("[core]\nbare = false\nworktree = ..\nfsmonitor = touch ran; false\n")
-    outcome = run_command("cd data && git status; git init -q ../own && cd ../own && git status", workspace, WAYS[way])
+    outcome = run_command(
+        "cd data && git status; git init -q ../own && cd ../own && git status", workspace, MODES[mode]
+    )
     assert "On branch" in outcome.stdout
     assert not list(workspace.rglob("ran"))
 
@@ -202,22 +204,22 @@ WRITES = [
 ]
 
 
-@pytest.mark.parametrize("way", CLOSED)
+@pytest.mark.parametrize("mode", CLOSED)
 @pytest.mark.parametrize("command", WRITES)
-def test_nothing_outside_is_changed(way, command, workspace):
+def test_nothing_outside_is_changed(mode, command, workspace):
     """A command changes nothing outside of its workspace."""
-    if way == "landlock" and command.startswith(("chmod", "touch")):
+    if mode == "landlock" and command.startswith(("chmod", "touch")):
         pytest.skip("Landlock does not restrict modes and times")
     outside = workspace.parent / "outside.txt"
     before = outside.stat()
-    run_command(command, workspace, WAYS[way])
+    run_command(command, workspace, MODES[mode])
     assert outside.read_text() == TOKEN
     assert (outside.stat().st_mode, outside.stat().st_mtime) == (before.st_mode, before.st_mtime)
     assert not Path("/etc/agentkit_touch").exists()
     assert not Path("/usr/agentkit_touch").exists()
 
 
-@pytest.mark.parametrize("way", STRONG)
+@pytest.mark.parametrize("mode", STRONG)
 @pytest.mark.parametrize(
     "command",
     [
@@ -236,21 +238,21 @@ def test_nothing_outside_is_changed(way, command, workspace):
         "for f in .mcp.json .bashrc; do ln -sf notes.txt $f; done",
     ],
 )
-def test_settings_of_later_runs_cannot_be_changed(way, command, workspace):
+def test_settings_of_later_runs_cannot_be_changed(mode, command, workspace):
     """Hooks, settings of the repository and of the agent, and keys cannot be changed."""
-    run_command(command, workspace, WAYS[way])
+    run_command(command, workspace, MODES[mode])
     names = (".git/config", ".git/hooks/pre-commit", "agentkit.toml", ".env", ".bashrc", ".mcp.json")
-    kept = {name: (workspace / name) for name in names}
-    if not kept[".git/config"].exists():
-        kept = {name: workspace / name.replace(".git/", "git/") for name in kept}
+    fields = {name: (workspace / name) for name in names}
+    if not fields[".git/config"].exists():
+        fields = {name: workspace / name.replace(".git/", "git/") for name in fields}
     texts = ["[core]\n", "#!/bin/sh\n", "[policy]\n", TOKEN, "PS1=x\n", "{}\n"]
-    assert [path.read_text() for path in kept.values()] == texts
+    assert [path.read_text() for path in fields.values()] == texts
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_workspace_may_be_read_only(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_workspace_may_be_read_only(mode, workspace):
     """For a trial run, the workspace can be read but not changed."""
-    confinement = Confinement(writable=False, available=WAYS[way].available)
+    confinement = Confinement(writable=False, available=MODES[mode].available)
     outcome = run_command("cat notes.txt; echo x > notes.txt; rm notes.txt; touch a", workspace, confinement)
     assert outcome.output.startswith("hello\n")
     assert (workspace / "notes.txt").read_text() == "hello\n"
@@ -278,31 +280,31 @@ echo one > /dev/stdout; cat <(echo two); echo three | tee /proc/self/fd/2 > /dev
 python3 -c 'import subprocess; subprocess.run(["bash", "-c", "echo five > /dev/fd/1"])'
 """
 WAYS_INTO_THE_KERNEL = {
-    **{name: WAYS[name] for name in CLOSED},
+    **{name: MODES[name] for name in CLOSED},
     "worker without Landlock": Confinement(available=WITHOUT_BUBBLEWRAP - {"landlock"}),
     "no mount namespace": Confinement(available=WITHOUT_BUBBLEWRAP - {"mount"}),
 }
 
 
-@pytest.mark.parametrize("way", WAYS_INTO_THE_KERNEL)
-def test_kernel_files_cannot_be_opened_for_writing(way, workspace):
+@pytest.mark.parametrize("mode", WAYS_INTO_THE_KERNEL)
+def test_kernel_files_cannot_be_opened_for_writing(mode, workspace):
     """Root in the sandbox cannot open any file below /proc and /sys for writing."""
     (workspace / "walk.py").write_text(OPEN_KERNEL_FILES)
-    outcome = run_command("python3 walk.py", workspace, WAYS_INTO_THE_KERNEL[way])
+    outcome = run_command("python3 walk.py", workspace, WAYS_INTO_THE_KERNEL[mode])
     assert outcome.output == "True True []\n"
 
 
-@pytest.mark.parametrize("way", WAYS_INTO_THE_KERNEL)
-def test_command_uses_its_own_descriptors_by_name(way, workspace):
+@pytest.mark.parametrize("mode", WAYS_INTO_THE_KERNEL)
+def test_command_uses_its_own_descriptors_by_name(mode, workspace):
     """/dev/stdout, /dev/fd, process substitution and /proc/self/fd work although /proc is read-only."""
-    outcome = run_command(USE_OWN_FILES, workspace, WAYS_INTO_THE_KERNEL[way])
+    outcome = run_command(USE_OWN_FILES, workspace, WAYS_INTO_THE_KERNEL[mode])
     assert sorted(outcome.output.split()) == ["five", "four", "one", "three", "two"]
 
 
 CONNECT = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo CONNECTED"
 
 
-@pytest.mark.parametrize("way", CLOSED)
+@pytest.mark.parametrize("mode", CLOSED)
 @pytest.mark.parametrize(
     "command",
     [
@@ -313,7 +315,7 @@ CONNECT = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo CONNECTED"
         'python3 -c \'import socket as s; s.socket(s.AF_UNIX).connect("\\0{abstract}"); print("CONNECTED")\'',
     ],
 )
-def test_command_has_no_network(way, command, workspace):
+def test_command_has_no_network(mode, command, workspace):
     """A command cannot connect to a service of this machine on any kind of socket."""
     unix, abstract = str(workspace / "socket"), f"agentkit-{os.getpid()}"
     with (
@@ -326,20 +328,20 @@ def test_command_has_no_network(way, command, workspace):
         name.bind(f"\0{abstract}")
         name.listen()
         words = {"port": server.getsockname()[1], "unix": unix, "abstract": abstract}
-        outcome = run_command(command.format(**words), workspace, WAYS[way])
+        outcome = run_command(command.format(**words), workspace, MODES[mode])
         for listener in (server, path, name):
             listener.settimeout(0)
             with pytest.raises(BlockingIOError):
                 listener.accept()
-    if "udp" not in command or way == "landlock":
+    if "udp" not in command or mode == "landlock":
         assert "CONNECTED" not in outcome.output
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_network_access_can_be_granted(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_network_access_can_be_granted(mode, workspace):
     """A command with network access can connect to what its host can, and the boundary states it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        confinement = Confinement(network=True, available=WAYS[way].available, isolation="required")
+        confinement = Confinement(network=True, available=MODES[mode].available, isolation="required")
         outcome = run_command(CONNECT.format(port=server.getsockname()[1]), workspace, confinement)
     assert outcome.output == "CONNECTED\n"
     assert "net" not in outcome.boundary.mechanisms
@@ -355,54 +357,54 @@ DAEMONS = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("command", DAEMONS)
 @pytest.mark.parametrize("waits", [True, False])
-def test_child_processes_end_with_the_command(way, command, waits, workspace):
+def test_child_processes_end_with_the_command(mode, command, waits, workspace):
     """Processes started by a command end with it, even in a separate session and after a timeout."""
-    mark = f"{9_000_000 + abs(hash((way, command, waits))) % 900_000}"
+    mark = f"{9_000_000 + abs(hash((mode, command, waits))) % 900_000}"
     text = command.format(mark=mark)
     if not waits:
         text = text.replace("sleep 60", "sleep 0.2").replace("time.sleep(60)", "time.sleep(.2)")
     started = time.monotonic()
     is_endless = waits or "while" in command
-    outcome = run_command(text, workspace, limited(WAYS[way], timeout_seconds=0.8 if is_endless else 15))
+    outcome = run_command(text, workspace, limited(MODES[mode], timeout_seconds=0.8 if is_endless else 15))
     assert time.monotonic() - started < 20
     assert outcome.status == ("timed_out" if is_endless else "ok")
     assert survivors(mark) == []
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_fork_bomb_is_ended(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_fork_bomb_is_ended(mode, workspace):
     """A fork bomb is ended by the process limit."""
-    confinement = limited(WAYS[way], processes=64, timeout_seconds=15)
+    confinement = limited(MODES[mode], processes=64, timeout_seconds=15)
     command = "f() { [ $1 -gt 0 ] && { f $(($1 - 1)) | f $(($1 - 1)) & }; sleep 20; }; f 6"
     outcome = run_command(command, workspace, confinement)
     assert outcome.status == "failed"
     assert "more than 64 processes" in outcome.error
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_too_many_processes_are_ended(way, workspace):
+@pytest.mark.parametrize("mode", MODES)
+def test_too_many_processes_are_ended(mode, workspace):
     """A command that exceeds its process limit is ended with all its processes."""
     command = "for n in $(seq 90); do setsid sleep 9712345 & done; sleep 9712345"
-    outcome = run_command(command, workspace, limited(WAYS[way], processes=64, timeout_seconds=15))
+    outcome = run_command(command, workspace, limited(MODES[mode], processes=64, timeout_seconds=15))
     assert "more than 64 processes" in outcome.error
     assert survivors("9712345") == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_memory_is_limited(way, workspace):
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_is_limited(mode, workspace):
     """A command that exceeds its memory limit gets an error or is ended."""
     code = "python3 -c 'import time\na = []\nwhile True: a.append(bytearray(10 ** 7)); time.sleep(0.01)'"
-    outcome = run_command(code, workspace, limited(WAYS[way], memory_bytes=200_000_000, timeout_seconds=20))
+    outcome = run_command(code, workspace, limited(MODES[mode], memory_bytes=200_000_000, timeout_seconds=20))
     assert "MemoryError" in outcome.stderr or "memory" in outcome.error
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_long_output_is_cut_in_the_middle(way, workspace):
+@pytest.mark.parametrize("mode", MODES)
+def test_long_output_is_cut_in_the_middle(mode, workspace):
     """Long output keeps its beginning and its end, with a note about the omitted bytes."""
-    outcome = run_command("seq 100000", workspace, limited(WAYS[way], output_bytes=1000))
+    outcome = run_command("seq 100000", workspace, limited(MODES[mode], output_bytes=1000))
     assert outcome.truncated
     assert outcome.output.startswith("1\n2\n3\n")
     assert outcome.output.endswith("99999\n100000\n")
@@ -420,7 +422,7 @@ def test_partial_output_is_returned():
 
 
 @pytest.mark.parametrize(
-    ("masked", "way"),
+    ("masked", "mode"),
     [
         ("bubblewrap", "seccomp"),
         pytest.param("seccomp", "bubblewrap", marks=IN_BUBBLEWRAP),
@@ -429,13 +431,13 @@ def test_partial_output_is_returned():
         pytest.param("landlock", "bubblewrap", marks=IN_BUBBLEWRAP),
     ],
 )
-def test_masked_mechanism_is_reported_or_refused(masked, way, workspace):
+def test_masked_mechanism_is_reported_or_refused(masked, mode, workspace):
     """Without one mechanism, a command runs with the others, which are listed, or fails if all are required."""
     confinement = Confinement(available=MECHANISMS - {masked})
     outcome = run_command("echo x", workspace, confinement)
     assert outcome.output == "x\n"
     assert masked not in outcome.boundary.mechanisms
-    assert way in outcome.boundary.describe()
+    assert mode in outcome.boundary.describe()
     assert outcome.boundary == command_boundary(confinement)
     required = Confinement(available=MECHANISMS - {masked}, isolation="required")
     if outcome.boundary.is_strong:
@@ -460,12 +462,12 @@ def test_workspace_must_be_a_folder(folder):
         run_command("true", folder)
 
 
-@pytest.mark.parametrize("way", ["bubblewrap", "worker"])
-def test_too_long_command_is_rejected(way, workspace):
+@pytest.mark.parametrize("mode", ["bubblewrap", "worker"])
+def test_too_long_command_is_rejected(mode, workspace):
     """A command longer than the kernel accepts raises a SandboxError or fails."""
     outcome_or_error = None
     try:
-        outcome_or_error = run_command("true " + "x" * 200_000, workspace, WAYS[way])
+        outcome_or_error = run_command("true " + "x" * 200_000, workspace, MODES[mode])
     except SandboxError as error:
         outcome_or_error = error
     assert isinstance(outcome_or_error, SandboxError) or outcome_or_error.return_code != 0
@@ -481,9 +483,9 @@ def test_command_can_be_awaited_and_cancelled(workspace):
     """Awaiting a command does not block, and cancelling it ends all its processes."""
 
     async def main():
-        outcome = await run_cancellable(lambda wish: run_command("echo x", workspace, cancellation=wish))
+        outcome = await run_cancellable(lambda request: run_command("echo x", workspace, cancellation=request))
         assert outcome.output == "x\n"
-        sleeping = run_cancellable(lambda wish: run_command("sleep 9512345", workspace, cancellation=wish))
+        sleeping = run_cancellable(lambda request: run_command("sleep 9512345", workspace, cancellation=request))
         await asyncio.wait_for(sleeping, 0.5)
 
     with pytest.raises(TimeoutError):
@@ -653,15 +655,15 @@ def test_commands_leak_no_resources(workspace):
     run_command("true", workspace)
     before = counts()
     for n in range(12):
-        run_command("echo $RANDOM; sleep 0 &", workspace, WAYS["worker" if n % 3 == 0 else "bubblewrap"])
+        run_command("echo $RANDOM; sleep 0 &", workspace, MODES["worker" if n % 3 == 0 else "bubblewrap"])
     assert counts() == before
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_new_settings_of_a_command_are_removed(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_new_settings_of_a_command_are_removed(mode, tmp_path):
     """New settings of editors, repositories and the agent are removed and reported, with their contents."""
     command = "mkdir -p .git/hooks .vscode .agentkit/x; echo x > agentkit.toml; ln -s /etc .idea; echo y > .vscode/y"
-    outcome = run_command(f"{command}; echo x > .git/hooks/pre-commit", tmp_path, WAYS[way])
+    outcome = run_command(f"{command}; echo x > .git/hooks/pre-commit", tmp_path, MODES[mode])
     assert {*outcome.created.removed} == {".git/hooks", "agentkit.toml", ".agentkit", ".vscode", ".idea"}
     assert [path.name for path in tmp_path.iterdir()] == [".git"]
     assert {each.path: each.content for each in outcome.created.contents} == {
@@ -672,20 +674,20 @@ def test_new_settings_of_a_command_are_removed(way, tmp_path):
     }
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_settings_symlink_is_removed_without_target(way, tmp_path):
+@pytest.mark.parametrize("mode", STRONG)
+def test_settings_symlink_is_removed_without_target(mode, tmp_path):
     """A symbolic link in place of a settings file is removed, and its target is not."""
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    outcome = run_command("ln -s kept .agentkit; ln -s kept agentkit.toml", tmp_path, WAYS[way])
+    text = tmp_path / "kept"
+    text.mkdir()
+    outcome = run_command("ln -s kept .agentkit; ln -s kept agentkit.toml", tmp_path, MODES[mode])
     assert len(outcome.created.removed) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_temporary_files_share_a_limit(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_temporary_files_share_a_limit(mode, workspace):
     """Files outside the workspace share one size limit."""
-    confinement = limited(WAYS[way], scratch_bytes=8_000_000, file_bytes=50_000_000)
+    confinement = limited(MODES[mode], scratch_bytes=8_000_000, file_bytes=50_000_000)
     places = "~ /var/tmp /dev/shm /dev /root /home /run /etc/ssl/private .ssh .aws"
     command = (
         f"for place in {places}; do head -c 20000000 /dev/zero > $place/big; done 2>/dev/null\n"
@@ -695,15 +697,15 @@ def test_temporary_files_share_a_limit(way, workspace):
     assert int(run_command(command, workspace, confinement).stdout) <= 13_000_000
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_additional_files_can_be_hidden(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_additional_files_can_be_hidden(mode, workspace):
     """Named files and folders are shown empty, except the workspace itself."""
     (workspace / "deep").mkdir()
     (workspace / "deep" / "key.pem").write_text(TOKEN)
     (workspace / "state").mkdir()
     (workspace / "state" / "journal").write_text(TOKEN)
     hidden = (f"{workspace}/deep/key.pem", f"{workspace}/state", str(workspace.parent), "/not/there")
-    confinement = Confinement(available=WAYS[way].available, hidden=hidden)
+    confinement = Confinement(available=MODES[mode].available, hidden=hidden)
     outcome = run_command("cat notes.txt deep/key.pem state/*; echo x > state/y; ls deep state", workspace, confinement)
     assert TOKEN not in outcome.output
     assert outcome.stdout.startswith("hello\n")
@@ -712,29 +714,29 @@ def test_additional_files_can_be_hidden(way, workspace):
     assert not (workspace / "state" / "y").exists()
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_command_does_not_see_the_host_name(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_command_does_not_see_the_host_name(mode, workspace):
     """The host name inside the sandbox is "sandbox"."""
-    assert run_command("uname -n", workspace, WAYS[way]).output == "sandbox\n"
+    assert run_command("uname -n", workspace, MODES[mode]).output == "sandbox\n"
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_hidden_file_keeps_its_size_and_times(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_hidden_file_keeps_its_size_and_times(mode, workspace):
     """A hidden file keeps its size, times and executable bit, cannot be opened, and is unchanged on the host."""
     (workspace / ".env").chmod(0o755)
     os.utime(workspace / ".env", ns=(10**18 + 123, 10**18 + 123))
     command = "stat -c '%F %a %s %.9Y' .env; cat .env; chmod 600 .env; rm -f .env; mv .env x"
-    outcome = run_command(command, workspace, WAYS[way])
+    outcome = run_command(command, workspace, MODES[mode])
     assert outcome.stdout == f"regular file 311 {len(TOKEN)} 1000000000.000000123\n"
     assert "Permission denied" in outcome.stderr
     assert (workspace / ".env").read_text() == TOKEN
     assert (workspace / ".env").stat().st_mode & 0o777 == 0o755
 
 
-@pytest.mark.parametrize("way", STRONG)
-def test_hidden_file_may_exceed_the_file_size_limit(way, workspace):
+@pytest.mark.parametrize("mode", STRONG)
+def test_hidden_file_may_exceed_the_file_size_limit(mode, workspace):
     """The limit on a command's files does not apply to the covers of hidden files."""
     with (workspace / ".env").open("r+b") as file:
         file.truncate(30_000_000)
-    outcome = run_command("stat -c %s .env", workspace, limited(WAYS[way], file_bytes=1_000_000))
+    outcome = run_command("stat -c %s .env", workspace, limited(MODES[mode], file_bytes=1_000_000))
     assert outcome.stdout == "30000000\n"

@@ -52,7 +52,7 @@ def plain(code, **options):
 
 async def awaited(code):
     """Return the outcome asynchronously."""
-    return await run_cancellable(lambda wish: plain(code, cancellation=wish))
+    return await run_cancellable(lambda request: plain(code, cancellation=request))
 
 
 @pytest.fixture(scope="module")

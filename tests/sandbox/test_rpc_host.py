@@ -47,8 +47,8 @@ def answer(tool, arguments):
 def test_call_is_answered_when_it_is_complete(asking):
     """A call that arrives in pieces is answered once when it is complete."""
     take = call_handlers(asking, answer)[7]
-    for place in range(len(CALL)):
-        take(CALL[place : place + 1])
+    for index in range(len(CALL)):
+        take(CALL[index : index + 1])
     take(CALL)
     assert asking.replies == [{"value": '["add 8"]'}] * 2
 

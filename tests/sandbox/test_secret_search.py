@@ -22,7 +22,7 @@ from agentkit.sandbox.watchdog import Cancellation
 
 TOKEN = "CANARY-5d1e"
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "awkward_workspaces.jsonl").read_text().splitlines()]
-WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
+MODES = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks user namespaces"),
@@ -51,15 +51,15 @@ def build(folder, row):
         (folder / name).chmod(0)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: json.dumps(row)[:50])
-def test_content_of_a_workspace_does_not_weaken_the_sandbox(way, row, tmp_path):
+def test_content_of_a_workspace_does_not_weaken_the_sandbox(mode, row, tmp_path):
     """Links, special files, nested secrets and odd names do not weaken the sandbox, and secrets stay hidden."""
     folder = tmp_path / "w"
     folder.mkdir()
     (folder / "notes.txt").write_text("hello\n")
     build(folder, row)
-    outcome = run_command(f"cat notes.txt; {READ_ALL}", str(folder), WAYS[way], searched=True)
+    outcome = run_command(f"cat notes.txt; {READ_ALL}", str(folder), MODES[mode], searched=True)
     for name in row.get("unreadable", ()):
         (folder / name).chmod(0o700)
     assert outcome.boundary.is_strong
@@ -68,14 +68,14 @@ def test_content_of_a_workspace_does_not_weaken_the_sandbox(way, row, tmp_path):
     assert not outcome.created.removed
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_many_secrets_are_hidden(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_many_secrets_are_hidden(mode, tmp_path):
     """Hundreds of key files, more than fit in bubblewrap's command line, are all hidden."""
     for number in range(700):
         (tmp_path / f"decoy{number}.pem").write_text("x")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / ".env").write_text(TOKEN)
-    outcome = run_command("cat sub/.env; cat *.pem 2>/dev/null | wc -c", str(tmp_path), WAYS[way], searched=True)
+    outcome = run_command("cat sub/.env; cat *.pem 2>/dev/null | wc -c", str(tmp_path), MODES[mode], searched=True)
     assert outcome.boundary.is_strong
     assert outcome.stdout == "0\n"
 
@@ -141,20 +141,20 @@ while True:
 """
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_race_does_not_weaken_the_sandbox(way, tmp_path):
+@pytest.mark.parametrize("mode", MODES)
+def test_race_does_not_weaken_the_sandbox(mode, tmp_path):
     """While another command creates key files and moves folders, a command fails or is fully confined."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / ".env").write_text(TOKEN)
     (tmp_path / "disturb.py").write_text(DISTURB)
     cancellation = Cancellation()
-    running = "python3 disturb.py", str(tmp_path), WAYS[way], cancellation
+    running = "python3 disturb.py", str(tmp_path), MODES[mode], cancellation
     other = threading.Thread(target=run_command, args=running)
     other.start()
     try:
         while not (tmp_path / "turns").exists() and other.is_alive():
             time.sleep(0.01)
-        outcomes = [attempt(tmp_path, WAYS[way]) for _ in range(4)]
+        outcomes = [attempt(tmp_path, MODES[mode]) for _ in range(4)]
         assert other.is_alive()
     finally:
         cancellation.cancel()

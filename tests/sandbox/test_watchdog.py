@@ -115,11 +115,11 @@ def test_capture_preserves_beginning_and_end(pieces, room):
     capture = Capture(room)
     for piece in pieces:
         capture.add(piece)
-    whole = b"".join(pieces)
-    assert capture.total_bytes == len(whole)
-    assert capture.truncated == (len(whole) > room)
+    content = b"".join(pieces)
+    assert capture.total_bytes == len(content)
+    assert capture.truncated == (len(content) > room)
     if not capture.truncated:
-        assert capture.text() == whole.decode("utf-8", "replace")
+        assert capture.text() == content.decode("utf-8", "replace")
 
 
 def test_capture_reports_omitted_bytes():

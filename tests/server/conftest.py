@@ -48,12 +48,12 @@ class Served:
 
     def ask(self, method, path, document=None, headers=None, *, token=True):
         """Send one request and return its status, headers and body, parsed if it is JSON."""
-        said = {"Content-Type": "application/json"} if document is not None else {}
-        said |= {"Authorization": f"Bearer {self.token}"} if token else {}
-        said |= headers or {}
+        text = {"Content-Type": "application/json"} if document is not None else {}
+        text |= {"Authorization": f"Bearer {self.token}"} if token else {}
+        text |= headers or {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         body = document if isinstance(document, bytes | None) else json.dumps(document)
-        connection.request(method, path, body, {name: value for name, value in said.items() if value is not None})
+        connection.request(method, path, body, {name: value for name, value in text.items() if value is not None})
         response = connection.getresponse()
         content = response.read()
         connection.close()
@@ -82,9 +82,9 @@ class Served:
 
     def run(self, prompt, session="talk"):
         """Run a prompt of the page to its end and return its events."""
-        begun = self.ask("POST", "/page/run", {"session": session, "prompt": prompt})
-        assert begun.status == 202, begun.body
-        return self.events(session, begun.body["serial"])
+        started = self.ask("POST", "/page/run", {"session": session, "prompt": prompt})
+        assert started.status == 202, started.body
+        return self.events(session, started.body["serial"])
 
 
 def until(is_so, seconds=PATIENCE):
@@ -214,14 +214,17 @@ def _closed():
 @contextlib.contextmanager
 def launched(profile):
     """Launch a browser with this profile folder."""
-    (theirs, commands), (replies, ours) = os.pipe(), os.pipe()
+    (reference, commands), (replies, actual) = os.pipe(), os.pipe()
     options = f"--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --user-data-dir={profile}"
-    shell = f'exec "$0" {options} 3<&{theirs} 4>&{ours}'
+    shell = f'exec "$0" {options} 3<&{reference} 4>&{actual}'
     process = subprocess.Popen(
-        ["bash", "-c", shell, BROWSER], pass_fds=(theirs, ours), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ["bash", "-c", shell, BROWSER],
+        pass_fds=(reference, actual),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    os.close(theirs)
-    os.close(ours)
+    os.close(reference)
+    os.close(actual)
     yield Browser(process, commands, replies)
     process.terminate()
     process.wait(PATIENCE)

@@ -435,12 +435,12 @@ def test_paused_remote_task_is_resumed_call_by_call(serve, tmp_path):
     assert "b@x.org" in llm.requests[1].messages[-2].content
 
 
-@pytest.mark.parametrize(("said", "words"), [("red", "red"), (True, "yes"), (False, "no")])
-def test_approver_answers_the_questions_of_a_remote_agent(clerk, tmp_path, said, words):
+@pytest.mark.parametrize(("text", "words"), [("red", "red"), (True, "yes"), (False, "no")])
+def test_approver_answers_the_questions_of_a_remote_agent(clerk, tmp_path, text, words):
     """A question of a remote agent is passed to the approver of the local run."""
     llm = ScriptedLLM(call("clerk", request="choose"), "Done.")
     remote = A2AAgent(clerk(), name="clerk")
-    Agent("boss", [remote], llm=llm, workspace=tmp_path, approve=lambda _: said)("Choose.")
+    Agent("boss", [remote], llm=llm, workspace=tmp_path, approve=lambda _: text)("Choose.")
     assert llm.requests[1].messages[-1].content == f"You said {words}."
 
 
@@ -505,17 +505,17 @@ def test_remote_agent_can_be_used_as_a_tool(clerk, tmp_path):
 def test_approvals_pass_through_two_agents(serve, tmp_path):
     """A remote agent's call that needs approval is approved by the person of the local run."""
     served = serve(call("send_mail", to="bo@x.org"), "Sent.", tools=[send_mail])
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append((request.agent, request.tool, dict(request.arguments)))
+        questions.append((request.agent, request.tool, dict(request.arguments)))
         return True
 
     remote = A2AAgent(served.origin, name="mailer", token=served.token)
     llm = ScriptedLLM(call("mailer", request="Mail Bo."), "Done.")
     agent = Agent("boss", [remote], llm=llm, workspace=tmp_path, approve=approve)
     assert agent("Mail Bo.") == "Done."
-    assert asked == [("mailer", "send_mail", {"to": "bo@x.org"})]
+    assert questions == [("mailer", "send_mail", {"to": "bo@x.org"})]
     assert llm.requests[1].messages[-1].content == "Sent."
 
 

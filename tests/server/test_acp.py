@@ -69,9 +69,9 @@ class Editor:
 async def connected(editor, agent, store=None):
     """Return the editor's connection to an agent, over a pair of sockets."""
     served = EditorAgent(agent, store or store_at(":memory:"))
-    ours, theirs = socket.socketpair()
-    reader, writer = await asyncio.open_connection(sock=ours)
-    other_reader, other_writer = await asyncio.open_connection(sock=theirs)
+    actual, reference = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=actual)
+    other_reader, other_writer = await asyncio.open_connection(sock=reference)
     client = ClientSideConnection(editor, writer, reader)
     server = AgentSideConnection(served, other_writer, other_reader, listening=True)
     try:
@@ -93,11 +93,11 @@ def talk(editor, agent, folder, *prompts, store=None):
         async with connected(editor, agent, store) as client:
             await client.initialize(protocol_version=PROTOCOL_VERSION)
             session = await client.new_session(cwd=str(folder), mcp_servers=[])
-            told = []
+            received = []
             for prompt in prompts:
                 blocks = [text_block(prompt)] if isinstance(prompt, str) else prompt
-                told.append(await client.prompt(session_id=session.session_id, prompt=blocks))
-            return told, session.session_id
+                received.append(await client.prompt(session_id=session.session_id, prompt=blocks))
+            return received, session.session_id
 
     return asyncio.run(talked())
 
@@ -138,12 +138,12 @@ def test_changes_are_approved_with_their_diff(tmp_path, chosen, is_written):
     agent = Agent("helper", file_tools, llm=ScriptedLLM(*lines), safety="network", approve=lambda _: True)
     editor = Editor(chosen)
     talk(editor, agent, tmp_path, "Three!")
-    (asked,) = editor.asked
-    shown = asked.call.content[0]
+    (request,) = editor.asked
+    shown = request.call.content[0]
     assert (shown.path, shown.old_text, shown.new_text) == (str(tmp_path / "a.txt"), "one\ntwo\n", "one\nthree\n")
-    assert asked.options["once"] == "allow_once"
-    assert asked.options["always"] == "allow_always"
-    assert asked.options["no"] == "reject_once"
+    assert request.options["once"] == "allow_once"
+    assert request.options["always"] == "allow_always"
+    assert request.options["no"] == "reject_once"
     assert (tmp_path / "a.txt").read_text() == ("one\nthree\n" if is_written else "one\ntwo\n")
     (used,) = editor.calls()
     assert (used.kind, used.states[0], used.states[-1]) == ("edit", "pending", "completed" if is_written else "failed")
@@ -279,9 +279,9 @@ def test_runs_end_with_the_connection(tmp_path):
 
 def test_question_waits_for_the_next_prompt(tmp_path):
     """A question that needs text is not sent as a permission request."""
-    asked = ApprovalRequest("helper", "ask_user", {}, Decision(Verdict.ASK, WORDS, "Which one?"))
+    question = ApprovalRequest("helper", "ask_user", {}, Decision(Verdict.ASK, WORDS, "Which one?"))
     served = EditorAgent(Agent(llm=ScriptedLLM()), store_at(":memory:"))
-    assert asyncio.run(served._ask("s", served._open("s", str(tmp_path)), asked)) is Approval.LATER
+    assert asyncio.run(served._ask("s", served._open("s", str(tmp_path)), question)) is Approval.LATER
 
 
 def test_handoffs_and_calls_alone_are_shown(tmp_path):

@@ -96,7 +96,7 @@ def run_steps(served, *steps, state=None, thread="t1"):
     from ag_ui.core import Event
     from pydantic import TypeAdapter
 
-    messages, told, interrupts = [], [], []
+    messages, received, interrupts = [], [], []
     for number, step in enumerate(steps):
         messages = [*messages[: step.get("keep", len(messages))], *step.get("add", [])]
         given = {"threadId": thread, "runId": f"r{number}", "messages": messages, "state": state, **step.get("run", {})}
@@ -112,9 +112,9 @@ def run_steps(served, *steps, state=None, thread="t1"):
         pending = outcome.get("pendingToolCallIds", []) if outcome.get("type") == "success" else None
         error = {name: last[name] for name in ("message", "code")} if last["type"] == "RUN_ERROR" else None
         types = [event["type"] for event in events]
-        told.append({"types": types, "messages": messages, "state": state, "interrupts": interrupts})
-        told[-1] |= {"pending": pending, "error": error}
-    return told
+        received.append({"types": types, "messages": messages, "state": state, "interrupts": interrupts})
+        received[-1] |= {"pending": pending, "error": error}
+    return received
 
 
 def _applied(messages, event):
@@ -162,8 +162,10 @@ def test_thread_is_a_conversation(serve, page, tmp_path):
     *_, again, edited = page(served, *steps, {"keep": 2, "add": [user("Who is Bo?", 3)]})
     assert again["messages"][-1]["content"] == "Ana, as said."
     assert edited["messages"][-1]["content"] == "Bo."
-    asked = [[message.content for message in request.messages if message.role == "user"] for request in llm.requests]
-    assert asked == [["I am Ana."], *[["I am Ana.", "Who am I?"]] * 2, ["I am Ana.", "Who is Bo?"]]
+    questions = [
+        [message.content for message in request.messages if message.role == "user"] for request in llm.requests
+    ]
+    assert questions == [["I am Ana."], *[["I am Ana.", "Who am I?"]] * 2, ["I am Ana.", "Who is Bo?"]]
 
 
 def test_unknown_thread_starts_with_its_messages(serve, tmp_path):

@@ -37,24 +37,24 @@ def test_about_describes_the_agent(serve, tmp_path):
 def test_prompt_starts_a_run_in_a_new_conversation(serve):
     """A prompt without a session starts a run in a new conversation, which is then listed."""
     served = serve("Hello.")
-    begun = served.ask("POST", "/page/run", {"prompt": "Good morning"})
-    assert begun.status == 202
-    name = begun.body["session"]
+    started = served.ask("POST", "/page/run", {"prompt": "Good morning"})
+    assert started.status == 202
+    name = started.body["session"]
     assert name.startswith("good-morning-")
-    assert served.events(name, begun.body["serial"])[-1]["status"] == "done"
+    assert served.events(name, started.body["serial"])[-1]["status"] == "done"
     assert [each["name"] for each in served.ask("GET", "/page/sessions").body["sessions"]] == [name]
-    kept = served.ask("GET", f"/page/session?name={name}").body
-    assert [event["kind"] for event in kept["events"]] == ["begun", "said", "ended"]
+    body = served.ask("GET", f"/page/session?name={name}").body
+    assert [event["kind"] for event in body["events"]] == ["begun", "said", "ended"]
 
 
 def test_question_is_answered_and_the_run_undone(serve, tmp_path):
     """Answering a question resumes the run, and the changes of the run can be undone once."""
     served = serve(WRITE, "Done.", tools=system_tools)
-    begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
-    question = served.question("talk", begun["serial"])
+    started = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
+    question = served.question("talk", started["serial"])
     answer = {"session": "talk", "question": question["question"], "answer": "once"}
     assert served.ask("POST", "/page/answer", answer).status == 200
-    ended = served.events("talk", begun["serial"])[-1]
+    ended = served.events("talk", started["serial"])[-1]
     assert (tmp_path / "a.txt").exists()
     undone = served.ask("POST", "/page/undo", {"session": "talk", "record": ended["record"]})
     assert undone.body["done"].startswith("Removed")
@@ -65,12 +65,12 @@ def test_question_is_answered_and_the_run_undone(serve, tmp_path):
 def test_run_is_stopped_and_unknown_runs_are_not_resumed(serve):
     """A run can be stopped, and answers for a run that is not waiting fail."""
     served = serve(WRITE, "Hello.", tools=system_tools)
-    begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
+    started = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
     assert served.ask("POST", "/page/stop", {"session": "talk"}).status == 200
-    assert served.events("talk", begun["serial"])[-1]["kind"] == "stopped"
+    assert served.events("talk", started["serial"])[-1]["kind"] == "stopped"
     document = {"session": "talk", "run": "0" * 32, "answers": {"c1": {"answer": "once"}}}
-    begun = served.ask("POST", "/page/run", document).body
-    assert served.events("talk", begun["serial"])[-1]["kind"] == "failed"
+    started = served.ask("POST", "/page/run", document).body
+    assert served.events("talk", started["serial"])[-1]["kind"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_stale_answers_are_not_applied_to_another_run(serve):
     answers = {waits["id"]: {"answer": "words", "text": "red"}}
     gone_on = served.ask("POST", "/page/run", {"session": "talk", "run": old["run"], "answers": answers}).body
     assert served.events("talk", gone_on["serial"])[-1]["status"] == "done"
-    begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
-    mark = served.question("talk", begun["serial"])["question"]
+    started = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
+    mark = served.question("talk", started["serial"])["question"]
     later = {"session": "talk", "question": mark, "answer": "later"}
     assert served.ask("POST", "/page/answer", later).status == 200
-    (pending,) = served.events("talk", begun["serial"])[-1]["pending"]
+    (pending,) = served.events("talk", started["serial"])[-1]["pending"]
     stale = {"session": "talk", "run": old["run"], "answers": {pending["id"]: {"answer": "once"}}}
     refused = served.ask("POST", "/page/run", stale).body
     assert served.events("talk", refused["serial"])[-1]["kind"] == "failed"
@@ -146,8 +146,8 @@ def test_name_is_not_used_as_a_path(serve, tmp_path):
     """A conversation whose name looks like a path is stored without touching a file."""
     served = serve("Hello.")
     name = "../../etc/passwd"
-    begun = served.ask("POST", "/page/run", {"session": name, "prompt": "Hi"}).body
-    assert begun["session"] == name
-    served.events("..%2F..%2Fetc%2Fpasswd", begun["serial"])
+    started = served.ask("POST", "/page/run", {"session": name, "prompt": "Hi"}).body
+    assert started["session"] == name
+    served.events("..%2F..%2Fetc%2Fpasswd", started["serial"])
     assert [each["name"] for each in served.ask("GET", "/page/sessions").body["sessions"]] == [name]
     assert list(tmp_path.iterdir()) == []

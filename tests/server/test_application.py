@@ -265,10 +265,10 @@ def test_pages_of_named_origins_may_call_the_server(serve):
     """A configured origin passes the preflight, and its requests still require the token."""
     served = serve("Hello.", app_options={"origins": ["HTTP://localhost:5173", "https://app.example.com:443"]})
     asks = {"Origin": ELSEWHERE, "Access-Control-Request-Method": "POST"}
-    asked = served.ask("OPTIONS", "/ag-ui", token=False, headers=asks | {"Access-Control-Request-Headers": "X-A, b"})
-    assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, ELSEWHERE)
-    assert {"X-A", "b"} <= set(asked.headers["access-control-allow-headers"].split(", "))
-    assert asked.headers["access-control-allow-credentials"] is None
+    request = served.ask("OPTIONS", "/ag-ui", token=False, headers=asks | {"Access-Control-Request-Headers": "X-A, b"})
+    assert (request.status, request.headers["access-control-allow-origin"]) == (200, ELSEWHERE)
+    assert {"X-A", "b"} <= set(request.headers["access-control-allow-headers"].split(", "))
+    assert request.headers["access-control-allow-credentials"] is None
     page = {"Origin": ELSEWHERE, "Sec-Fetch-Site": "cross-site"}
     for path, token, status in (("/v1/models", True, 200), ("/v1/models", False, 401), ("/page/sessions", True, 403)):
         answer = served.ask("GET", path, headers=page, token=token)

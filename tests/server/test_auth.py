@@ -16,8 +16,8 @@ def gate():
 
 def head(method="POST", path="/v1/chat/completions", **headers):
     """Return a valid request head with the given headers replaced, or removed if None."""
-    said = {"host": "127.0.0.1:8080", "authorization": f"Bearer {TOKEN}", **headers}
-    named = {name.replace("_", "-"): value for name, value in said.items() if value is not None}
+    fields = {"host": "127.0.0.1:8080", "authorization": f"Bearer {TOKEN}", **headers}
+    named = {name.replace("_", "-"): value for name, value in fields.items() if value is not None}
     return Head(method, path, {name: value if isinstance(value, tuple) else (value,) for name, value in named.items()})
 
 

@@ -194,20 +194,20 @@ def test_plan_is_one_list_that_changes_in_place(page):
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "expected"),
     [
         (["b/a b.txt", "c.txt"], "Changed b/a b.txt, c.txt"),
         (['a "b.txt'], 'Changed "a \\"b.txt"'),
         (["1", "2", "3", "4"], "Changed 4 files"),
     ],
 )
-def test_changed_files_are_listed(page, names, told):
+def test_changed_files_are_listed(page, names, expected):
     """The summary of a change names the files, or counts them if there are many."""
     writing = [call("write_file", path=name, content="x") for name in names]
     tab = page(writing, "Written.", tools=system_tools, safety="SYSTEM")
     tab.type("Write")
     tab.until(ENDED)
-    assert tab.js("document.querySelector('.changes summary').textContent") == told
+    assert tab.js("document.querySelector('.changes summary').textContent") == expected
 
 
 def test_model_error_is_shown_once(page):
@@ -216,13 +216,13 @@ def test_model_error_is_shown_once(page):
         tab = page(agent=Agent("helper", llm=LLM(base_url=server.base_url, api_key="k")))
         tab.type("Hello")
         tab.until("!!document.querySelector('.note.bad')")
-        told = (
+        text = (
             "[...document.querySelectorAll('.note')].filter((note) => note.textContent.includes('not for you')).length"
         )
-        assert tab.js(told) == 1
+        assert tab.js(text) == 1
         tab.open(tab.js("location.href"))
         tab.until("!!document.querySelector('.note.bad')")
-        assert tab.js(told) == 1
+        assert tab.js(text) == 1
 
 
 def test_call_is_denied_with_a_reason(page, tmp_path):

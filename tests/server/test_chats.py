@@ -109,7 +109,7 @@ def test_one_run_at_a_time():
 
 
 @pytest.mark.parametrize(
-    ("said", "content"),
+    ("expected", "content"),
     [
         (Approval.ONCE, "new\n"),
         ({"path": "a.txt", "content": "edited\n"}, "edited\n"),
@@ -117,21 +117,21 @@ def test_one_run_at_a_time():
         ("not today", None),
     ],
 )
-def test_answer_decides_the_call(said, content, tmp_path):
+def test_answer_decides_the_call(expected, content, tmp_path):
     """The person's answer decides whether the call runs, runs with other arguments or is denied."""
 
     async def main():
         chat = opened(WRITE, "Done.", workspace=tmp_path).find("talk")
         serial = chat.start("Write")
         question = (await events_until(chat, serial, until="asked"))[-1]
-        chat.answer(question["question"], said)
+        chat.answer(question["question"], expected)
         events = await events_until(chat, serial)
         assert ((tmp_path / "a.txt").read_text() if content else None) == content
         result = next(event for event in events if event["kind"] == "result")
         assert result["ok"] is bool(content)
-        assert said != "not today" or "not today" in result["content"]
+        assert expected != "not today" or "not today" in result["content"]
         with pytest.raises(HTTPError, match="no longer"):
-            chat.answer(question["question"], said)
+            chat.answer(question["question"], expected)
 
     asyncio.run(main())
 
@@ -338,7 +338,7 @@ def test_serials_differ_between_openings():
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "expected"),
     [
         ({"answer": "once"}, Approval.ONCE),
         ({"answer": "always", "arguments": {"a": 1}}, Approval.ALWAYS),
@@ -349,9 +349,9 @@ def test_serials_differ_between_openings():
         ({"answer": "later"}, Approval.LATER),
     ],
 )
-def test_answer_is_parsed(document, said):
+def test_answer_is_parsed(document, expected):
     """An answer is parsed as an approval, edited arguments, a reason or text."""
-    assert parse_answer(document) == said
+    assert parse_answer(document) == expected
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def only(event):
 
 
 @pytest.mark.for_each(
-    ("event", "said"),
+    ("event", "text"),
     [
         (RunStarted("helper", "Hi"), {"kind": "begun", "agent": "helper", "prompt": "Hi"}),
         (RunStarted("helper", ("Look:", Image("data:x"))), {"kind": "begun", "prompt": "Look:\n[image]"}),
@@ -62,9 +62,9 @@ def only(event):
         ),
     ],
 )
-def test_each_event_is_converted(event, said):
+def test_each_event_is_converted(event, text):
     """An event is converted to its kind, texts and numbers."""
-    assert said.items() <= only(event).items()
+    assert text.items() <= only(event).items()
 
 
 def test_events_that_are_not_shown_are_ignored():
@@ -93,33 +93,33 @@ def test_arguments_that_are_not_an_object_are_truncated(arguments):
 
 def test_question_contains_what_is_needed_to_answer():
     """A question contains the call, its decision and editable JSON with misleading characters escaped."""
-    said = question_event(
+    event = question_event(
         7, ApprovalRequest("helper", "fetch_url", {"url": "https://a.example/x", "t": SPOOF}, ASKS, "/w", "c1", "run")
     )
-    assert said["within"] == "run"
-    assert (said["question"], said["id"], said["name"], said["folder"]) == (7, "c1", "fetch_url", "/w")
-    assert said["answers"] == ["once", "run", "always"]
-    assert said["like"] == said["always"] == "this call to any address at https://a.example:443"
-    assert json.loads(said["json"]) == {"url": "https://a.example/x", "t": SPOOF}
-    assert "\u202e" not in said["json"]
-    assert said["decision"]["remedy"] == ""
+    assert event["within"] == "run"
+    assert (event["question"], event["id"], event["name"], event["folder"]) == (7, "c1", "fetch_url", "/w")
+    assert event["answers"] == ["once", "run", "always"]
+    assert event["like"] == event["always"] == "this call to any address at https://a.example:443"
+    assert json.loads(event["json"]) == {"url": "https://a.example/x", "t": SPOOF}
+    assert "\u202e" not in event["json"]
+    assert event["decision"]["remedy"] == ""
 
 
 def test_always_applies_to_changes_of_the_file():
     """A question about a change of a file states that an approval for good applies to that file."""
     by_level = Decision(Verdict.ASK, BY_LEVEL, "It changes files.")
     preview = CallPreview(("new file",), "+x", frozenset({"content"}), is_confined=True)
-    said = question_event(
+    event = question_event(
         "1", ApprovalRequest("a", "write_file", {"path": "a.txt", "content": "x"}, by_level, preview=preview)
     )
-    assert (said["like"], said["always"]) == ("exactly this call", "write_file of 'a.txt'")
+    assert (event["like"], event["always"]) == ("exactly this call", "write_file of 'a.txt'")
 
 
 def test_calls_that_could_leak_data_are_allowed_once():
     """A call that could leak data can only be allowed once."""
     flow = Decision(Verdict.ASK, FLOW, "It could carry data out.")
-    said = question_event(1, ApprovalRequest("helper", "post", {"text": "x"}, flow))
-    assert (said["answers"], said["like"]) == (["once"], "exactly this call")
+    event = question_event(1, ApprovalRequest("helper", "post", {"text": "x"}, flow))
+    assert (event["answers"], event["like"]) == (["once"], "exactly this call")
 
 
 def test_editable_json_decodes_to_the_same_value():

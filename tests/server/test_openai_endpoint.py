@@ -93,10 +93,10 @@ def test_async_clients_are_served(serve):
     async def main():
         async with openai.AsyncOpenAI(base_url=f"{served.origin}/v1", api_key=served.token) as talk:
             ask = talk.chat.completions.create
-            whole = await asyncio.gather(*(ask(model="helper", messages=ASK) for _ in range(5)))
+            full_text = await asyncio.gather(*(ask(model="helper", messages=ASK) for _ in range(5)))
             stream = await ask(model="helper", messages=ASK, stream=True)
             pieces = [chunk.choices[0].delta.content or "" async for chunk in stream]
-            return [answer.choices[0].message.content for answer in whole], "".join(pieces)
+            return [answer.choices[0].message.content for answer in full_text], "".join(pieces)
 
     assert asyncio.run(main()) == (["It is 42."] * 5, "It is 42.")
 
@@ -108,9 +108,9 @@ def test_messages_are_the_history(serve, client):
     talk.create(model="helper", messages=[{"role": "user", "content": "secret of another"}])
     history = [{"role": "system", "content": "Be brief."}, *ASK, {"role": "assistant", "content": "42"}]
     talk.create(model="helper", messages=[*history, {"role": "user", "content": "And in words?"}])
-    told = repr(llm.requests[-1].messages)
-    assert "another" not in told
-    assert told.index("Be brief.") < told.index("6*7") < told.index("'42'") < told.index("And in words?")
+    text = repr(llm.requests[-1].messages)
+    assert "another" not in text
+    assert text.index("Be brief.") < text.index("6*7") < text.index("'42'") < text.index("And in words?")
 
 
 def test_agents_own_session_is_unchanged(serve):
@@ -141,8 +141,8 @@ def test_approver_of_the_agent_is_asked(serve, tmp_path):
     assert (tmp_path / "a.txt").read_text() == "x"
 
 
-@pytest.mark.parametrize("way", ["whole", "stream", "left"])
-def test_labels_of_an_answer_apply_to_the_next_request(serve, client, way):
+@pytest.mark.parametrize("mode", ["whole", "stream", "left"])
+def test_labels_of_an_answer_apply_to_the_next_request(serve, client, mode):
     """Private labels of an answer apply to the next request, wherever the client stopped reading."""
 
     @tool(labels=[Label.PRIVATE])
@@ -164,11 +164,11 @@ def test_labels_of_an_answer_apply_to_the_next_request(serve, client, way):
     looks = say("I look. ", call("diary"), call("letter"))
     served = serve(looks, "The diary says: a secret.", sends, "Asked.", tools=[diary, letter, post])
     question = [{"role": "user", "content": "What is in it?"}]
-    answer = client(served).chat.completions.create(model="helper", messages=question, stream=way != "whole")
-    first = answer.choices[0].message.content if way == "whole" else ""
-    for chunk in answer if way != "whole" else ():
+    answer = client(served).chat.completions.create(model="helper", messages=question, stream=mode != "whole")
+    first = answer.choices[0].message.content if mode == "whole" else ""
+    for chunk in answer if mode != "whole" else ():
         first += chunk.choices[0].delta.content or ""
-        if way == "left" and "secret" in first:
+        if mode == "left" and "secret" in first:
             answer.close()
             break
     assert first.endswith("The diary says: a secret.")
@@ -206,9 +206,9 @@ def test_max_tokens_limits_the_run():
 
 def test_listeners_receive_the_runs_of_clients(serve):
     """Listeners of the agent receive the events of runs started by clients."""
-    heard = []
-    serve("Hello.", listeners=[heard.append]).complete()
-    assert "RunFinished" in [type(event).__name__ for event in heard]
+    events = []
+    serve("Hello.", listeners=[events.append]).complete()
+    assert "RunFinished" in [type(event).__name__ for event in events]
 
 
 def test_question_to_the_person_is_the_answer(serve):

@@ -61,8 +61,8 @@ def test_partial_stream_has_its_labels(before):
     telling = StreamedAnswer(answers, read)
     telling.record(before)
     read.add(Label.PRIVATE)
-    told = before
+    text = before
     for letter in LONG:
-        told += letter
+        text += letter
         telling.record(letter)
-        assert answers.labels([AssistantMessage(told)]) == {Label.PRIVATE}
+        assert answers.labels([AssistantMessage(text)]) == {Label.PRIVATE}

@@ -21,8 +21,8 @@ def parsed_request(*messages, **more):
 
 def test_last_message_is_the_prompt():
     """The last message is the prompt, and all messages before it are the history."""
-    order, said = {"role": "developer", "content": "Be brief."}, {"role": "assistant", "content": "42"}
-    found = parsed_request(order, ASK, CALLS, RESULT, said, {"role": "user", "content": "And now?"})
+    order, fields = {"role": "developer", "content": "Be brief."}, {"role": "assistant", "content": "42"}
+    found = parsed_request(order, ASK, CALLS, RESULT, fields, {"role": "user", "content": "And now?"})
     assert found.prompt == "And now?"
     kinds = [SystemMessage, UserMessage, AssistantMessage, ToolMessage, AssistantMessage]
     assert [type(message) for message in found.history] == kinds

@@ -28,7 +28,7 @@ def test_invalid_row_is_rejected():
 
 def test_rows_after_a_position():
     """Rows after a position return their entries and the position of the last one."""
-    found = [(7, place, *row) for place, row in enumerate(rows_of(ENTRIES), 3)]
+    found = [(7, index, *row) for index, row in enumerate(rows_of(ENTRIES), 3)]
     assert parse_entries(found, START) == (ENTRIES, (7, 4))
 
 

@@ -20,8 +20,11 @@ from agentkit.sessions.token_estimates import Estimates
 def iteration(number: int, chars: int = 4_000, calls: int = 1) -> list[Message]:
     """Return an answer with tool calls, and their results."""
     ids = [f"call_{number}_{index}" for index in range(calls)]
-    wishes = tuple(ToolCall(call_id, "look", "{}") for call_id in ids)
-    return [AssistantMessage("", wishes), *(ToolMessage(call_id, "look", "word " * (chars // 5)) for call_id in ids)]
+    requested_calls = tuple(ToolCall(call_id, "look", "{}") for call_id in ids)
+    return [
+        AssistantMessage("", requested_calls),
+        *(ToolMessage(call_id, "look", "word " * (chars // 5)) for call_id in ids),
+    ]
 
 
 def exchange(number: int, chars: int = 4_000) -> list[Message]:
@@ -83,7 +86,7 @@ def test_oldest_exchanges_are_dropped() -> None:
     """If shortening is not enough, the oldest exchanges are dropped and replaced by a note."""
     messages = conversation(40)
     fitted = fit(messages, 3_500)
-    kept = len(messages) - fitted.left_out
+    text = len(messages) - fitted.left_out
     first = fitted.messages[0]
     assert isinstance(first, UserMessage)
     assert fitted.left_out % 4 == 0
@@ -91,7 +94,7 @@ def test_oldest_exchanges_are_dropped() -> None:
     assert first.content == (
         f"[{fitted.left_out} earlier messages of this conversation are left out here, because it exceeds your context "
         "window."
-        f"]\n\nQuestion {40 - kept // 4}"
+        f"]\n\nQuestion {40 - text // 4}"
     )
     assert fitted.messages[-1] == messages[-1]
 
@@ -221,15 +224,15 @@ def histories(draw: st.DrawFn) -> list[Message]:
     return messages
 
 
-def is_part_of(part: Message, whole: Message) -> bool:
+def is_part_of(part: Message, complete: Message) -> bool:
     """Return whether a message is a shortened or annotated form of another."""
-    if isinstance(whole, UserMessage) and isinstance(part, UserMessage):
-        inner = (whole.content,) if isinstance(whole.content, str) else whole.content
+    if isinstance(complete, UserMessage) and isinstance(part, UserMessage):
+        inner = (complete.content,) if isinstance(complete.content, str) else complete.content
         outer = (part.content,) if isinstance(part.content, str) else part.content
         return all(any(str(one) in str(other) for other in outer) for one in inner)
-    if isinstance(whole, ToolMessage) and isinstance(part, ToolMessage):
-        return part.call_id == whole.call_id and len(part.content) <= len(whole.content)
-    return part == whole
+    if isinstance(complete, ToolMessage) and isinstance(part, ToolMessage):
+        return part.call_id == complete.call_id and len(part.content) <= len(complete.content)
+    return part == complete
 
 
 @settings(max_examples=300)

@@ -11,8 +11,13 @@ from agentkit.sessions.token_estimates import Estimates, tokens_in
 def exchange(number: int) -> list[Message]:
     """Return a prompt, a tool call with its result, and an answer."""
     call = ToolCall(f"call_{number}", "look", '{"at": "it"}')
-    said = UserMessage(f"Question {number}")
-    return [said, AssistantMessage("", (call,)), ToolMessage(call.id, "look", "word " * 300), AssistantMessage("So")]
+    user_message = UserMessage(f"Question {number}")
+    return [
+        user_message,
+        AssistantMessage("", (call,)),
+        ToolMessage(call.id, "look", "word " * 300),
+        AssistantMessage("So"),
+    ]
 
 
 HISTORY = [SystemMessage("Be brief."), *(message for number in range(20) for message in exchange(number))]
@@ -45,18 +50,18 @@ def test_beginning_of_a_long_run_is_summarised() -> None:
 def test_summary_precedes_the_first_remaining_prompt() -> None:
     """The summary is added before the first remaining prompt and marked as not being a request."""
     rest = with_summary(" They met.\n", [SystemMessage("Be brief."), UserMessage("Go on"), AssistantMessage("Yes")], 12)
-    told = rest[1]
-    assert isinstance(told, UserMessage)
-    assert str(told.content).startswith("[A summary of 12 earlier messages of this conversation")
-    assert str(told.content).endswith("not a request:\nThey met.]\n\nGo on")
+    value = rest[1]
+    assert isinstance(value, UserMessage)
+    assert str(value.content).startswith("[A summary of 12 earlier messages of this conversation")
+    assert str(value.content).endswith("not a request:\nThey met.]\n\nGo on")
     assert (rest[0], rest[2]) == (SystemMessage("Be brief."), AssistantMessage("Yes"))
 
 
 def test_summary_without_a_prompt_is_a_message() -> None:
     """If no prompt is left, the summary becomes a separate message."""
-    told, answer = with_summary("They met.", [AssistantMessage("Yes")], 2)
-    assert isinstance(told, UserMessage)
-    assert str(told.content).endswith("They met.]")
+    output, answer = with_summary("They met.", [AssistantMessage("Yes")], 2)
+    assert isinstance(output, UserMessage)
+    assert str(output.content).endswith("They met.]")
     assert answer == AssistantMessage("Yes")
 
 

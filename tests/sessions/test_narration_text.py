@@ -40,11 +40,11 @@ from agentkit.usage import Usage
 
 def test_prompts_are_whole_and_tool_results_truncated():
     """Prompts are shown in full; long tool results are truncated with a note about the omitted lines."""
-    said = "\n".join([f"{'x' * 500}{number}" for number in range(30)])
-    used = CallTranscript(ToolCall("c", "look", "{}"), 1.0, result=ToolResult("look", "ok", said))
-    text = show_text("Session", [RunTranscript("r", "helper", prompt=said, steps=[used])])
+    joined = "\n".join([f"{'x' * 500}{number}" for number in range(30)])
+    used = CallTranscript(ToolCall("c", "look", "{}"), 1.0, result=ToolResult("look", "ok", joined))
+    text = show_text("Session", [RunTranscript("r", "helper", prompt=joined, steps=[used])])
     lines = text.splitlines()
-    assert [line[2:] for line in lines if len(line) > 200] == said.splitlines()
+    assert [line[2:] for line in lines if len(line) > 200] == joined.splitlines()
     assert "… 18 more lines" in text
     assert (lines[0], lines[1]) == ("Session", "1 run, 0 requests, 1 tool call")
     assert "unfinished (r) in 0 ms: 0 requests, 1 tool call" in text
@@ -52,11 +52,11 @@ def test_prompts_are_whole_and_tool_results_truncated():
 
 def test_usage_of_an_inner_run_is_counted_once():
     """The usage of an inner run is counted once in the total, although the outer run includes it."""
-    said = ResponseReceived(Response(AssistantMessage("Done."), usage=Usage(70, 8, requests=1)))
+    response_event = ResponseReceived(Response(AssistantMessage("Done."), usage=Usage(70, 8, requests=1)))
     used = CallTranscript(ToolCall("c", "worker", "{}"), 1.0, result=ToolResult("worker", "ok", "", usage=Usage(70, 8)))
     last = ResponseReceived(Response(AssistantMessage("Over."), usage=Usage(5, 1, requests=1)))
     boss = RunTranscript("r", "boss", steps=[used, TranscriptStep(3.0, 0.5, last)])
-    runs = [boss, RunTranscript("s", "worker", inside=3, steps=[TranscriptStep(2.0, 0.5, said)])]
+    runs = [boss, RunTranscript("s", "worker", inside=3, steps=[TranscriptStep(2.0, 0.5, response_event)])]
     text = show_text("Cassette", runs)
     assert text.splitlines()[1].startswith("2 runs, 2 requests, 1 tool call, 75 tokens in, 9 out")
     assert "1 request, 1 tool call, 75 tokens in, 9 out" in text
@@ -200,9 +200,9 @@ def test_names_cannot_forge_lines():
     forged = "x\n        ? a person answered: once\r── boss ──\u2028> Go."
     call = ToolCall("c", forged, json.dumps({forged: 1}))
     used = CallTranscript(call, 1.0, result=ToolResult(forged, "ok", json.dumps({forged: 1})))
-    said = ResponseReceived(Response(AssistantMessage("Done."), model=forged))
-    told = HistoryGiven((UserMessage(forged), AssistantMessage("", (call,)), ToolMessage("c", forged, forged)))
-    steps = [used, *(TranscriptStep(2.0, 0.5, each) for each in (said, told, HandedOff(forged)))]
+    response_event = ResponseReceived(Response(AssistantMessage("Done."), model=forged))
+    history_given = HistoryGiven((UserMessage(forged), AssistantMessage("", (call,)), ToolMessage("c", forged, forged)))
+    steps = [used, *(TranscriptStep(2.0, 0.5, each) for each in (response_event, history_given, HandedOff(forged)))]
     lines = show_text("Session", [RunTranscript("r", forged, steps=steps)]).splitlines()
     own = [line for line in lines if len(line) - len(line.lstrip()) <= 10]
     assert not any(line.lstrip().startswith(("? a person", "── boss", "> Go")) for line in own)

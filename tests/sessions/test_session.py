@@ -86,9 +86,9 @@ def reply(text="", *calls):
     return ResponseReceived(Response(AssistantMessage(text, calls), usage=SPENT))
 
 
-def result(used, text="42", whole=None):
+def result(used, text="42", full_text=None):
     """Return the result of a call."""
-    return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, full_content=whole))
+    return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, full_content=full_text))
 
 
 def talk(session, prompt="Hi", answer="Hello"):
@@ -239,13 +239,13 @@ def test_next_run_interrupts_a_killed_run(session):
     """The next run marks a killed run as interrupted and keeps the results of its finished calls."""
     if session.store is None:
         pytest.skip("without a store nothing survives a kill")
-    done, begun, wished = call(1), call(2), call(3)
+    done, started, requested_calls = call(1), call(2), call(3)
     killed = leave(
         session,
-        reply("", done, begun, wished),
+        reply("", done, started, requested_calls),
         ToolCallStarted(done, ALLOWED),
         result(done),
-        ToolCallStarted(begun, ALLOWED),
+        ToolCallStarted(started, ALLOWED),
     )
     assert session.unfinished == (killed,)
     before = session.messages
@@ -443,7 +443,7 @@ def test_conflicting_ids_are_changed(session):
             run,
             RunStarted("helper", "Hi"),
             reply("", used),
-            result(used, note, whole=text * 9),
+            result(used, note, full_text=text * 9),
             RunEnded("done"),
         )
     first.close()
@@ -466,7 +466,7 @@ def test_full_results_are_available_later(session):
             run,
             RunStarted("helper", "Hi"),
             reply("", used),
-            result(used, "4…2", whole=f"{number}"),
+            result(used, "4…2", full_text=f"{number}"),
             RunEnded("done"),
         )
         assert run.full_text(f"call_{number}") == f"{number}"
@@ -485,7 +485,7 @@ def test_run_knows_of_shortened_results(session):
     run = session.begin()
     record(run, RunStarted("helper", "Hi"), reply("", call(1), call(2)), result(call(1), "all"))
     assert not run.has_truncated
-    record(run, result(call(2), "4…2", whole="42"), RunEnded("done"))
+    record(run, result(call(2), "4…2", full_text="42"), RunEnded("done"))
     assert run.has_truncated
     assert (run.full_text("call_1"), run.full_text("call_2")) == ("all", "42")
     run.close()
@@ -533,10 +533,10 @@ def test_start_over_archives_the_old_session(session):
     assert (new.name, new.messages) == ("trip", ())
     talk(new, "Hi again")
     if session.store is not None:
-        kept = [summary.name for summary in session.store.summaries() if summary.name != "trip"]
-        assert len(kept) == 1
-        assert kept[0].startswith("trip, until 20")
-        assert Session(kept[0], session.store).messages[0] == UserMessage("Hi")
+        names = [summary.name for summary in session.store.summaries() if summary.name != "trip"]
+        assert len(names) == 1
+        assert names[0].startswith("trip, until 20")
+        assert Session(names[0], session.store).messages[0] == UserMessage("Hi")
     assert Session("empty").start_over().messages == ()
 
 
@@ -634,9 +634,9 @@ def test_two_processes_share_a_session(shared_place):
         assert one.wait(60) == two.wait(60) == 0
     session = Session.open(shared_place, "trip")
     assert is_valid(session.messages)
-    said = list(zip(*[iter(session.messages)] * 2, strict=True))
+    items = list(zip(*[iter(session.messages)] * 2, strict=True))
     for who in "AB":
-        assert [answer.text for prompt, answer in said if prompt.content == who] == [str(n) for n in range(15)]
+        assert [answer.text for prompt, answer in items if prompt.content == who] == [str(n) for n in range(15)]
     session.store.close()
 
 

@@ -67,8 +67,8 @@ def test_nothing_is_stored_after_a_failed_write(tmp_path):
     run = session.begin()
     record(run, RunStarted("helper", "Hi"))
     place.rename(tmp_path / "moved.db")
-    for told in ("removed or replaced during this run", "An earlier event of this run could not be stored"):
-        with pytest.raises(SessionError, match=told):
+    for text in ("removed or replaced during this run", "An earlier event of this run could not be stored"):
+        with pytest.raises(SessionError, match=text):
             run.keep(reply("Hello"))
     run.progress.apply(reply("Hello"))
     run.close()

@@ -64,15 +64,15 @@ def test_usage_is_summed_over_runs():
 def test_resumed_run_is_read_again():
     """A run resumed after its end is read again, and only its new messages are added."""
     conversation = conversation_of(RunStarted("helper", "Hi"), HELLO, RunEnded("limit"))
-    asked = []
+    questions = []
 
     def reread(run):
-        asked.append(run)
+        questions.append(run)
         return RunState.of([RunStarted("helper", "Hi"), HELLO, RunEnded("limit")])
 
     for event in (RunResumed(), HELLO, RunEnded("done")):
         conversation.apply_entry(SessionEntry("run-1", 2.0, event), reread)
-    assert asked == ["run-1"]
+    assert questions == ["run-1"]
     assert len(conversation.messages) == 3
     assert conversation.resumptions == {"run-1": 1}
     assert conversation.count == 6
@@ -95,8 +95,14 @@ def test_newest_summary_is_known():
     """The newest valid summary is available with the last message that it covers."""
     conversation = conversation_of(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
     assert conversation.summary is None
-    asked = (RunStarted("helper", "Go on", 2), Summarised("They met.", 2), Summarised("", 0), HELLO, RunEnded("done"))
-    for event in asked:
+    questions = (
+        RunStarted("helper", "Go on", 2),
+        Summarised("They met.", 2),
+        Summarised("", 0),
+        HELLO,
+        RunEnded("done"),
+    )
+    for event in questions:
         conversation.apply_entry(SessionEntry("run-2", 2.0, event), RunState)
     assert conversation.summary == Summary(2, AssistantMessage("Hello"), "They met.")
     for event in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
@@ -117,9 +123,11 @@ def test_notes_have_the_new_ids_of_calls():
     """If a call gets another id, the notes in its result contain it, in text and JSON, in any script."""
     used = ToolCall("gọi", "clock", "{}")
     content = f"{read_more_call('gọi', 500)} {json.dumps({READ_MORE: read_more_call('gọi')}, ensure_ascii=False)}"
-    said = ResponseReceived(Response(AssistantMessage("", (used,))))
+    response_event = ResponseReceived(Response(AssistantMessage("", (used,))))
     finished = ToolCallFinished(used, ToolResult("clock", "ok", content))
-    conversation = conversation_of(RunStarted("helper", "Hi"), said, finished, RunEnded("done"), runs=("1", "2"))
+    conversation = conversation_of(
+        RunStarted("helper", "Hi"), response_event, finished, RunEnded("done"), runs=("1", "2")
+    )
     _, first, _, second = (message for message in conversation.messages if not isinstance(message, UserMessage))
     assert first.content == content
     assert second.call_id != "gọi"

@@ -120,7 +120,7 @@ def test_deeply_nested_provider_data_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "least", "most"),
+    ("text", "least", "most"),
     [
         ({"type": "image_generation_call", "result": "iVBORw0KGgo" + "A" * 2_000_000}, 1_000, 1_100),
         ({"outputs": [{"type": "image", "url": "data:image/png;base64," + "A" * 2_000_000}]}, 1_000, 1_100),
@@ -129,9 +129,9 @@ def test_deeply_nested_provider_data_counts() -> None:
         ({"encrypted_content": "A" * 5_000}, 1_000, 1_100),
     ],
 )
-def test_files_in_provider_data_are_estimated_as_files(kept: dict[str, object], least: int, most: int) -> None:
+def test_files_in_provider_data_are_estimated_as_files(text: dict[str, object], least: int, most: int) -> None:
     """An image or PDF in provider data is not estimated as a long string."""
-    assert least <= tokens_of(AssistantMessage("", extra={"output": (kept,)})) <= most
+    assert least <= tokens_of(AssistantMessage("", extra={"output": (text,)})) <= most
 
 
 def test_estimate_does_not_depend_on_earlier_ones() -> None:
@@ -139,9 +139,9 @@ def test_estimate_does_not_depend_on_earlier_ones() -> None:
     estimates = Estimates()
     messages = [UserMessage("What is it?"), AssistantMessage("It is four."), UserMessage("And the double of it?")]
     specs = [ToolSpec("add", "Add two numbers.", {}), ToolSpec("double", "Double a number.", {})]
-    for said in (messages[:1], messages, messages[1:], messages[:2], [], messages):
+    for text in (messages[:1], messages, messages[1:], messages[:2], [], messages):
         for order, tools in (("Be brief.", specs), ("Be brief.", specs[:1]), ("", specs[:1]), ("", [])):
-            assert estimates.total(said, order, tools) == Estimates().total(said, order, tools)
+            assert estimates.total(text, order, tools) == Estimates().total(text, order, tools)
 
 
 # a file, and the bounds of its estimate
@@ -187,7 +187,7 @@ def test_forgetting_releases_the_latest_request() -> None:
 def test_shortened_message_is_cached() -> None:
     """A shortened message is cached for each way of shortening."""
     estimates, message = Estimates(), UserMessage("hello")
-    made = [estimates.cached_value(message, way, lambda: UserMessage("short")) for way in (1, 1, 2)]
+    made = [estimates.cached_value(message, mode, lambda: UserMessage("short")) for mode in (1, 1, 2)]
     assert made[0] is made[1]
     assert made[0] is not made[2]
 

@@ -60,8 +60,8 @@ def test_call_has_the_time_it_waited_for_a_person():
     """The recorded approval request gives the time and the duration of the wait."""
     other = ToolCall("c2", "add", "{}")
     events = entries_of(RunStarted("helper", "Go."), ToolCallStarted(CALL, ASK), ToolCallStarted(other, ALLOW))
-    asked = RecordedAnswer(1, PersonAsked(CALL, ASK), Approved("c1", "once"), at=101.5, seconds=2.5)
-    first, second = build_transcripts([*events, asked])[0].tool_calls
+    question = RecordedAnswer(1, PersonAsked(CALL, ASK), Approved("c1", "once"), at=101.5, seconds=2.5)
+    first, second = build_transcripts([*events, question])[0].tool_calls
     assert (first.waited, second.waited) == ((101.5, 2.5), None)
 
 
@@ -137,8 +137,8 @@ def work(entries):
 def responses(count, **calls):
     """Return requests answered outside of runs, and the stored events of their responses."""
     answers = [Response(AssistantMessage(f"Answer {number}", **calls)) for number in range(count)]
-    asked = Request([UserMessage("Go.")])
-    outside = [RecordedAnswer(number, asked, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]
+    question = Request([UserMessage("Go.")])
+    outside = [RecordedAnswer(number, question, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]
     return outside, [ResponseReceived(answer) for answer in answers]
 
 
@@ -157,12 +157,12 @@ def test_work_is_linear_in_the_entries():
         outside, received = responses(count)
         loose, _ = responses(count)
         calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(count))
-        wish = ResponseReceived(Response(AssistantMessage("", calls)))
+        request = ResponseReceived(Response(AssistantMessage("", calls)))
         done = [ToolCallFinished(call, ToolResult("add", "ok", "1")) for call in calls]
         return [
             *outside,
             *loose,
-            *entries_of(RunStarted("a", "Go."), *received, wish, *(Approved(c.id, "no") for c in calls), *done),
+            *entries_of(RunStarted("a", "Go."), *received, request, *(Approved(c.id, "no") for c in calls), *done),
         ]
 
     assert work(entries(800)) < 5 * work(entries(200))
@@ -172,8 +172,8 @@ def test_very_many_entries():
     """Tens of thousands of responses, calls and approvals can be processed."""
     outside, received = responses(MANY)
     calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(MANY))
-    wish = ResponseReceived(Response(AssistantMessage("", calls)))
+    request = ResponseReceived(Response(AssistantMessage("", calls)))
     approvals = [Approved(call.id, "once") for call in calls]
-    (run,) = build_transcripts([*outside, *entries_of(RunStarted("helper", "Go."), *received, wish, *approvals)])
+    (run,) = build_transcripts([*outside, *entries_of(RunStarted("helper", "Go."), *received, request, *approvals)])
     assert (len(run.other_steps), len(run.tool_calls)) == (MANY + 1, MANY)
     assert run.tool_calls[-1].call is calls[-1]

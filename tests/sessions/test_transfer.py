@@ -147,7 +147,7 @@ def test_new_conversation_is_named_after_its_prompt():
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "message"),
     [
         (5, "takes a list of messages. Got 5."),
         ([UserMessage("Hi"), {"role": "user", "content": "Hi"}], r"messages\[1\] cannot be stored: .* Use UserMessage"),
@@ -157,9 +157,9 @@ def test_new_conversation_is_named_after_its_prompt():
         (MESSAGES[2:], r"messages\[0\] is a result of the call '1'"),
     ],
 )
-def test_invalid_messages_are_rejected(messages, told):
+def test_invalid_messages_are_rejected(messages, message):
     """Messages that are not a valid conversation raise a SessionError."""
-    with pytest.raises(SessionError, match=told):
+    with pytest.raises(SessionError, match=message):
         validate_messages(messages)
 
 
@@ -201,29 +201,29 @@ BEGINS = RunStarted("helper", "Book.")
 @pytest.mark.parametrize(
     "around",
     [
-        lambda said: [BEGINS, WISH, WAITS, said, RunEnded("paused")],
-        lambda said: [BEGINS, WISH, said],
-        lambda said: [BEGINS, WISH, said, said],
-        lambda said: [BEGINS, WISH, ToolCallStarted(BOOKING, WAITS.decision), said],
+        lambda text: [BEGINS, WISH, WAITS, text, RunEnded("paused")],
+        lambda text: [BEGINS, WISH, text],
+        lambda text: [BEGINS, WISH, text, text],
+        lambda text: [BEGINS, WISH, ToolCallStarted(BOOKING, WAITS.decision), text],
     ],
 )
 def test_approval_of_a_pending_call_is_not_imported(tmp_path, answer, arguments, around):
     """An imported approval of a call that has no result is dropped."""
-    said = Approved("1", answer, "", arguments)
-    entries = [SessionEntry("run-1", 0.0, each) for each in around(said)]
+    approved = Approved("1", answer, "", arguments)
+    entries = [SessionEntry("run-1", 0.0, each) for each in around(approved)]
     write_export(tmp_path / "trip.jsonl", "trip", entries)
     read = [entry.event for entry in read_export(tmp_path / "trip.jsonl")[1]]
     open_calls = RunState.of(read).steps.values()
     assert all(step.answer is None for step in open_calls if step.result is None)
     assert [each for each in read if not isinstance(each, Approved)] == [
-        each for each in around(said) if not isinstance(each, Approved)
+        each for each in around(approved) if not isinstance(each, Approved)
     ]
 
 
 def test_approval_of_a_finished_call_is_imported(tmp_path):
     """An imported approval of a finished call is kept."""
-    said, made = Approved("1", "once"), ToolCallFinished(BOOKING, ToolResult("book", "ok", "Done."))
-    entries = [SessionEntry("run-1", 0.0, each) for each in (BEGINS, WISH, said, made, RunEnded("done"))]
+    approved, made = Approved("1", "once"), ToolCallFinished(BOOKING, ToolResult("book", "ok", "Done."))
+    entries = [SessionEntry("run-1", 0.0, each) for each in (BEGINS, WISH, approved, made, RunEnded("done"))]
     write_export(tmp_path / "trip.jsonl", "trip", entries)
     assert read_export(tmp_path / "trip.jsonl")[1] == entries
 

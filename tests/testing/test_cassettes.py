@@ -184,14 +184,14 @@ def test_concurrent_blocks_are_separate(tmp_path):
             assert LLM().chat(name) == name
 
 
-@pytest.mark.parametrize(("mode", "said"), [("once", ["One.", "One."]), ("all", ["One.", "Two."])])
-def test_record_or_replay(path, mode, said):
+@pytest.mark.parametrize(("mode", "expected"), [("once", ["One.", "One."]), ("all", ["One.", "Two."])])
+def test_record_or_replay(path, mode, expected):
     """The mode `once` records only if the cassette is missing, and `all` records always."""
     answers = []
     for line in ("One.", "Two."):
         with record_or_replay(path, mode):
             answers.append(ScriptedLLM(line).chat("one"))
-    assert answers == said
+    assert answers == expected
 
 
 def test_mode_none_records_nothing(path):

@@ -51,17 +51,17 @@ def test_answers_match_the_openai_package(line, path):
 @everywhere
 def test_deltas_form_the_answer(line, path):
     """The deltas of a stream form the complete answer."""
-    whole = completion(_answer(line), _request(path), 1)["choices"][0]
+    full_text = completion(_answer(line), _request(path), 1)["choices"][0]
     choices = [chunk["choices"][0] for chunk in chunks(_answer(line), _request(path), 1) if chunk["choices"]]
     deltas = [choice["delta"] for choice in choices]
     for name in ("content", "refusal", "reasoning_content"):
-        assert _joined(deltas, name) == (whole["message"].get(name) or "")
+        assert _joined(deltas, name) == (full_text["message"].get(name) or "")
     parts = [part for delta in deltas for part in delta.get("tool_calls", [])]
-    for index, expected in enumerate(whole["message"].get("tool_calls", [])):
+    for index, expected in enumerate(full_text["message"].get("tool_calls", [])):
         first, *rest = [part for part in parts if part["index"] == index]
         first["function"]["arguments"] = "".join(part["function"]["arguments"] for part in [first, *rest])
         assert first == {"index": index, **expected}
-    assert choices[-1]["finish_reason"] == whole["finish_reason"]
+    assert choices[-1]["finish_reason"] == full_text["finish_reason"]
 
 
 def test_stream_starts_with_the_role_and_ends_with_the_reason():
@@ -76,21 +76,21 @@ def test_stream_starts_with_the_role_and_ends_with_the_reason():
 
 def test_usage_is_in_the_last_chunk():
     """With `include_usage`, a last chunk without choices has the usage, which is null in the others."""
-    asked = _request(stream_options={"include_usage": True})
-    *before, last = chunks(_answer(_LINES["all usage"]), asked, 1)
+    question = _request(stream_options={"include_usage": True})
+    *before, last = chunks(_answer(_LINES["all usage"]), question, 1)
     assert all(chunk["usage"] is None for chunk in before)
     assert last["choices"] == []
     assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (100, 50)
     assert last["usage"]["prompt_tokens_details"]["cached_tokens"] == 80
     assert last["usage"]["completion_tokens_details"]["reasoning_tokens"] == 20
-    assert last["usage"] == completion(_answer(_LINES["all usage"]), asked, 1)["usage"]
+    assert last["usage"] == completion(_answer(_LINES["all usage"]), question, 1)["usage"]
 
 
 def test_server_may_report_no_usage():
     """`say(..., usage=None)` reports no usage, whether it was requested or not."""
-    answer, asked = _answer(_LINES["no usage"]), _request(stream_options={"include_usage": True})
-    assert "usage" not in completion(answer, asked, 1)
-    assert not any("usage" in chunk for chunk in chunks(answer, asked, 1))
+    answer, question = _answer(_LINES["no usage"]), _request(stream_options={"include_usage": True})
+    assert "usage" not in completion(answer, question, 1)
+    assert not any("usage" in chunk for chunk in chunks(answer, question, 1))
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_content_is_null_with_calls_or_refusals(line, content, finish_reason):
 
 def test_azure_content_filter_results():
     """An Azure response has content filter results, and its stream starts with a chunk without choices."""
-    whole, first = completion(_answer("Hi"), _request(_AZURE), 1), next(chunks(_answer("Hi"), _request(_AZURE), 1))
-    assert whole["choices"][0]["content_filter_results"]["hate"] == {"filtered": False, "severity": "safe"}
-    assert whole["prompt_filter_results"] == first["prompt_filter_results"]
+    full_text, first = completion(_answer("Hi"), _request(_AZURE), 1), next(chunks(_answer("Hi"), _request(_AZURE), 1))
+    assert full_text["choices"][0]["content_filter_results"]["hate"] == {"filtered": False, "severity": "safe"}
+    assert full_text["prompt_filter_results"] == first["prompt_filter_results"]
     assert first["choices"] == []
     assert not is_chat_delta(first)
 

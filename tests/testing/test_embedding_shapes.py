@@ -46,16 +46,16 @@ def test_single_text():
 )
 def test_invalid_requests_are_rejected(body):
     """Requests that OpenAI rejects are rejected with the name of the parameter."""
-    status, said = asked(model="m", **body)
-    assert (status, said["error"]["param"] in ("input", "dimensions")) == (400, True)
+    status, output = asked(model="m", **body)
+    assert (status, output["error"]["param"] in ("input", "dimensions")) == (400, True)
 
 
 def test_embeddings_do_not_use_lines():
     """Embedding requests are recorded with the others and do not use lines."""
     with FakeServer("Hi") as server, openai.OpenAI(base_url=server.base_url, api_key="key") as client:
         client.embeddings.create(model="m", input="x")
-        said = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello"}])
-        assert said.choices[0].message.content == "Hi"
+        output = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello"}])
+        assert output.choices[0].message.content == "Hi"
         assert [request.path for request in server.requests] == ["/v1/embeddings", "/v1/chat/completions"]
 
 

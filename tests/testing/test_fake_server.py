@@ -66,12 +66,12 @@ every_way = pytest.mark.parametrize("ask", [_chat, _streamed_chat, _respond, _st
 both_protocols = pytest.mark.parametrize("ask", [_chat, _respond])
 
 
-def _ask_in_vain(ask, server, *, times, said):
+def _ask_in_vain(ask, server, *, times, message):
     """Send this many requests; the last one must fail with a reason and without a retry."""
     with _client(server, max_retries=2) as client:
         for _ in range(times - 1):
             ask(client)
-        with pytest.raises(openai.InternalServerError, match=said):
+        with pytest.raises(openai.InternalServerError, match=message):
             ask(client)
 
 
@@ -104,9 +104,9 @@ def test_fake_server_and_scripted_llm_agree(protocol):
     """An LLM connected to the fake server gives the same answer as a scripted LLM."""
     with FakeServer(_LONG_ANSWER, repeat=True) as server, ScriptedLLM(_LONG_ANSWER) as scripted:
         llm = LLM(base_url=server.base_url, model="gpt", protocol=protocol)
-        whole, streamed, expected = llm.complete("Hi"), list(llm.stream("Hi"))[-1].response, scripted.complete("Hi")
+        full_text, streamed, expected = llm.complete("Hi"), list(llm.stream("Hi"))[-1].response, scripted.complete("Hi")
         llm.close()
-    for response in (whole, streamed):
+    for response in (full_text, streamed):
         assert (response.text, response.message.reasoning) == (expected.text, expected.message.reasoning)
         assert (response.finish_reason, response.usage) == (expected.finish_reason, expected.usage)
         assert [(entry.name, entry.arguments) for entry in response.tool_calls] == [
@@ -114,11 +114,11 @@ def test_fake_server_and_scripted_llm_agree(protocol):
         ]
 
 
-@pytest.mark.parametrize("way", ["chat", "responses"])
-def test_streamed_text_arrives_in_pieces(way):
+@pytest.mark.parametrize("mode", ["chat", "responses"])
+def test_streamed_text_arrives_in_pieces(mode):
     """Streamed text reaches the openai client word by word."""
     with FakeServer("one two three") as server, _client(server) as client:
-        if way == "chat":
+        if mode == "chat":
             pieces = [chunk.choices[0].delta.content for chunk in _chat(client, stream=True)][1:-1]
         else:
             events = _respond(client, stream=True)
@@ -131,10 +131,10 @@ def test_async_client_receives_the_same_lines():
 
     async def ask_all(base_url):
         async with openai.AsyncOpenAI(base_url=base_url, api_key="key", max_retries=0) as client:
-            whole = await client.chat.completions.create(model="gpt", messages=_HI)
+            complete = await client.chat.completions.create(model="gpt", messages=_HI)
             stream = await client.responses.create(model="gpt", input="Hi", stream=True)
             pieces = [event.delta async for event in stream if event.type == "response.output_text.delta"]
-            return whole.choices[0].message.content, pieces
+            return complete.choices[0].message.content, pieces
 
     with FakeServer("Hello.", "one two") as server:
         assert asyncio.run(ask_all(server.base_url)) == ("Hello.", ["one ", "two"])
@@ -143,14 +143,17 @@ def test_async_client_receives_the_same_lines():
 def test_azure_deployments_are_served():
     """Azure's dated paths are served with content filter results, version and key header."""
     with FakeServer("Hi", "one two") as server, _azure(server) as client:
-        whole = _chat(client)
+        complete = _chat(client)
         chunks = list(_chat(client, stream=True))
-    assert whole.choices[0].model_extra["content_filter_results"]["violence"]["filtered"] is False
+    assert complete.choices[0].model_extra["content_filter_results"]["violence"]["filtered"] is False
     assert chunks[0].choices == []
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks[1:]) == "one two"
-    asked = server.requests[0]
-    assert (asked.path, asked.query) == ("/openai/deployments/gpt/chat/completions", {"api-version": "2024-02-01"})
-    assert asked.headers["api-key"] == "key"
+    request = server.requests[0]
+    assert (request.path, request.query) == (
+        "/openai/deployments/gpt/chat/completions",
+        {"api-version": "2024-02-01"},
+    )
+    assert request.headers["api-key"] == "key"
 
 
 def test_azure_v1_path_is_served():
@@ -319,10 +322,10 @@ def test_requests_are_recorded():
     """Each request is recorded with its method, path, headers and JSON body."""
     with FakeServer("Hi") as server, _client(server) as client:
         _chat(client, temperature=0.5)
-    [asked] = server.requests
-    assert (asked.method, asked.path, asked.query) == ("POST", "/v1/chat/completions", {})
-    assert asked.headers["authorization"] == "Bearer key"
-    assert asked.json == {"model": "gpt", "messages": _HI, "temperature": 0.5}
+    [request] = server.requests
+    assert (request.method, request.path, request.query) == ("POST", "/v1/chat/completions", {})
+    assert request.headers["authorization"] == "Bearer key"
+    assert request.json == {"model": "gpt", "messages": _HI, "temperature": 0.5}
 
 
 def test_function_returns_a_line_for_the_request():
@@ -342,7 +345,7 @@ def test_request_without_a_line_is_an_error(ask):
     """A request without a remaining line gets an error with the request and the script, which `done` raises."""
     server = FakeServer("Only this.")
     with pytest.raises(ScriptError, match="The script has no line for request 2"), server:
-        _ask_in_vain(ask, server, times=2, said="request 2; it has 1")
+        _ask_in_vain(ask, server, times=2, message="request 2; it has 1")
     assert len(server.requests) == 2
 
 
@@ -354,7 +357,7 @@ def test_exception_in_a_function_is_reported():
 
     server = FakeServer(check)
     with pytest.raises(ScriptError, match="no tools were sent") as caught, server:
-        _ask_in_vain(_chat, server, times=1, said="no tools were sent")
+        _ask_in_vain(_chat, server, times=1, message="no tools were sent")
     assert isinstance(caught.value.__cause__, AssertionError)
 
 
@@ -362,7 +365,7 @@ def test_function_returning_an_invalid_line_is_reported():
     """A function that returns an invalid line returns status 500 and raises an error in the script."""
     server = FakeServer(lambda _: 7)
     with pytest.raises(ScriptError, match="is not a valid script line"), server:
-        _ask_in_vain(_chat, server, times=1, said="is not a valid script line")
+        _ask_in_vain(_chat, server, times=1, message="is not a valid script line")
 
 
 def test_unused_lines_fail_the_block():
@@ -391,7 +394,7 @@ def test_unknown_path_uses_no_line():
         with pytest.raises(openai.NotFoundError, match="Unknown request URL: GET /v1/models"):
             client.models.list()
         assert _content(_chat(client))[0] == "Hi"
-    assert [asked.method for asked in server.requests] == ["GET", "POST"]
+    assert [questions.method for questions in server.requests] == ["GET", "POST"]
 
 
 def test_non_http_data_returns_status_400():
@@ -467,8 +470,8 @@ def test_connection_is_reused():
 def test_threads_share_the_script():
     """Clients in several threads share the script."""
     with FakeServer(*map(str, range(40))) as server, _client(server) as client, ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda _: _content(_chat(client))[0], range(40)))
-    assert sorted(said, key=int) == [str(number) for number in range(40)]
+        items = list(pool.map(lambda _: _content(_chat(client))[0], range(40)))
+    assert sorted(items, key=int) == [str(number) for number in range(40)]
 
 
 def test_repeated_line_need_not_be_requested():

@@ -55,12 +55,12 @@ def test_responses_stream_names_its_events():
 
 
 @both_protocols
-@pytest.mark.parametrize(("after", "said"), [(0, 0), (1, 1), (2, 2), (None, 3), (9, 3)])
-def test_stream_is_truncated_after_some_deltas(path, after, said):
+@pytest.mark.parametrize(("after", "expected"), [(0, 0), (1, 1), (2, 2), (None, 3), (9, 3)])
+def test_stream_is_truncated_after_some_deltas(path, after, expected):
     """A truncated stream has the requested number of deltas, no end marker, and valid framing."""
     delivery = _deliver(cut("one two three", after=after), _request(path, stream=True))
     body = _body(delivery)
-    assert sum(body.count(word) for word in (b"one ", b"two ", b"three")) == said
+    assert sum(body.count(word) for word in (b"one ", b"two ", b"three")) == expected
     assert b"[DONE]" not in body
     assert b"completed" not in body
     assert b'"finish_reason":"stop"' not in body
@@ -95,8 +95,8 @@ def test_dropped_stream_has_no_end(path):
 
 def test_dropped_json_answer_is_incomplete():
     """A dropped answer states its whole length and has half of its bytes."""
-    whole, dropped = _deliver("Hi", _request()), _deliver(drop("Hi"), _request())
-    assert dropped.chunks == whole.chunks[:2]
+    complete, dropped = _deliver("Hi", _request()), _deliver(drop("Hi"), _request())
+    assert dropped.chunks == complete.chunks[:2]
     assert not dropped.is_complete
 
 

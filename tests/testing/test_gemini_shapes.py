@@ -17,21 +17,21 @@ LINES = {
 def test_stream_has_the_parts_of_the_whole_answer(reason, line):
     """The parts of all chunks are those of the complete answer, and only the last one has the finish reason."""
     answer, request = to_reply(line).content, RecordedRequest("POST", "/models/gemini:generateContent")
-    (whole,) = gemini_body(answer, request, 1)["candidates"]
+    (full_text,) = gemini_body(answer, request, 1)["candidates"]
     *deltas, last = gemini_chunks(answer, request, 1)
     parts = [part for chunk in deltas for part in chunk["candidates"][0]["content"]["parts"]]
     for kind in (False, True):
         texts = [
             "".join(part["text"] for part in of if "text" in part and part.get("thought", False) is kind)
-            for of in (parts, whole["content"]["parts"])
+            for of in (parts, full_text["content"]["parts"])
         ]
         assert texts[0] == texts[1]
     assert [part for part in parts if "text" not in part] == [
-        part for part in whole["content"]["parts"] if "text" not in part
+        part for part in full_text["content"]["parts"] if "text" not in part
     ]
-    thoughts = [part["text"] for part in whole["content"]["parts"] if part.get("thought") is True]
+    thoughts = [part["text"] for part in full_text["content"]["parts"] if part.get("thought") is True]
     assert thoughts == ["Let me think"] * (reason == "STOP")
-    assert whole["finishReason"] == last["candidates"][0]["finishReason"] == reason
+    assert full_text["finishReason"] == last["candidates"][0]["finishReason"] == reason
     assert (all(map(is_gemini_delta, deltas)), is_gemini_delta(last)) == (True, False)
 
 

@@ -46,8 +46,8 @@ def test_deltas_form_the_blocks_of_the_answer(line):
     streamed = list(messages_events(_answer(line), _request(), 1))
     for index, block in enumerate(message(_answer(line), _request(), 1)["content"]):
         deltas = [event["delta"] for event in streamed if is_messages_delta(event) and event["index"] == index]
-        said = "".join(delta.get(block["type"], "") for delta in deltas)
-        assert said == block.get(block["type"], "")
+        text = "".join(delta.get(block["type"], "") for delta in deltas)
+        assert text == block.get(block["type"], "")
 
 
 def test_cached_tokens_are_not_input_tokens():

@@ -126,15 +126,15 @@ def test_similar_test_names_have_separate_cassettes(run, pytester):
 @pytest.mark.parametrize("name", ["a\\0b", "\\ud800"])
 def test_invalid_cassette_name_fails_the_test(run, name):
     """A cassette name with a NUL or a surrogate raises an error that says so."""
-    told = run("--record=all", tests=ALIKE.replace("cassette\ndef", f"cassette('{name}')\ndef"))
-    assert "contains a NUL character or a lone surrogate" in told
+    result = run("--record=all", tests=ALIKE.replace("cassette\ndef", f"cassette('{name}')\ndef"))
+    assert "contains a NUL character or a lone surrogate" in result
 
 
 def test_missing_cassette_fails_without_the_option(run):
     """Without the option a test that has no cassette fails and says how to record one."""
-    told = run()
-    assert f"1 passed, {PASSES} errors" in told
-    assert "pytest --record=once" in told
+    result = run()
+    assert f"1 passed, {PASSES} errors" in result
+    assert "pytest --record=once" in result
 
 
 ONE = """
@@ -152,12 +152,12 @@ def test_one({fixture}):
 def test_changed_test_fails_with_a_diff(run):
     """A request that was not recorded or is no longer made fails the test; `all` records it again."""
     run("--record=all", tests=ONE.format(words=["one", "two"], more="", fixture=""))
-    told = run(tests=ONE.format(words=["one", "three"], more="", fixture=""))
-    assert "1 failed" in told
-    assert "+user: three" in told
-    told = run(tests=ONE.format(words=["one"], more="", fixture=""))
-    assert "1 failed" in told
-    assert "not used" in told
+    result = run(tests=ONE.format(words=["one", "three"], more="", fixture=""))
+    assert "1 failed" in result
+    assert "+user: three" in result
+    result = run(tests=ONE.format(words=["one"], more="", fixture=""))
+    assert "1 failed" in result
+    assert "not used" in result
     assert "1 passed" in run("--record=all", tests=ONE.format(words=["one"], more="", fixture=""))
 
 

@@ -48,17 +48,17 @@ def test_answers_match_the_openai_package(line):
 @every_line
 def test_stream_agrees_with_the_answer(line):
     """The finished items, deltas and last event of a stream agree with the complete answer."""
-    whole, streamed = response(_answer(line), _request(), 1), list(responses_events(_answer(line), _request(), 1))
+    full_text, streamed = response(_answer(line), _request(), 1), list(responses_events(_answer(line), _request(), 1))
     done = [event["item"] for event in streamed if event["type"] == "response.output_item.done"]
-    assert done == streamed[-1]["response"]["output"] == whole["output"]
-    assert streamed[-1]["response"] == whole
+    assert done == streamed[-1]["response"]["output"] == full_text["output"]
+    assert streamed[-1]["response"] == full_text
     assert [event["sequence_number"] for event in streamed] == list(range(len(streamed)))
-    for index, item in enumerate(whole["output"]):
-        said = "".join(
+    for index, item in enumerate(full_text["output"]):
+        text = "".join(
             event["delta"] for event in streamed if is_responses_delta(event) and event["output_index"] == index
         )
         parts = item.get("content") or item.get("summary") or [{"text": item.get("arguments", "")}]
-        assert said == "".join(part.get("text", part.get("refusal")) for part in parts)
+        assert text == "".join(part.get("text", part.get("refusal")) for part in parts)
 
 
 def test_events_of_a_text():
@@ -104,9 +104,13 @@ def test_reasoning_without_a_summary():
 )
 def test_truncated_answer_is_incomplete(line, status, reason):
     """An answer ended by its limit or a filter has the status `incomplete`, also in its last event."""
-    whole = response(_answer(_LINES[line]), _request(), 1)
-    assert (whole["status"], whole["incomplete_details"], whole["completed_at"]) == (status, {"reason": reason}, None)
-    assert whole["output"][-1]["status"] == "incomplete"
+    complete = response(_answer(_LINES[line]), _request(), 1)
+    assert (complete["status"], complete["incomplete_details"], complete["completed_at"]) == (
+        status,
+        {"reason": reason},
+        None,
+    )
+    assert complete["output"][-1]["status"] == "incomplete"
     assert _types(_LINES[line])[-1] == "incomplete"
 
 
@@ -124,7 +128,7 @@ def test_usage_fields():
 
 def test_answer_repeats_the_settings():
     """The settings of the request are repeated in the answer; `store` is true unless it was disabled."""
-    asked = {"instructions": "Be brief.", "store": False, "temperature": 0.5}
-    whole = response(_answer("Hi"), _request(**asked), 1)
-    assert {name: whole[name] for name in asked} == asked
+    questions = {"instructions": "Be brief.", "store": False, "temperature": 0.5}
+    full_text = response(_answer("Hi"), _request(**questions), 1)
+    assert {name: full_text[name] for name in questions} == questions
     assert response(_answer("Hi"), _request(), 1)["store"] is True

@@ -53,9 +53,9 @@ def test_call_rejects_positional_arguments():
 def test_say_returns_a_response():
     """`say` accepts text, calls, reasoning, usage, finish reason and model."""
     clock = call("clock")
-    said = say("Wait", clock, reasoning="Which day?", usage=Usage(1, 2, requests=1), model="gpt")
+    line = say("Wait", clock, reasoning="Which day?", usage=Usage(1, 2, requests=1), model="gpt")
     message = AssistantMessage("Wait", (clock,), "Which day?")
-    assert said == Response(message, "tool_calls", Usage(1, 2, requests=1), "gpt")
+    assert line == Response(message, "tool_calls", Usage(1, 2, requests=1), "gpt")
 
 
 def test_say_without_usage_counts_the_request_as_unreported():
@@ -110,7 +110,7 @@ def test_pieces_are_words():
 
 def test_function_may_return_a_function():
     """A function may return another function, which is called for the line."""
-    assert resolve(lambda asked: lambda again: f"{asked} {again}", "x") == "x x"
+    assert resolve(lambda request: lambda again: f"{request} {again}", "x") == "x x"
 
 
 @pytest.mark.for_each(
@@ -186,7 +186,7 @@ def test_threads_share_a_script():
     """Each line is used once across threads, and the n-th recorded request got the n-th line."""
     script = _script(*range(500))
     with ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda asked: (asked, script.take(asked)), map(str, range(500))))
-    assert sorted(line for _, (_, line) in said) == list(range(500))
-    assert all(script.requests[number - 1] == asked and line == number - 1 for asked, (number, line) in said)
+        items = list(pool.map(lambda request: (request, script.take(request)), map(str, range(500))))
+    assert sorted(line for _, (_, line) in items) == list(range(500))
+    assert all(script.requests[number - 1] == question and line == number - 1 for question, (number, line) in items)
     script.done()

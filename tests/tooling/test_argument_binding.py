@@ -53,9 +53,9 @@ class Need(TypedDict):
     unit: str
 
 
-def wishes(city: str, **wish: Unpack[Wish]) -> str:
+def wishes(city: str, **request: Unpack[Wish]) -> str:
     """Take named wishes."""
-    return f"{city} {wish}"
+    return f"{city} {request}"
 
 
 def needs(city: str, **need: Unpack[Need]) -> str:
@@ -107,7 +107,7 @@ def test_arguments_are_bound_to_parameters(function: Callable[..., Any], argumen
 
 
 @pytest.mark.for_each(
-    ("function", "arguments", "told"),
+    ("function", "arguments", "expected"),
     [
         (by_place, {}, "'first' is missing"),
         (many, {"first": "a", "values": ["b"]}, "values[0]"),
@@ -119,11 +119,11 @@ def test_arguments_are_bound_to_parameters(function: Callable[..., Any], argumen
         (needs, {"city": "Hue"}, "'need' is missing"),
     ],
 )
-def test_error_names_the_invalid_argument(function: Callable[..., Any], arguments: Any, told: str) -> None:
+def test_error_names_the_invalid_argument(function: Callable[..., Any], arguments: Any, expected: str) -> None:
     """A value of the wrong type or an unknown argument is rejected with the argument's name."""
     result = Tool(function).invoke(arguments)
     assert result.decision.rule == "bad-arguments", result
-    assert told in result.content
+    assert expected in result.content
 
 
 @pytest.mark.parametrize(

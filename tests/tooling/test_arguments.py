@@ -48,7 +48,7 @@ def test_forms_of_arguments(arguments: Any, read: dict[str, Any]) -> None:
 
 
 @pytest.mark.for_each(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("{a: b}", r"not valid JSON: Expecting property name .* at character 1, near \"\{a: b\}\""),
         ('{"a": 1', "not valid JSON: .* at character 7"),
@@ -63,9 +63,9 @@ def test_forms_of_arguments(arguments: Any, read: dict[str, Any]) -> None:
         ('{"a": ' + "1" * 5_000 + "}", "too many digits"),
     ],
 )
-def test_arguments_that_are_not_an_object_are_rejected(arguments: Any, told: str) -> None:
+def test_arguments_that_are_not_an_object_are_rejected(arguments: Any, message: str) -> None:
     """Arguments that are not a JSON object raise a short error that describes the problem."""
-    with pytest.raises(BadArguments, match=told) as caught:
+    with pytest.raises(BadArguments, match=message) as caught:
         read_arguments(arguments)
     assert len(str(caught.value)) < 300
 
@@ -78,8 +78,8 @@ def test_reading_returns_a_new_dictionary() -> None:
 
 def test_error_message_is_bounded() -> None:
     """The error message lists the first five distinct problems and is limited in length."""
-    told = str(arguments_error(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
-    assert told == "Same. Number 0. Number 1. Number 2. Number 3. And 46 more."
+    text = str(arguments_error(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
+    assert text == "Same. Number 0. Number 1. Number 2. Number 3. And 46 more."
     assert len(str(arguments_error(["x" * 5_000]))) == 1_000
 
 

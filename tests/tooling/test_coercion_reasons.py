@@ -8,7 +8,7 @@ from agentkit.tooling.coercion import discriminator_error, first_sentence, join_
 
 
 @pytest.mark.for_each(
-    ("kind", "message", "told"),
+    ("kind", "message", "expected"),
     [
         ("missing", "Field required", "is missing"),
         ("date_parsing", "Input should be a valid date, input is too short", "should be a date such as 2026-12-24"),
@@ -24,9 +24,9 @@ from agentkit.tooling.coercion import discriminator_error, first_sentence, join_
         ("assertion_error", "Assertion failed, what you gave should fit", "is not accepted (what you gave should fit)"),
     ],
 )
-def test_reason(kind: str, message: str, told: str) -> None:
+def test_reason(kind: str, message: str, expected: str) -> None:
     """The reason states what was expected, with an example where that helps."""
-    assert reason(kind, message) == told
+    assert reason(kind, message) == expected
 
 
 def test_object_without_valid_discriminator() -> None:

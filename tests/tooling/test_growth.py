@@ -89,8 +89,8 @@ def test_work_is_proportional_to_the_arguments(tool, sent):
 
     def checked(n):
         given = SENT[sent](n)
-        told = TOOLS[tool].judge(given if isinstance(given, str) else json.dumps(given))
-        assert len(told.reason) <= 1_000
+        output = TOOLS[tool].judge(given if isinstance(given, str) else json.dumps(given))
+        assert len(output.reason) <= 1_000
 
     checked(10)
     small, large = (steps_taken(lambda n=n: checked(n)) for n in (100, 400))

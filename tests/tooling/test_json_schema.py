@@ -139,8 +139,8 @@ def test_unresolved_reference_is_rejected(around: Any) -> None:
     ):
         reject_wrapper(json.loads(text))
     reject_wrapper({**json.loads(text), "components": {"schemas": {"Pet": {"type": "object"}}}})
-    for kept in ("#", "#anchor", "https://example.com/pet.json", "#/$defs/Pet", 5):
-        reject_wrapper({"properties": {"pet": {"$ref": kept}}})
+    for message in ("#", "#anchor", "https://example.com/pet.json", "#/$defs/Pet", 5):
+        reject_wrapper({"properties": {"pet": {"$ref": message}}})
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,6 @@ def test_type_of_a_value_is_known(value: object, kind: str) -> None:
 def test_duplicate_choices_are_removed() -> None:
     """Duplicate enum values are removed and the order is preserved; 1 and true remain distinct."""
     choices = [3, "3", 1, True, 1.0, [2], [2], *range(50_000)]
-    kept = normalise_schema({"type": ["integer", "number", "boolean", "array"], "enum": choices})["enum"]
-    assert repr(kept[:5]) == "[3, 1, True, 1.0, [2]]"
-    assert len(kept) == 50_003
+    value = normalise_schema({"type": ["integer", "number", "boolean", "array"], "enum": choices})["enum"]
+    assert repr(value[:5]) == "[3, 1, True, 1.0, [2]]"
+    assert len(value) == 50_003

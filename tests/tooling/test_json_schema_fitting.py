@@ -84,7 +84,7 @@ def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], che
 
 
 @pytest.mark.for_each(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({}, "Argument 'text' is missing; it should be text."),
         ({"text": None}, "Argument 'text' should be text; got null."),
@@ -118,11 +118,11 @@ def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], che
         ({"text": "a", "free": [1]}, "Argument 'free' should be text or an object; got [1]."),
     ],
 )
-def test_invalid_arguments_are_explained(given: dict[str, Any], told: str) -> None:
+def test_invalid_arguments_are_explained(given: dict[str, Any], expected: str) -> None:
     """The error names the arguments that do not match the schema and states what was expected."""
     with pytest.raises(BadArguments) as caught:
         validate_against(SCHEMA, given, "demo")
-    assert str(caught.value) == told
+    assert str(caught.value) == expected
 
 
 def test_undescribed_arguments_are_rejected_by_default() -> None:

@@ -142,15 +142,15 @@ def test_requested_cancellation_cancels(seconds):
     """If the task itself is cancelled, the call is cancelled, too."""
 
     async def main():
-        begun = asyncio.Event()
+        started = asyncio.Event()
 
         async def wait():
             """Wait."""
-            begun.set()
+            started.set()
             await asyncio.sleep(60)
 
         task = asyncio.create_task(Tool(wait, timeout_seconds=seconds).ainvoke())
-        await begun.wait()
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

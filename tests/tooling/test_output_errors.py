@@ -59,8 +59,8 @@ def test_missing_value_is_reported_with_its_type(path, wanted):
 
 def test_required_null_is_reported_as_null():
     """A null for a required value is reported as the given value."""
-    told = sentences([OutputError(("day",), "is missing", {})], SCHEMA, {"day": None}, "result")
-    assert told == ["'result.day' should be text in the form date; got null."]
+    output = sentences([OutputError(("day",), "is missing", {})], SCHEMA, {"day": None}, "result")
+    assert output == ["'result.day' should be text in the form date; got null."]
 
 
 def test_circular_references_are_bounded():

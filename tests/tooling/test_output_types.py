@@ -252,12 +252,12 @@ def test_nan_round_trips():
     assert str(output.parse(output.encode(output.parse("[NaN]")))) == "[nan]"
 
 
-@pytest.mark.for_each(("kind", "text", "told"), WRONG, ids=named)
-def test_invalid_answers(kind, text, told):
+@pytest.mark.for_each(("kind", "text", "message"), WRONG, ids=named)
+def test_invalid_answers(kind, text, message):
     """The error lists each invalid place with the expected type, without references to pydantic."""
     with pytest.raises(BadResponse) as caught:
         OutputType.of(kind).parse(text)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert "pydantic" not in str(caught.value)
     assert "http" not in str(caught.value)
 
@@ -289,11 +289,11 @@ SCHEMAS = [
 ]
 
 
-def contains(whole: Any, part: Any) -> bool:
+def contains(full_text: Any, part: Any) -> bool:
     """Return whether a dictionary has these entries, comparing nested dictionaries in the same way."""
     if isinstance(part, dict):
-        return all(key in whole and contains(whole[key], inner) for key, inner in part.items())
-    return whole == part
+        return all(key in full_text and contains(full_text[key], inner) for key, inner in part.items())
+    return full_text == part
 
 
 @pytest.mark.for_each(("kind", "name", "is_strict", "part"), SCHEMAS, ids=named)
@@ -381,7 +381,7 @@ def test_partial_answers(kind, text, value):
 def test_streamed_answer_grows():
     """Each piece of a streamed answer returns a new value and does not change earlier ones."""
     growing = OutputType.of(Invoice).partial_parser()
-    seen = [growing.feed(BILL[place : place + 12]) for place in range(0, len(BILL), 12)]
+    seen = [growing.feed(BILL[index : index + 12]) for index in range(0, len(BILL), 12)]
     assert seen[:3] == [{"number": ""}, {"number": "A1"}, {"number": "A1", "items": [{}]}]
     assert seen[-1] == json.loads(BILL)
     text = OutputType.of(str).partial_parser()
@@ -392,10 +392,12 @@ def test_streamed_answer_grows():
 def test_long_answer_is_reported_less_often(kind, text):
     """The total size of the partial values of a long answer is bounded; the last one is complete."""
     growing = OutputType.of(kind).partial_parser()
-    told = [value for start in range(0, len(text), 4) if (value := growing.feed(text[start : start + 4])) is not None]
-    whole = json.loads(text) if kind is not str else text
-    assert told[:2] == ([[1], [1, 23]] if kind is not str else ["word", "words wo"])
-    assert 2_000 < len(told) < 2_400
-    assert len(told[-1]) > len(whole) * 63 / 64
-    assert kind is str or told[-1] == whole
+    messages = [
+        value for start in range(0, len(text), 4) if (value := growing.feed(text[start : start + 4])) is not None
+    ]
+    full_text = json.loads(text) if kind is not str else text
+    assert messages[:2] == ([[1], [1, 23]] if kind is not str else ["word", "words wo"])
+    assert 2_000 < len(messages) < 2_400
+    assert len(messages[-1]) > len(full_text) * 63 / 64
+    assert kind is str or messages[-1] == full_text
     assert growing.feed("") is None

@@ -26,17 +26,17 @@ def grown(*pieces, **options):
     return seen
 
 
-def is_part(part, whole):
+def is_part(part, full_text):
     """Return whether a value is a beginning of another."""
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(
-            key in whole and is_part(inner, whole[key]) for key, inner in part.items()
+        return isinstance(full_text, dict) and all(
+            key in full_text and is_part(inner, full_text[key]) for key, inner in part.items()
         )
     if isinstance(part, list):
-        return len(part) <= len(whole) and all(map(is_part, part, whole))
-    if isinstance(part, str) and isinstance(whole, str):
-        return whole.startswith(part)
-    return part == whole
+        return len(part) <= len(full_text) and all(map(is_part, part, full_text))
+    if isinstance(part, str) and isinstance(full_text, str):
+        return full_text.startswith(part)
+    return part == full_text
 
 
 @given(WHOLE, st.booleans(), st.lists(st.integers(0, 400), max_size=8))

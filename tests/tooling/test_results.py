@@ -51,8 +51,8 @@ def test_dictionary_determines_the_status(value: Any, status: Status, error: str
 @pytest.mark.for_each("status", get_args(Status))
 def test_every_status_is_accepted(status: Status) -> None:
     """Each status can be reported by a tool with an error, except for those reserved for runs."""
-    told = success("demo", {"status": status, "error": "broken"}, 1_000).status
-    assert told == ("failed" if status in ("waiting", "interrupted") else status)
+    status_text = success("demo", {"status": status, "error": "broken"}, 1_000).status
+    assert status_text == ("failed" if status in ("waiting", "interrupted") else status)
 
 
 def test_output_beyond_the_limit_is_truncated() -> None:
@@ -162,20 +162,20 @@ def test_truncated_result_stores_the_whole_output(value: Any) -> None:
 def test_whole_output_is_bounded_and_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored output has at most 1,000,000 characters, includes the end, and has no secrets."""
     monkeypatch.setenv("DB_PASSWORD", "p4ssw0rd-xyz99")
-    whole = success("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).full_content
-    assert whole is not None
-    assert len(whole) == 1_000_000
-    assert whole.endswith("the end")
-    assert "xyz99" not in whole
+    full_text = success("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).full_content
+    assert full_text is not None
+    assert len(full_text) == 1_000_000
+    assert full_text.endswith("the end")
+    assert "xyz99" not in full_text
     assert success("demo", "x" * 3_000_000, 2_000_000).full_content is None
 
 
 def test_truncated_result_contains_its_handle() -> None:
     """A truncated result says how to read the rest; a complete result does not."""
-    cut, whole = success("demo", "x" * 5_000, 1_000), success("demo", "short", 1_000)
+    cut, full_text = success("demo", "x" * 5_000, 1_000), success("demo", "short", 1_000)
     assert 'read_more(handle="call_1", start=' in with_handle(cut, "call_1").content
     assert with_handle(cut, "call_1").full_content == cut.full_content
-    assert with_handle(whole, "call_1") is whole
+    assert with_handle(full_text, "call_1") is full_text
 
 
 class Whereabouts:
@@ -195,15 +195,15 @@ def test_long_result_is_rendered_in_a_thread(rest: Any, threads: int) -> None:
     async def look() -> list[Any]:
         return [Whereabouts(), rest]
 
-    told = asyncio.run(Tool(look, max_chars=200_000).ainvoke()).content
-    assert told.count(threading.current_thread().name) == threads
+    content = asyncio.run(Tool(look, max_chars=200_000).ainvoke()).content
+    assert content.count(threading.current_thread().name) == threads
 
 
 def test_long_text_is_stored_without_secrets() -> None:
     """The stored text has at most 1,000,000 characters and no secrets."""
     secret = "sk-" + "a1b2" * 10
-    whole = success("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).full_content
-    assert len(whole or "") == 1_000_000
+    full_text = success("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).full_content
+    assert len(full_text or "") == 1_000_000
     short = success("read", f"{'x' * 70_000} {secret} {'y' * 70_000}", 50_000).full_content
     assert secret not in (short or secret)
     assert "[redacted: API key]" in (short or "")

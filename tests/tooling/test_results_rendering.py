@@ -116,8 +116,8 @@ class Unprintable:
 class Holding:
     """An object whose text is its address."""
 
-    def __init__(self, kept: object) -> None:
-        self.kept, self._own = kept, "its own"
+    def __init__(self, text: object) -> None:
+        self.kept, self._own = text, "its own"
 
 
 class Evasive:
@@ -435,8 +435,8 @@ def test_all_omitted_characters_are_counted() -> None:
 
 def test_note_names_the_handle_and_position() -> None:
     """The note in a truncated text names the handle and the next position without growing the text."""
-    whole = "".join(f"line {number}\n" for number in range(5_000))
-    cut, _, _ = render(whole, 1_000)
+    full_text = "".join(f"line {number}\n" for number in range(5_000))
+    cut, _, _ = render(full_text, 1_000)
     text = with_read_more(cut, "call_1")
     head, note, tail = (
         text.partition("\n[… ")[0],
@@ -444,8 +444,8 @@ def test_note_names_the_handle_and_position() -> None:
         text.partition(" …]\n")[2],
     )
     assert len(text) <= 1_000
-    assert whole.startswith(head)
-    assert whole.endswith(tail)
+    assert full_text.startswith(head)
+    assert full_text.endswith(tail)
     assert note.endswith(f'characters left out; read_more(handle="call_1", start={len(head)}) reads on')
 
 

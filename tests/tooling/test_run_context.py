@@ -171,12 +171,12 @@ def test_matching_context_is_accepted(kind, value):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "text"),
     [(None, "no context"), ("An", "a context of type str"), (Shop, "a context of type type")],
 )
-def test_context_of_another_class_is_rejected(value, told):
+def test_context_of_another_class_is_rejected(value, text):
     """A context of another class raises an error that names the required class."""
-    with pytest.raises(ConfigError, match=f"'of_a_shop' needs a Shop as the context of its run, which has {told}"):
+    with pytest.raises(ConfigError, match=f"'of_a_shop' needs a Shop as the context of its run, which has {text}"):
         Tool(of_a_shop).check_context(value)
 
 

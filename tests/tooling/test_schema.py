@@ -386,7 +386,7 @@ def has_a_broken_pattern(a: Annotated[str, Field(pattern="(")]) -> None:
     """Take what no text fits."""
 
 
-def holds_an_object(thing: object, printer: type(print)) -> None:
+def holds_an_object(item: object, printer: type(print)) -> None:
     """Take what JSON cannot carry."""
 
 
@@ -676,8 +676,13 @@ def test_older_schema_draft_is_accepted_without_strict_mode() -> None:
 def test_given_schema_with_unions_and_references(schema: Any, given: Any, checked: Any) -> None:
     """Unions, references and constants in a given schema are applied like types."""
     row = {"type": "object", "properties": {"x": {"type": "integer"}}}
-    whole = {"properties": {"value": schema}, "required": ["value"], "$defs": {"Row": row}, "definitions": {"Row": row}}
-    found = SchemaParameters(whole, "demo")
+    full_text = {
+        "properties": {"value": schema},
+        "required": ["value"],
+        "$defs": {"Row": row},
+        "definitions": {"Row": row},
+    }
+    found = SchemaParameters(full_text, "demo")
     if checked is None and "null" not in str(schema):
         with pytest.raises(BadArguments, match="Argument 'value' should be"):
             found.check({"value": given})
@@ -687,14 +692,14 @@ def test_given_schema_with_unions_and_references(schema: Any, given: Any, checke
 
 def test_recursive_schema_is_read_once() -> None:
     """Each part of a schema is visited once, however many references lead to it."""
-    many = {f"P{place}": {"anyOf": [{"$ref": f"#/$defs/P{place + 1}"}] * 10} for place in range(40)}
+    many = {f"P{index}": {"anyOf": [{"$ref": f"#/$defs/P{index + 1}"}] * 10} for index in range(40)}
     loop = {"Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}] * 10}}
     last = {"Q0": {"anyOf": [{"$ref": "#/$defs/Q1"}] * 10}, "Q1": {"type": "integer"}}
-    wide = {f"W{place}": {"type": "integer"} for place in range(150)}
+    wide = {f"W{index}": {"type": "integer"} for index in range(150)}
     wide["Wide"] = {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in wide]}
     for name, fits in (("P0", True), ("Loop", True), ("Q0", False), ("Wide", False)):
-        whole = {"properties": {"value": {"$ref": f"#/$defs/{name}"}}, "$defs": {**many, **loop, **last, **wide}}
-        found = SchemaParameters(whole, "demo")
+        full_text = {"properties": {"value": {"$ref": f"#/$defs/{name}"}}, "$defs": {**many, **loop, **last, **wide}}
+        found = SchemaParameters(full_text, "demo")
         if fits:
             assert found.check({"value": "x"}) == {"value": "x"}
         else:
@@ -770,16 +775,16 @@ def test_parameter_without_json_form_has_its_default() -> None:
 
 def test_judge_receives_only_arguments_of_the_schema() -> None:
     """Arguments that JSON cannot express reach the function but not the judge."""
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def judge(arguments: Mapping[str, Any]) -> Decision:
-        heard.append(dict(arguments))
+        received.append(dict(arguments))
         return Decision(Verdict.ALLOW, "heard", "Heard.")
 
     made = Tool(keeps_its_own, judge=judge)
     assert made(-3, key=lambda number: number) == -6
     assert made(-3) == 6
-    assert heard == [{"a": -3, "b": 2}] * 2
+    assert received == [{"a": -3, "b": 2}] * 2
 
 
 def test_function_without_json_parameters_has_no_arguments() -> None:

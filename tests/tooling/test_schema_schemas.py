@@ -118,8 +118,8 @@ def test_output_types_have_the_same_schema() -> None:
 
 def test_flags_are_numbers() -> None:
     """Flags are one number in the schema, with the names of their bits in the description."""
-    told = "The permissions. 1 = READ, 2 = WRITE; or a sum of these"
-    assert schema_of(Access) == {"type": "integer", "minimum": 0, "description": told}
+    text = "The permissions. 1 = READ, 2 = WRITE; or a sum of these"
+    assert schema_of(Access) == {"type": "integer", "minimum": 0, "description": text}
 
 
 @dataclass

@@ -151,7 +151,7 @@ def annotated(hint: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "text"),
     [
         (max, "has no readable signature. Wrap it in a function, or use Tool.from_schema"),
         (annotated("Decimal"), "'Decimal' of parameter 'value' cannot be resolved .* not under TYPE_CHECKING"),
@@ -160,9 +160,9 @@ def annotated(hint: str) -> Any:
         (annotated("functools.nothing"), "parameter 'value' is not a type"),
     ],
 )
-def test_unreadable_signature_is_rejected(function: Any, told: str) -> None:
+def test_unreadable_signature_is_rejected(function: Any, text: str) -> None:
     """A signature or annotation that cannot be resolved raises an error with the tool's name."""
-    with pytest.raises(ConfigError, match=f"Tool 'demo'.*{told}"):
+    with pytest.raises(ConfigError, match=f"Tool 'demo'.*{text}"):
         read(function)
 
 

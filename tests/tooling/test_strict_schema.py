@@ -247,7 +247,7 @@ def test_required_undescribed_property_has_no_strict_form() -> None:
 
 
 @pytest.mark.for_each(
-    ("part", "told"),
+    ("part", "text"),
     [
         ({"type": 5}, "'type' of '#/x' must not be a int"),
         ({"type": [{}]}, "{} is not a valid type of '#/x'"),
@@ -262,10 +262,10 @@ def test_required_undescribed_property_has_no_strict_form() -> None:
         ({"agentkit-summed": True}, "'agentkit-summed' of '#/x' must not be a bool"),
     ],
 )
-def test_referenced_parts_are_validated(part: Any, told: str) -> None:
+def test_referenced_parts_are_validated(part: Any, text: str) -> None:
     """A referenced part of the schema is validated wherever it is defined."""
     schema = {"properties": {"a": {"$ref": "#/x"}}, "x": part, "y": {"type": 5}}
-    with pytest.raises(TypeError, match=re.escape(told)):
+    with pytest.raises(TypeError, match=re.escape(text)):
         check_schema(schema)
 
 

@@ -262,9 +262,9 @@ def test_judge_receives_checked_arguments() -> None:
 
     careful: Any = Tool(count, judge=few)
     assert careful(n=3) == 3
-    for way in (lambda: careful("9"), lambda: careful(n=9)):
+    for mode in (lambda: careful("9"), lambda: careful(n=9)):
         with pytest.raises(Blocked, match="At most five"):
-            way()
+            mode()
     with pytest.raises(BadArguments):
         careful(n="many")
 
@@ -272,13 +272,13 @@ def test_judge_receives_checked_arguments() -> None:
 def test_denial_applies_to_every_call() -> None:
     """A denial stops direct calls and invocations alike, with a reason and a remedy."""
     ran.clear()
-    told = r"That folder is the system's\. Use the workspace\."
-    with pytest.raises(Blocked, match=told):
+    text = r"That folder is the system's\. Use the workspace\."
+    with pytest.raises(Blocked, match=text):
         show("/etc/shadow")
-    with pytest.raises(Blocked, match=told):
+    with pytest.raises(Blocked, match=text):
         show()
     for result in (show.invoke({}), asyncio.run(show.ainvoke({"path": "/etc/shadow"}))):
-        assert (result.status, result.error, result.value) == ("denied", told.replace("\\", ""), None)
+        assert (result.status, result.error, result.value) == ("denied", text.replace("\\", ""), None)
         assert result.decision == show.judge({})
     assert ran == []
     assert show("/home/a", encoding="ascii") == "/home/a in ascii"
@@ -459,14 +459,14 @@ def test_output_that_cannot_be_rendered_fails() -> None:
 
 def test_methods_can_be_tools() -> None:
     """A method that is a tool is bound to its instance, and `self` is not among its parameters."""
-    mine, yours = Basket("An"), Basket("Bo")
-    assert mine.add("kiwi", 2) == "An: 2 kiwi"
+    own, yours = Basket("An"), Basket("Bo")
+    assert own.add("kiwi", 2) == "An: 2 kiwi"
     assert yours.add.invoke({"fruit": "kiwi"}).value == "Bo: 1 kiwi"
-    assert mine.add.check({"fruit": "fig"}) == {"fruit": "fig", "count": 1}
-    assert list(mine.add.parameters["properties"]) == ["fruit", "count"]
-    assert Tool(mine.add.function, name="plain").invoke({"fruit": "fig"}).value == "An: 1 fig"
-    assert mine.unusual.invoke({"fruit": "fig"}).value == "An: fig"
-    assert mine.borrowed is divide
+    assert own.add.check({"fruit": "fig"}) == {"fruit": "fig", "count": 1}
+    assert list(own.add.parameters["properties"]) == ["fruit", "count"]
+    assert Tool(own.add.function, name="plain").invoke({"fruit": "fig"}).value == "An: 1 fig"
+    assert own.unusual.invoke({"fruit": "fig"}).value == "An: fig"
+    assert own.borrowed is divide
     assert Neighbour().borrowed.invoke({"self_made": "mine"}).value == "mine"
 
 
@@ -560,7 +560,7 @@ def test_generator_function_returns_a_list(function: Any) -> None:
 
 
 @pytest.mark.for_each(
-    ("function", "options", "told"),
+    ("function", "options", "message"),
     [
         (5, {}, "5 cannot be called, so it cannot be a tool"),
         ("name", {}, r"'name' cannot be called.*@tool\(name=\.\.\.\)"),
@@ -593,11 +593,11 @@ def test_generator_function_returns_a_list(function: Any) -> None:
         (max, {}, "'max' has no readable signature"),
     ],
 )
-def test_invalid_tool_is_rejected(function: Any, options: dict[str, Any], told: str) -> None:
+def test_invalid_tool_is_rejected(function: Any, options: dict[str, Any], message: str) -> None:
     """An invalid tool raises an error when it is created."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         Tool(function, **options)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         tool(**options)(function)
 
 

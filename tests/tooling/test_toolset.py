@@ -127,7 +127,7 @@ def test_class_method_tool_inside_a_bound_method() -> None:
 
 
 @pytest.mark.for_each(
-    ("items", "told"),
+    ("items", "message"),
     [
         ("web", r"tools= takes tools, e\.g\. tools=core_tools .* got the string 'web'; pass the tool itself"),
         (b"web", "got the string b'web'"),
@@ -148,9 +148,9 @@ def test_class_method_tool_inside_a_bound_method() -> None:
         (lambda text: text, "'<lambda>' is not a name that providers accept"),
     ],
 )
-def test_invalid_item_is_rejected_with_a_hint(items: Any, told: str) -> None:
+def test_invalid_item_is_rejected_with_a_hint(items: Any, message: str) -> None:
     """An item that is not a tool raises an error with a suggestion."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         Toolset(items)
 
 
@@ -196,7 +196,7 @@ def test_unknown_name_error_suggests_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("toolset", "name", "told"),
+    ("toolset", "name", "expected"),
     [
         (three, "fech", "No tool is named 'fech'. Did you mean 'fetch'? The tools are: add, fetch, remove."),
         (three, "zzz", "No tool is named 'zzz'. The tools are: add, fetch, remove."),
@@ -204,11 +204,11 @@ def test_unknown_name_error_suggests_a_name() -> None:
         (Toolset(), "add", "No tool is named 'add': the collection is empty."),
     ],
 )
-def test_unknown_name_lists_the_tools(toolset: Toolset, name: str, told: str) -> None:
+def test_unknown_name_lists_the_tools(toolset: Toolset, name: str, expected: str) -> None:
     """An unknown name raises UnknownTool, which suggests the closest name and lists the others."""
     with pytest.raises(UnknownTool) as caught:
         toolset.find(name)
-    assert str(caught.value) == told
+    assert str(caught.value) == expected
 
 
 def test_long_unknown_name_is_truncated() -> None:

@@ -66,11 +66,11 @@ def test_other_commands_need_no_confirmation(text):
 
 def test_unconfirmed_destruction_is_blocked_with_a_remedy(folder):
     """A destructive direct call changes nothing, and its error names the way to confirm it."""
-    told = shell_tool(command="rm -rf build")
-    assert told["error"].startswith("Command blocked for safety: it deletes recursively or by force.")
-    assert "confirmed(" in told["error"]
-    assert "confirm=True" in told["error"]
-    assert told["decision"]["rule"] == "unconfirmed"
+    output = shell_tool(command="rm -rf build")
+    assert output["error"].startswith("Command blocked for safety: it deletes recursively or by force.")
+    assert "confirmed(" in output["error"]
+    assert "confirm=True" in output["error"]
+    assert output["decision"]["rule"] == "unconfirmed"
     assert shell_tool.invoke({"command": "rm -rf build"}).status == "denied"
     assert asyncio.run(shell_tool.ainvoke({"command": "rm -rf build"})).status == "denied"
     assert (folder / "build" / "app.o").exists()
@@ -100,9 +100,9 @@ def test_confirmed_destruction_beyond_the_journal(folder):
         (folder / "build" / f"{number}.o").touch()
     assert not shell_tool.decide({"command": "rm -rf build"})[1].allowed
     assert shell_tool.invoke({"command": "rm -rf build"}).status == "denied"
-    told = shell_tool.confirmed(command="rm -rf build")
+    output = shell_tool.confirmed(command="rm -rf build")
     assert not (folder / "build").exists()
-    assert "cannot be undone" in told["note"]
+    assert "cannot be undone" in output["note"]
 
 
 def test_confirmed_destruction_can_be_undone(folder):
@@ -208,8 +208,8 @@ def test_number_of_recorded_calls_is_limited():
     run.note("begun")
     for number in range(130):
         write_file_tool(path="a.txt", content=str(number))
-    kept = list(Journal.of_this_machine().folder.iterdir())
-    assert len(kept) == 101
+    items = list(Journal.of_this_machine().folder.iterdir())
+    assert len(items) == 101
     assert Journal.of_this_machine().find("kept").notes == ("begun",)
 
 

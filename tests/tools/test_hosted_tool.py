@@ -111,11 +111,11 @@ def test_manifest_contains_hosts_and_maker(tool, hosts):
 def test_manifest_changes_with_the_settings():
     """Different settings give different definitions in the manifest."""
     path = ("agents", "reporter", "tools", "web_search", "definition")
-    told = {
+    messages = {
         manifest_of(Agent("reporter", [HostedTool("web_search", **settings)])).facts[path]
         for settings in ({}, {"search_context_size": "high"})
     }
-    assert len(told) == 2
+    assert len(messages) == 2
 
 
 def test_hosted_tool_can_be_pickled():

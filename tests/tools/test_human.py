@@ -31,10 +31,10 @@ def test_ask_user():
 
 def test_tell_user():
     """`tell_user` passes the message to the given function, and succeeds without one."""
-    told = []
-    assert tell_user_tool(told.append).invoke({"message": "Halfway."}).ok
+    received = []
+    assert tell_user_tool(received.append).invoke({"message": "Halfway."}).ok
     assert tell_user_tool().invoke({"message": "Halfway."}).ok
-    assert told == ["Halfway."]
+    assert received == ["Halfway."]
 
 
 def test_finish():

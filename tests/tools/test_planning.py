@@ -58,9 +58,9 @@ def test_plan_is_retained_in_a_shortened_conversation(summarise):
     assert agent.run("work", limits=None).status == "done"
     last = [each for each in llm.requests if "record of a conversation" not in each.instruction][-1]
     calls = [each for message in last.messages for each in getattr(message, "tool_calls", ())]
-    told = str([message.content for message in last.messages if hasattr(message, "content")])
+    content = str([message.content for message in last.messages if hasattr(message, "content")])
     assert "update_plan" not in [each.name for each in calls]
-    assert told.count("[>] fix it") == 1
+    assert content.count("[>] fix it") == 1
     assert "[>] fix it" not in str([each.content for each in llm.requests[1].messages if hasattr(each, "by_person")])
 
 
@@ -101,13 +101,13 @@ def test_names_of_notes_are_not_paths(tmp_path, name):
 
 def test_writing_a_note_needs_approval(tmp_path):
     """At the default level a note needs approval, and the request shows its text."""
-    asked = []
+    questions = []
     llm = ScriptedLLM(call("write_note", name="n", about="", text="hello"), "ok")
-    Agent("a", note_tools(), llm=llm, workspace=tmp_path, approve=lambda request: asked.append(request) or True).run(
-        "x"
-    )
-    assert asked[0].decision.verdict is Verdict.ASK
-    assert "+# n" in asked[0].preview.diff
+    Agent(
+        "a", note_tools(), llm=llm, workspace=tmp_path, approve=lambda request: questions.append(request) or True
+    ).run("x")
+    assert questions[0].decision.verdict is Verdict.ASK
+    assert "+# n" in questions[0].preview.diff
     assert (tmp_path / "notes/n.md").read_text() == "# n\n\nhello\n"
 
 

@@ -179,7 +179,7 @@ def test_long_file_list_is_truncated(tmp_path):
     place = skill(tmp_path, "forms", **{f"{number:03}.md": b"x" for number in range(120)})
     (place / "__pycache__").mkdir()
     (place / "__pycache__" / "x.pyc").write_bytes(b"x")
-    told = skill_tools(place)["load_skill"].invoke({"name": "forms"}).content
-    assert told.count(".md (1 bytes)") == 100
-    assert told.endswith("and 20 more.]")
-    assert "pyc" not in told
+    content = skill_tools(place)["load_skill"].invoke({"name": "forms"}).content
+    assert content.count(".md (1 bytes)") == 100
+    assert content.endswith("and 20 more.]")
+    assert "pyc" not in content

@@ -75,9 +75,9 @@ def test_command_timeout_is_reported(tmp_path):
 def test_descriptions_state_the_limits(tmp_path):
     """The description states the limits and network access, also in another workspace."""
     granted = Confinement(network=True, limits=ProcessLimits(timeout_seconds=600))
-    told = shell_tool_in(Workspace(tmp_path), granted).within(Workspace(tmp_path)).description
-    assert "after 600 seconds" in told
-    assert "may use the network" in told
+    description = shell_tool_in(Workspace(tmp_path), granted).within(Workspace(tmp_path)).description
+    assert "after 600 seconds" in description
+    assert "may use the network" in description
     usual = shell_tool_in(Workspace(tmp_path)).description
     assert "after 30 seconds" in usual
     assert "has no network" in usual
@@ -95,9 +95,9 @@ def test_long_output_is_reported_as_truncated(tmp_path):
 
 def test_denied_command_is_not_run(shell, tmp_path):
     """A denied command does not run, for any caller."""
-    told = shell(command="rm -rf /")
-    assert (told["command"], told["status"], told["decision"]["verdict"]) == ("rm -rf /", "denied", "deny")
-    assert "Command blocked for safety" in told["error"]
+    output = shell(command="rm -rf /")
+    assert (output["command"], output["status"], output["decision"]["verdict"]) == ("rm -rf /", "denied", "deny")
+    assert "Command blocked for safety" in output["error"]
     result = shell.invoke({"command": "rm -rf /"})
     assert result.status == "denied"
     assert "Command blocked for safety" in result.error
@@ -142,7 +142,7 @@ def test_commands_that_may_read_keys_need_approval(tmp_path):
     """Without a private root, a command that reads through files with keys needs approval."""
     (tmp_path / "app.py").write_text("print()\n")
     weak, strong = (
-        shell_tool_in(Workspace(tmp_path), way) for way in (Confinement(available=SECCOMP_ONLY), Confinement())
+        shell_tool_in(Workspace(tmp_path), mode) for mode in (Confinement(available=SECCOMP_ONLY), Confinement())
     )
     search = {"command": "grep -rn print ."}
     assert weak.judge(search).verdict is Verdict.ALLOW
@@ -497,10 +497,10 @@ def test_child_processes_cannot_read_host_variables(tmp_path, monkeypatch):
     monkeypatch.setenv("PLANTED_API_KEY", "planted-7f3a9c")
     monkeypatch.setenv("PLANTED_HARMLESS_NAME", "planted-7f3a9c")
     command = "env; set; cat /proc/*/environ /proc/self/environ 2>/dev/null | tr '\\0' '\\n'; ps aux"
-    told = shell_tool_in(Workspace(tmp_path)).function(command=command)
-    assert told["return_code"] == 0
-    assert "planted" not in told["output"].replace("PLANTED", "")
-    assert "PLANTED" not in told["output"]
+    output = shell_tool_in(Workspace(tmp_path)).function(command=command)
+    assert output["return_code"] == 0
+    assert "planted" not in output["output"].replace("PLANTED", "")
+    assert "PLANTED" not in output["output"]
 
 
 def test_keys_at_any_depth_are_hidden(tmp_path, monkeypatch):
@@ -512,20 +512,20 @@ def test_keys_at_any_depth_are_hidden(tmp_path, monkeypatch):
         path.write_text("planted-91")
     (tmp_path / "link.pem").symlink_to("linked.txt")
     workspace = Workspace(tmp_path)
-    told = shell_tool_in(workspace).function(
+    output = shell_tool_in(workspace).function(
         command="cat sub/.env a/b/id_rsa linked.txt link.pem state/*; echo; cat plain.txt"
     )
-    assert told["stdout"] == "\nplanted-91"
+    assert output["stdout"] == "\nplanted-91"
 
 
 def test_settings_created_by_a_script_are_removed_and_reported(tmp_path):
     """Settings that a script creates are removed, reported with the remedy, and stored in the journal."""
     (tmp_path / "make.py").write_text("import os; os.mkdir('.vscode'); open('.vscode/tasks.json', 'w').write('evil-1')")
     workspace = Workspace(tmp_path)
-    told = shell_tool_in(workspace).function(command="python3 make.py; echo x > agentkit.toml")
-    assert ".vscode" in told["note"]
-    assert "agentkit.toml" in told["note"]
-    assert "write_file" in told["note"]
+    output = shell_tool_in(workspace).function(command="python3 make.py; echo x > agentkit.toml")
+    assert ".vscode" in output["note"]
+    assert "agentkit.toml" in output["note"]
+    assert "write_file" in output["note"]
     assert [path.name for path in tmp_path.iterdir()] == ["make.py"]
     assert not workspace.undo().removed
 
@@ -546,13 +546,13 @@ def test_unsearchable_workspace_needs_approval(tmp_path):
     shell = shell_tool_in(Workspace(tmp_path))
     assert shell.judge({"command": "ls"}).verdict is Verdict.ALLOW
     deepen(tmp_path)
-    told = shell.function(command="ls")
-    assert (told["status"], told["boundary"]) == ("failed", "none: it was not run")
+    output = shell.function(command="ls")
+    assert (output["status"], output["boundary"]) == ("failed", "none: it was not run")
     decision = shell.judge({"command": "ls"})
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "shell.unsearched")
-    told = shell.function(command="ls")
-    assert told["status"] == "ok"
-    assert "Not all of the workspace was searched" in told["note"]
+    output = shell.function(command="ls")
+    assert output["status"] == "ok"
+    assert "Not all of the workspace was searched" in output["note"]
 
 
 def test_named_settings_are_kept_except_those_of_agentkit(tmp_path):
@@ -560,8 +560,8 @@ def test_named_settings_are_kept_except_those_of_agentkit(tmp_path):
     shell = shell_tool_in(Workspace(tmp_path))
     command = "mkdir .vscode && echo x > .vscode/tasks.json && echo x > agentkit.toml"
     assert shell.judge({"command": command}).verdict is Verdict.ASK
-    told = shell.function(command=command)
-    assert "It created .vscode" in told["note"]
+    output = shell.function(command=command)
+    assert "It created .vscode" in output["note"]
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
 
 
@@ -592,9 +592,9 @@ def test_preview_lists_ten_files_by_name(shell):
 def test_unrecordable_changes_do_not_hide_the_result(tmp_path):
     """If the changes of a command cannot be recorded, its result is returned with a note."""
     command = 'python3 -c \'import os\nfor _ in range(300): os.mkdir("d"); os.chdir("d")\nprint(1)\''
-    told = shell_tool_in(Workspace(tmp_path)).function(command=command)
-    assert told["stdout"] == "1\n"
-    assert "cannot be undone" in told.get("note", "cannot be undone")
+    output = shell_tool_in(Workspace(tmp_path)).function(command=command)
+    assert output["stdout"] == "1\n"
+    assert "cannot be undone" in output.get("note", "cannot be undone")
 
 
 BOTH_LAUNCHERS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
@@ -610,14 +610,14 @@ def repository(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("way", BOTH_LAUNCHERS)
-def test_deleted_objects_of_git_are_reported(repository, way):
+@pytest.mark.parametrize("mode", BOTH_LAUNCHERS)
+def test_deleted_objects_of_git_are_reported(repository, mode):
     """Deleted git objects are reported, and files of the sandbox do not count as changes."""
     workspace = Workspace(repository)
     (repository / "wipe.py").write_text("import shutil\nshutil.rmtree('.git/objects', ignore_errors=True)\n")
-    told = shell_tool_in(workspace, BOTH_LAUNCHERS[way])(command="python3 wipe.py")
-    assert "deleted objects of the git repository" in told["note"]
-    assert "cannot restore them" in told["note"]
+    none = shell_tool_in(workspace, BOTH_LAUNCHERS[mode])(command="python3 wipe.py")
+    assert "deleted objects of the git repository" in none["note"]
+    assert "cannot restore them" in none["note"]
     undone = workspace.undo()
     assert not [name for name in undone.removed if "config.worktree" in name or "attributes" in name]
 
@@ -635,9 +635,9 @@ def test_deleted_objects_of_git_are_reported(repository, way):
 def test_ordinary_work_with_git_loses_no_objects(repository, command):
     """Commands that add or repack objects are not reported as deleting any."""
     workspace = Workspace(repository)
-    told = shell_tool_in(workspace).function(command=f"export EMAIL=a@example.com; {command}")
-    assert told["return_code"] == 0
-    assert "deleted objects" not in told.get("note", "")
+    output = shell_tool_in(workspace).function(command=f"export EMAIL=a@example.com; {command}")
+    assert output["return_code"] == 0
+    assert "deleted objects" not in output.get("note", "")
     assert not [name for name in workspace.undo().removed if "config.worktree" in name or "attributes" in name]
 
 

@@ -100,11 +100,11 @@ class Kept:
     def tree(self):
         """Return the names of the spans, indented by depth."""
         depths = {None: -1}
-        told = []
+        received = []
         for span in self.spans:
             depths[span.context.span_id] = depths[span.parent.span_id if span.parent else None] + 1
-            told.append(f"{'  ' * depths[span.context.span_id]}{span.name}")
-        return told
+            received.append(f"{'  ' * depths[span.context.span_id]}{span.name}")
+        return received
 
     def points(self, name):
         """Return the data points of one metric."""

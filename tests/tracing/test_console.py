@@ -174,9 +174,9 @@ def test_simultaneous_runs_have_different_numbers():
 def test_all_ways_of_running_write_the_same_lines(drive, make_agent):
     """All ways of running an agent write the same lines."""
     alike = set()
-    for way in ("run", "arun", "stream", "astream"):
+    for mode in ("run", "arun", "stream", "astream"):
         stream = io.StringIO()
-        drive(make_agent(listeners=[Console(stream)]), way)
+        drive(make_agent(listeners=[Console(stream)]), mode)
         alike.add("\n".join(sorted(console_lines(stream))))
     assert len(alike) == 1
 

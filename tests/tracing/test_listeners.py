@@ -25,14 +25,14 @@ WHOLE = ResponseReceived(Response(AssistantMessage("ab")))
 
 
 @contextmanager
-def inside(heard):
+def inside(received):
     """Set a context variable and record how the context is exited."""
     token = WHERE.set("inside")
     try:
         yield
-        heard.append("done")
+        received.append("done")
     except BaseException as error:
-        heard.append(type(error).__name__)
+        received.append(type(error).__name__)
         raise
     finally:
         WHERE.reset(token)
@@ -53,9 +53,9 @@ async def apieces(*events):
 
 def test_origin_inside_a_listener():
     """origin() returns the current run inside a listener, and OUTSIDE_RUNS outside."""
-    source, heard = Origin("r1", "helper", iteration=2), []
-    dispatch([lambda _: heard.append(origin())], TextDelta("a"), source)
-    assert heard == [source]
+    source, received = Origin("r1", "helper", iteration=2), []
+    dispatch([lambda _: received.append(origin())], TextDelta("a"), source)
+    assert received == [source]
     assert origin() is OUTSIDE_RUNS
 
 
@@ -97,47 +97,47 @@ def test_contexts_are_exited_in_reverse_order():
 
 def test_events_are_produced_inside_the_context():
     """Stream events are produced inside the context and consumed outside."""
-    heard = []
-    seen = [(event, WHERE.get()) for event in chunks_within(inside(heard), pieces(TextDelta(""), TextDelta("")))]
+    received = []
+    seen = [(event, WHERE.get()) for event in chunks_within(inside(received), pieces(TextDelta(""), TextDelta("")))]
     assert seen == [(TextDelta("inside"), "outside")] * 2
-    assert heard == ["done"]
+    assert received == ["done"]
 
 
 def test_complete_response_exits_the_context():
     """The context of a stream is exited before the complete response is yielded; later events are dropped."""
-    heard = []
-    events = chunks_within(inside(heard), pieces(TextDelta(""), WHOLE, TextDelta("late")))
+    received = []
+    events = chunks_within(inside(received), pieces(TextDelta(""), WHOLE, TextDelta("late")))
     assert next(events) == TextDelta("inside")
-    assert heard == []
+    assert received == []
     assert next(events) is WHOLE
-    assert heard == ["done"]
+    assert received == ["done"]
     assert list(events) == []
 
 
 def test_closing_a_stream_exits_its_context():
     """Closing a stream exits its context."""
-    heard = []
-    with closing(chunks_within(inside(heard), pieces(TextDelta(""), WHOLE))) as events:
+    received = []
+    with closing(chunks_within(inside(received), pieces(TextDelta(""), WHOLE))) as events:
         next(events)
-    assert heard == ["GeneratorExit"]
+    assert received == ["GeneratorExit"]
 
 
 def test_async_events_are_produced_inside_the_context():
     """Async stream events are produced inside the context and consumed outside, in any task."""
-    heard = []
+    received = []
 
     async def read():
-        events = achunks_within(inside(heard), apieces(TextDelta(""), TextDelta("")))
+        events = achunks_within(inside(received), apieces(TextDelta(""), TextDelta("")))
         first = await asyncio.create_task(anext(events))
         return [first, WHERE.get(), await anext(events), WHERE.get(), await anext(events, None)]
 
     assert asyncio.run(read()) == [TextDelta("inside"), "outside", TextDelta("inside"), "outside", None]
-    assert heard == ["done"]
+    assert received == ["done"]
 
 
 def test_cancellation_reaches_the_producer():
     """Cancelling a task raises CancelledError inside the context, in the producer."""
-    heard, made = [], []
+    received, made = [], []
 
     async def stuck():
         yield TextDelta("a")
@@ -149,22 +149,22 @@ def test_cancellation_reaches_the_producer():
 
     async def read():
         async with asyncio.timeout(0.01):
-            async for _ in achunks_within(inside(heard), stuck()):
+            async for _ in achunks_within(inside(received), stuck()):
                 pass
 
     with pytest.raises(TimeoutError):
         asyncio.run(read())
-    assert (heard, made) == (["CancelledError"], ["inside"])
+    assert (received, made) == (["CancelledError"], ["inside"])
 
 
 def test_closing_an_async_stream_exits_its_context():
     """Closing an async stream exits its context."""
-    heard = []
+    received = []
 
     async def read():
-        events = achunks_within(inside(heard), apieces(TextDelta(""), TextDelta("")))
+        events = achunks_within(inside(received), apieces(TextDelta(""), TextDelta("")))
         await anext(events)
         await events.aclose()
 
     asyncio.run(read())
-    assert heard == ["GeneratorExit"]
+    assert received == ["GeneratorExit"]

@@ -66,8 +66,8 @@ def get(server):
     connection.close()
 
 
-@pytest.mark.parametrize("way", ["run", "arun", "stream"])
-def test_requests_of_tools_belong_to_their_spans(way, sdk, web):
+@pytest.mark.parametrize("mode", ["run", "arun", "stream"])
+def test_requests_of_tools_belong_to_their_spans(mode, sdk, web):
     """An HTTP request in a tool has the id of the call's span, in threads, event loops and concurrent calls."""
 
     @tool
@@ -85,10 +85,10 @@ def test_requests_of_tools_belong_to_their_spans(way, sdk, web):
 
     calls = [call(name, number=number) for name in ("fetch", "afetch") for number in range(3)]
     agent = Agent("helper", [fetch, afetch], llm=ScriptedLLM(calls, "Done."), listeners=[sdk.listener()])
-    if way == "arun":
+    if mode == "arun":
         asyncio.run(agent.arun("go"))
     else:
-        agent.run("go") if way == "run" else list(agent.stream("go"))
+        agent.run("go") if mode == "run" else list(agent.stream("go"))
     spans = [span for span in sdk.spans if span.name in ("execute_tool fetch", "execute_tool afetch")]
     wanted = {f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}" for span in spans}
     assert len(wanted) == 6
@@ -128,9 +128,9 @@ def test_request_has_its_server_address(sdk):
     with FakeServer("Hi.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat")
         Agent("helper", llm=llm, listeners=[sdk.listener()]).run("go")
-        told = sdk.span("chat any").attributes
-        assert f"http://{told['server.address']}:{told['server.port']}/v1" == server.base_url
-        assert told["gen_ai.usage.input_tokens"] > 0
+        attributes = sdk.span("chat any").attributes
+        assert f"http://{attributes['server.address']}:{attributes['server.port']}/v1" == server.base_url
+        assert attributes["gen_ai.usage.input_tokens"] > 0
 
 
 def test_runs_of_a_map_have_separate_traces(sdk):
@@ -171,10 +171,10 @@ def test_nothing_is_recorded_without_an_sdk(make_agent):
     """Without an SDK, a run succeeds and no span is recorded."""
     from opentelemetry import trace
 
-    heard = []
-    look = tool(lambda: heard.append(trace.get_current_span().is_recording()), name="look", description="Look.")
+    received = []
+    look = tool(lambda: received.append(trace.get_current_span().is_recording()), name="look", description="Look.")
     agent = Agent("helper", [look], llm=ScriptedLLM(call("look"), "Done."), listeners=[OpenTelemetry(content=True)])
-    assert (agent("go"), heard) == ("Done.", [False])
+    assert (agent("go"), received) == ("Done.", [False])
 
 
 def test_missing_extra_is_named():

@@ -74,8 +74,8 @@ def test_otlp_exporter_sends_spans_and_metrics(receiver):
     assert {scope.scope.name for scope in scopes} == {"agentkit"}
     assert set(spans) == {"invoke_agent helper", "iteration 1", "iteration 2", "chat any", "execute_tool calculator"}
     assert spans["execute_tool calculator"].parent_span_id == spans["iteration 1"].span_id
-    told = {each.key: value_of(each) for each in spans["execute_tool calculator"].attributes}
-    assert (told["gen_ai.tool.name"], told["agentkit.decision.verdict"]) == ("calculator", "allow")
+    fields = {each.key: value_of(each) for each in spans["execute_tool calculator"].attributes}
+    assert (fields["gen_ai.tool.name"], fields["agentkit.decision.verdict"]) == ("calculator", "allow")
 
     measured = [each for each in receiver.received if hasattr(each, "resource_metrics")]
     metrics = {
@@ -118,7 +118,7 @@ def test_openinference_converter_reads_the_spans():
     seen = {}
     for span in exporter.get_finished_spans():
         seen.setdefault(span.name, span.attributes)
-    kinds = {name: told["openinference.span.kind"] for name, told in seen.items()}
+    kinds = {name: text["openinference.span.kind"] for name, text in seen.items()}
     assert (kinds["invoke_agent helper"], kinds["chat any"]) == ("AGENT", "LLM")
     assert kinds["execute_tool calculator"] == "TOOL"
     assert (seen["chat any"]["llm.model_name"], seen["chat any"]["llm.token_count.prompt"] > 0) == ("any", True)

@@ -26,15 +26,15 @@ from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import OUTSIDE_RUNS, ModelRequest, Origin, dispatch
 from agentkit.usage import Tariff, Usage
 
-WAYS = ["run", "stream", "arun", "astream"]
+MODES = ["run", "stream", "arun", "astream"]
 SECRET = "the tulip opens at noon"
 KNOWN = "http://me:tulip99@127.0.0.1:1/"
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_run_as_a_tree(way, sdk, make_agent, drive):
+@pytest.mark.parametrize("mode", MODES)
+def test_run_as_a_tree(mode, sdk, make_agent, drive):
     """A run span contains a span for each iteration, and these contain requests and tool calls."""
-    drive(make_agent(listeners=[sdk.listener()]), way)
+    drive(make_agent(listeners=[sdk.listener()]), mode)
     assert sorted(sdk.tree()[:5]) == sorted(
         [
             "invoke_agent helper",
@@ -78,16 +78,20 @@ def test_call_has_its_decision(sdk, make_agent):
 def test_run_has_its_usage(sdk, make_agent):
     """A run span has its status and usage; request spans have the tokens of each request."""
     make_agent(listeners=[sdk.listener()]).run("go")
-    told = sdk.span("invoke_agent helper").attributes
-    assert (told["agentkit.run.status"], told["agentkit.run.iterations"], told["agentkit.run.tool_calls"]) == (
+    attributes = sdk.span("invoke_agent helper").attributes
+    assert (
+        attributes["agentkit.run.status"],
+        attributes["agentkit.run.iterations"],
+        attributes["agentkit.run.tool_calls"],
+    ) == (
         "done",
         3,
         3,
     )
-    assert (told["gen_ai.provider.name"], told["gen_ai.request.model"]) == ("scripted", "scripted")
-    assert "gen_ai.usage.input_tokens" not in told
+    assert (attributes["gen_ai.provider.name"], attributes["gen_ai.request.model"]) == ("scripted", "scripted")
+    assert "gen_ai.usage.input_tokens" not in attributes
     chats = [span.attributes["gen_ai.usage.input_tokens"] for span in sdk.spans if span.name == "chat scripted"]
-    assert told["agentkit.run.input_tokens"] == sum(chats) > 0
+    assert attributes["agentkit.run.input_tokens"] == sum(chats) > 0
 
 
 def test_content_must_be_enabled(sdk, make_agent):
@@ -119,8 +123,8 @@ def test_content_must_be_enabled(sdk, make_agent):
         agent = agent.within(Session())
         agent.tools = Toolset([*agent.tools, leak, search, post])
         agent.run(SECRET)
-        said = "".join(span.to_json() for span in sdk.spans)
-        assert (SECRET in said) is content
+        joined = "".join(span.to_json() for span in sdk.spans)
+        assert (SECRET in joined) is content
         sdk.exporter.clear()
 
 
@@ -314,11 +318,11 @@ def test_listener_that_raises_ends_the_spans(sdk, make_agent):
 def test_answer_of_a_person_has_no_span(sdk):
     """A call whose result was given by a person has no span."""
     listener, source = sdk.listener(), Origin("r1", "helper")
-    asked = ToolCall("c1", "ask", "{}")
+    question = ToolCall("c1", "ask", "{}")
     for event in (
         RunStarted("helper", "go"),
-        ResponseReceived(Response(AssistantMessage("", (asked,)), "tool_calls")),
-        ToolCallFinished(asked, ToolResult("ask", "ok", "Blue.")),
+        ResponseReceived(Response(AssistantMessage("", (question,)), "tool_calls")),
+        ToolCallFinished(question, ToolResult("ask", "ok", "Blue.")),
         RunLeft(),
     ):
         dispatch([listener], event, source)
@@ -360,9 +364,9 @@ def test_secrets_are_redacted_in_spans_and_metrics(sdk):
     agent = Agent("one", core_tools + web_tools, llm=ScriptedLLM(*calls, f"done {key}"))
     agent.listeners.append(sdk.listener(content=True))
     agent.run(f"Log in at {KNOWN} with {key}, password=tulip99")
-    told = [span.to_json() for span in sdk.spans] + [sdk.reader.get_metrics_data().to_json()]
-    assert any("[redacted: API key]" in each for each in told)
-    assert not any(secret in each for each in told for secret in (key[:20], "tulip99"))
+    text = [span.to_json() for span in sdk.spans] + [sdk.reader.get_metrics_data().to_json()]
+    assert any("[redacted: API key]" in each for each in text)
+    assert not any(secret in each for each in text for secret in (key[:20], "tulip99"))
 
 
 @pytest.mark.parametrize(

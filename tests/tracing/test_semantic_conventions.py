@@ -28,9 +28,9 @@ def published():
 def test_every_name_is_one_of_the_conventions():
     """All attribute and metric names are defined by the conventions and not deprecated, except our own."""
     known, home = published()
-    theirs = {name for name, value in CONSTANTS.items() if name not in OURS and "." in value and "/" not in value}
-    assert {CONSTANTS[name] for name in theirs} <= known
-    assert len(theirs) >= 30
+    reference = {name for name, value in CONSTANTS.items() if name not in OURS and "." in value and "/" not in value}
+    assert {CONSTANTS[name] for name in reference} <= known
+    assert len(reference) >= 30
     assert {home.GEN_AI_SYSTEM, home.GEN_AI_PROMPT, home.GEN_AI_USAGE_PROMPT_TOKENS}.isdisjoint(CONSTANTS.values())
 
 
@@ -61,9 +61,9 @@ def test_run_has_its_id_and_agent():
         "gen_ai.agent.name": "helper",
         "agentkit.run.id": "r1",
     }
-    told = names.of_run(Origin("r1", "helper", "r0", "trip", is_elsewhere=True))
-    assert (told["agentkit.run.parent"], told["gen_ai.conversation.id"]) == ("r0", "trip")
-    assert told["agentkit.run.is_elsewhere"] is True
+    output = names.of_run(Origin("r1", "helper", "r0", "trip", is_elsewhere=True))
+    assert (output["agentkit.run.parent"], output["gen_ai.conversation.id"]) == ("r0", "trip")
+    assert output["agentkit.run.is_elsewhere"] is True
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_run_has_its_id_and_agent():
 )
 def test_server_address_and_port(url, server):
     """A request has the address and port of its server, if its base URL contains a host."""
-    told = names.of_model("openai", "any", url)
-    assert (told.get("server.address"), told.get("server.port")) == server
+    output = names.of_model("openai", "any", url)
+    assert (output.get("server.address"), output.get("server.port")) == server
 
 
 def test_request_has_its_settings():
     """A request has the settings known to the conventions and the output type."""
     settings = {"temperature": 0.5, "max_completion_tokens": 9, "user": "ada"}
     request = Request([], output_schema=OutputSchema("row", {}), settings=settings)
-    told = names.of_request(ModelRequest(Origin("r1", "helper", "", "trip", 2), request, "openai", "any", "", True))
-    assert told == {
+    output = names.of_request(ModelRequest(Origin("r1", "helper", "", "trip", 2), request, "openai", "any", "", True))
+    assert output == {
         "gen_ai.agent.name": "helper",
         "agentkit.iteration": 2,
         "gen_ai.request.temperature": 0.5,
@@ -102,8 +102,8 @@ def test_request_has_its_settings():
 def test_response_has_its_usage():
     """A response has its model, id and tokens; unreported tokens are omitted."""
     usage = Usage(10, 5, cached_tokens=4, reasoning_tokens=2, requests=1, written_tokens=1)
-    told = names.of_response(Response(AssistantMessage("Hi."), usage=usage, model="any-1", raw={"id": "resp_1"}))
-    assert told == {
+    output = names.of_response(Response(AssistantMessage("Hi."), usage=usage, model="any-1", raw={"id": "resp_1"}))
+    assert output == {
         "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.response.model": "any-1",
         "gen_ai.response.id": "resp_1",
@@ -136,7 +136,7 @@ def test_call_has_the_description_of_its_tool():
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "told"),
+    ("status", "error", "expected"),
     [
         ("ok", None, {}),
         ("waiting", "Who?", {}),
@@ -146,9 +146,9 @@ def test_call_has_the_description_of_its_tool():
         ("failed", "The disk is full.", {"error.type": "failed"}),
     ],
 )
-def test_failure_of_a_tool(status, error, told):
+def test_failure_of_a_tool(status, error, expected):
     """A failed tool call has an error type; a pending call has none."""
-    assert names.of_failure(ToolResult("look", status, "", error=error)) == told
+    assert names.of_failure(ToolResult("look", status, "", error=error)) == expected
 
 
 def test_errors_without_content():

@@ -68,9 +68,10 @@ def test_tools_and_instruction():
 
 def test_secrets_are_redacted():
     """Secrets are redacted by their pattern or by their key."""
-    said = [{"role": "user", "parts": [{"type": "text", "content": "key sk-abcdefghij0123456789ABCDEFG"}]}]
+    messages = [{"role": "user", "parts": [{"type": "text", "content": "key sk-abcdefghij0123456789ABCDEFG"}]}]
     assert (
-        json.loads(names.written(said, stored_text_redactor()))[0]["parts"][0]["content"] == "key [redacted: API key]"
+        json.loads(names.written(messages, stored_text_redactor()))[0]["parts"][0]["content"]
+        == "key [redacted: API key]"
     )
     assert json.loads(names.written({"password": "tulips and more"}, stored_text_redactor())) == {
         "password": "[redacted: secret]"

@@ -160,14 +160,14 @@ def use_agent() -> None:
     """An agent returns a string or a complete result."""
     llm = ScriptedLLM([call("add", a=1, b=2), call("erase", name="it")], "Done.", "A cat.", "A report.", "Bye.")
     helper = Agent("helper", [add, look_up, erase_tool], "Be brief.", 5, llm=llm, safety="network", approve=approve)
-    heard: list[str] = []
-    helper.on(ToolCallFinished, lambda event: heard.append(event.result.content))
+    received: list[str] = []
+    helper.on(ToolCallFinished, lambda event: received.append(event.result.content))
     result = helper.run("Do it.")
     assert_type(result, RunResult[str])
     assert_type(result.output, str)
     assert_type(result.usage, Usage)
     assert_type(result.decisions, tuple[Decision, ...])
-    assert (result.output, result.status, sorted(heard)) == ("Done.", "done", ["3", "it is gone"])
+    assert (result.output, result.status, sorted(received)) == ("Done.", "done", ["3", "it is gone"])
     assert_type(helper(["What is this?", Image("https://example.org/cat.png"), Path(__file__)]), str)
     assert_type(helper(File.read(b"%PDF-", "a.pdf")), str)
     for event in helper.stream("Bye!"):
@@ -185,8 +185,8 @@ def use_agent() -> None:
 async def use_agent_awaiting() -> None:
     """Async variant of `use_agent`."""
     llm = ScriptedLLM(call("look_up", word="agent"), say("An agent.", usage=Usage(3, 2, requests=1)), "Bye.")
-    heard: list[Event] = []
-    helper = Agent("helper", [look_up], llm=llm, approve=approve_later, listeners=[heard.append])
+    received_events: list[Event] = []
+    helper = Agent("helper", [look_up], llm=llm, approve=approve_later, listeners=[received_events.append])
     result = await helper.arun("What is an agent?")
     assert_type(result, RunResult[str])
     assert result.output == "An agent."

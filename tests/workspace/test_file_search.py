@@ -149,9 +149,9 @@ def test_time_limit_applies_to_skipped_files(tmp_path):
     """The time limit also applies to files that are skipped."""
     for number in range(20):
         (tmp_path / str(number)).write_text("x")
-    asked = []
-    found = search(Root(tmp_path), Query("x", seconds=-1, skips=lambda place: asked.append(place) or True))
-    assert len(asked) == 1
+    questions = []
+    found = search(Root(tmp_path), Query("x", seconds=-1, skips=lambda place: questions.append(place) or True))
+    assert len(questions) == 1
     assert "first 0 files" in found.left_out or found.timed_out
 
 

@@ -327,9 +327,9 @@ def test_full_disk_leaves_consistent_records(change, tmp_path, folder, room_for)
     before = contents(folder)
     first = Workspace(folder, journal=Journal(tmp_path / "whole")).for_run("r")
     change(first)
-    whole, after = journal_size(tmp_path / "whole"), contents(folder)
+    full_text, after = journal_size(tmp_path / "whole"), contents(folder)
     first.undo()
-    for size in range(whole - 400, whole, 25):
+    for size in range(full_text - 400, full_text, 25):
         run = Workspace(folder, journal=Journal(tmp_path / str(size))).for_run("r")
         room_for(size)
         try:

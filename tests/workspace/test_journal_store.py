@@ -42,9 +42,9 @@ def test_missing_folder_has_no_notes(tmp_path):
 def test_truncated_note_is_ignored(store):
     """A note truncated at any position is ignored, and new notes can be added after the earlier ones."""
     store.add(NOTES)
-    whole = store.path.read_bytes()
-    for length in range(len(whole)):
-        store.path.write_bytes(whole[:length])
+    content = store.path.read_bytes()
+    for length in range(len(content)):
+        store.path.write_bytes(content[:length])
         read = list(store.read())
         assert read == NOTES[: len(read)]
         assert len(read) < len(NOTES)

@@ -113,9 +113,9 @@ def test_long_path_is_truncated_in_errors():
 )
 def test_os_errors_are_explained(error, kind, text):
     """An OSError becomes a sentence about the path, and an escape from the root becomes Blocked."""
-    told = to_tool_error(error, "f")
-    assert type(told) is kind
-    assert text in str(told)
+    output = to_tool_error(error, "f")
+    assert type(output) is kind
+    assert text in str(output)
 
 
 @pytest.fixture

@@ -226,7 +226,7 @@ def test_file_too_large_to_restore_is_not_replaced(workspace, tmp_path):
 
 def test_search_for_similar_lines_is_bounded(workspace, tmp_path):
     """Similar long lines are found in bounded time, without blocking other calls."""
-    lines = ["".join(chr(97 + (number * place) % 7) for place in range(200)) for number in range(1_000, 6_000)]
+    lines = ["".join(chr(97 + (number * index) % 7) for index in range(200)) for number in range(1_000, 6_000)]
     (tmp_path / "ws/long").write_text("\n".join(lines))
     began = time.monotonic()
     with pytest.raises(ToolError, match="does not occur in"):

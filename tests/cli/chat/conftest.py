@@ -161,8 +161,8 @@ class Notes:
     @property
     def printed(self):
         """Return all notices recorded since the last access, and clear them."""
-        told, self.told = "\n".join(self.told), []
-        return told
+        text, self.told = "\n".join(self.told), []
+        return text
 
 
 @pytest.fixture

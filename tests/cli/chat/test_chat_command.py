@@ -25,8 +25,8 @@ def test_piped_lines_are_not_commands(typed_line):
     """A piped line that starts with a slash is sent as a prompt, not run as a command."""
     with FakeServer("ok", "ok") as server:
         assert typed_line("chat", "--no-session", server=server, piped=b"/safety system\n//x\n")[2] == 0
-    asked = [request.json["messages"][-1]["content"] for request in server.requests]
-    assert asked == ["/safety system", "//x"]
+    questions = [request.json["messages"][-1]["content"] for request in server.requests]
+    assert questions == ["/safety system", "//x"]
     assert Session.summaries() == []
 
 

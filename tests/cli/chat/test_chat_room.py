@@ -122,15 +122,15 @@ def test_retry_without_a_session(room_with, notes, tmp_path):
 
 def interrupted(front, kind, number=1):
     """Press Ctrl-C when the front end receives the nth event of that type."""
-    heard = []
+    received = []
 
     def hear(event):
         front.events.append(event)
         if isinstance(event, TextDelta):
             front.text += event.text
         if isinstance(event, kind):
-            heard.append(event)
-            if len(heard) == number:
+            received.append(event)
+            if len(received) == number:
                 signal.raise_signal(signal.SIGINT)
 
     front.render = hear
@@ -144,10 +144,10 @@ def test_interrupted_answer_is_stored(room_with, notes):
         assert room.execute("Count.") == 130
         assert notes.printed == "Stopped. The answer so far is stored; /retry repeats the prompt."
         room.execute("Go on.")
-        count, said, more = texts(server)
+        count, output, more = texts(server)
     assert (count, more) == ("Count.", "Go on.")
-    assert said.startswith("one")
-    assert said.endswith("\n\n[The person has interrupted this answer.]")
+    assert output.startswith("one")
+    assert output.endswith("\n\n[The person has interrupted this answer.]")
 
 
 def test_tool_calls_before_an_interruption_are_stored(room_with, notes, tmp_path):

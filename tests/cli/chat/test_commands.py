@@ -50,9 +50,9 @@ def test_help_lists_every_command(room_with, notes):
     """/help lists all commands and keys."""
     with FakeServer() as server:
         room_with(server).execute("/help")
-    told = notes.printed
-    assert [name for name in COMMANDS if f"/{name}" not in told] == []
-    assert "Ctrl-C stops an answer" in told
+    printed = notes.printed
+    assert [name for name in COMMANDS if f"/{name}" not in printed] == []
+    assert "Ctrl-C stops an answer" in printed
 
 
 def test_tools_command(room_with, notes):
@@ -136,11 +136,11 @@ def test_session_command(room_with, notes):
         room.execute("/session new other")
         room.execute("third")
         room.execute("/session trip")
-        told = notes.printed
-        assert told.startswith(
+        printed = notes.printed
+        assert printed.startswith(
             "A new conversation begins with your next prompt.\nBegan 'other'.\nSession trip, 2 messages.\n> first"
         )
-        assert told.endswith("One.")
+        assert printed.endswith("One.")
         room.execute("fourth")
         room.execute("/session")
         assert "* trip  " in notes.printed
@@ -227,5 +227,5 @@ def test_completions(tmp_path):
     assert {("web", "collection"), ("calculator", "SAFE")} <= set(completions("/tools ", None))
     assert ("trip", "1 run") in completions("/session ", None)
     assert list(completions("/session x", os.devnull)) == []
-    for begun in ("hi /s", "/safety s x", "/edit a\nb", "/cost x", "x"):
-        assert list(completions(begun, None)) == []
+    for started in ("hi /s", "/safety s x", "/edit a\nb", "/cost x", "x"):
+        assert list(completions(started, None)) == []

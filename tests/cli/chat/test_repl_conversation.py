@@ -83,11 +83,11 @@ def test_ctrl_c_stops_the_answer_and_twice_exits(at_terminal):
         chat.until("> ")
         chat.type("\x03")
         assert chat.ends()[0] == 0
-        said = [message["content"] for message in server.requests[-1].json["messages"]]
-    assert said[1:2] == ["Count."]
-    assert said[2].startswith("one two")
-    assert said[2].endswith("[The person has interrupted this answer.]")
-    assert said[3] == "Go on."
+        contents = [message["content"] for message in server.requests[-1].json["messages"]]
+    assert contents[1:2] == ["Count."]
+    assert contents[2].startswith("one two")
+    assert contents[2].endswith("[The person has interrupted this answer.]")
+    assert contents[3] == "Go on."
 
 
 def test_multiline_prompt(at_terminal):

@@ -72,8 +72,8 @@ def test_requests_are_charged_before_they_are_sent(tmp_path):
     here.lineage.close()
     assert [each["output_tokens"] for each in seen] == [16_384, 16_389]  # five remain of the first request
     lines = path.read_text("utf-8").splitlines(keepends=True)
-    kept = json.loads(lines[-1])["charged"]
-    assert (kept["input_tokens"], kept["output_tokens"]) == (20, 10)
+    value = json.loads(lines[-1])["charged"]
+    assert (value["input_tokens"], value["output_tokens"]) == (20, 10)
     killed_at = next(number for number, each in enumerate(lines) if '"output_tokens":16389' in each)
     path.write_text("".join(lines[: killed_at + 1]), "utf-8")
     again = SearchEnvironment(own, halves, function, SearchLog(path, "", {}), limits, 1)
@@ -92,9 +92,9 @@ def test_fully_reserved_budget_makes_no_requests():
 
 def test_model_error_stops_the_search():
     """A trial that fails with a model error stops the search and returns the reason."""
-    said = world(UNLIMITED, Unreachable("gone")).answer(Measure(ORIGINAL, ("a",)))
-    assert isinstance(said, SearchStopped)
-    assert "gone" in said.reason
+    answer = world(UNLIMITED, Unreachable("gone")).answer(Measure(ORIGINAL, ("a",)))
+    assert isinstance(answer, SearchStopped)
+    assert "gone" in answer.reason
 
 
 def test_limit_of_one_run_does_not_stop_the_search():

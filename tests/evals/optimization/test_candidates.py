@@ -71,10 +71,10 @@ def test_best_has_the_highest_mean():
 
 def test_only_different_parts_can_be_merged():
     """Only candidates that changed different parts can be merged."""
-    spoken, added = changed(1, instruction="Say please."), changed(2, add="Adds two numbers.")
+    text, added = changed(1, instruction="Say please."), changed(2, add="Adds two numbers.")
     other = changed(3, instruction="Say thanks.")
-    pool = pool_of((ORIGINAL, (0, 0, 0)), (spoken, (1, 0, 0)), (added, (0, 1, 0)), (other, (0, 0, 1)))
-    assert [{one.id, two.id} for one, two in pool.pairs()] == [{spoken.id, added.id}, {added.id, other.id}]
-    both = merge(spoken, added, ORIGINAL, 4)
+    pool = pool_of((ORIGINAL, (0, 0, 0)), (text, (1, 0, 0)), (added, (0, 1, 0)), (other, (0, 0, 1)))
+    assert [{one.id, two.id} for one, two in pool.pairs()] == [{text.id, added.id}, {added.id, other.id}]
+    both = merge(text, added, ORIGINAL, 4)
     assert both.texts == {"instruction": "Say please.", "tool:add": "Adds two numbers."}
-    assert both.parents == (spoken.id, added.id)
+    assert both.parents == (text.id, added.id)

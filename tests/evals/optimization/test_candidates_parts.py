@@ -60,8 +60,8 @@ def test_only_texts_are_changed():
     """An agent with new texts has the same schemas, levels and limits, and the original is unchanged."""
     first = agent(limits=Limits(tool_calls=3), safety="safe")
     before = (first.instruction, first.tools.find("calculator").description)
-    heard = []
-    first.listeners.append(heard.append)
+    received = []
+    first.listeners.append(received.append)
     other = with_texts(first, {"instruction": "Be kind.", "tool:calculator": "Reckons."})
     assert (other.instruction, other.tools.find("calculator").description) == ("Be kind.", "Reckons.")
     assert (first.instruction, first.tools.find("calculator").description) == before

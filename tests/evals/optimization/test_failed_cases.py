@@ -109,7 +109,7 @@ def test_failures_are_marked_as_data():
 def test_secret_that_is_split_or_spelled_otherwise():
     """A secret is also hidden if invisible characters split it or JSON escapes spell it."""
     split = f"{KEY[:6]}\u200b{KEY[6:]}"
-    asked = call("calculator", '{"expression": "1", "pass\\u0077ord": "tul\\u0069p42"}')
-    failure = str(failed(Case(f"Use {split}."), asked, split, tools=core_tools))
+    question = call("calculator", '{"expression": "1", "pass\\u0077ord": "tul\\u0069p42"}')
+    failure = str(failed(Case(f"Use {split}."), question, split, tools=core_tools))
     assert KEY[3:9] not in failure
     assert "tul" not in failure

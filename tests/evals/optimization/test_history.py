@@ -27,24 +27,24 @@ def lineage(path, key="k"):
 
 def filled(path):
     """Return a lineage with a measurement, a proposal and a candidate."""
-    kept = lineage(path)
-    kept.add_measured(KEY, MEASURED, TAKEN, Charge(10, 5, {"tool_calls": 2}, (0.1,)))
-    kept.add_proposal(
+    parent = lineage(path)
+    parent.add_measured(KEY, MEASURED, TAKEN, Charge(10, 5, {"tool_calls": 2}, (0.1,)))
+    parent.add_proposal(
         QUESTION,
         Proposal("Be kind.", "It was rude."),
         AnswerCost(Usage(1, 1, requests=1)),
         Charge(11, 6, {"tool_calls": 2}),
     )
-    kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
-    return kept
+    parent.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
+    return parent
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_answers_are_stored(tmp_path, is_stored):
     """Measurements, proposals, candidates and their cost are stored in a file and in memory."""
-    kept = filled(tmp_path / "search.jsonl" if is_stored else None)
-    kept.close()
-    again = lineage(tmp_path / "search.jsonl") if is_stored else kept
+    stored = filled(tmp_path / "search.jsonl" if is_stored else None)
+    stored.close()
+    again = lineage(tmp_path / "search.jsonl") if is_stored else stored
     assert again.measured == {KEY: MEASURED}
     assert again.proposal(QUESTION) == Proposal("Be kind.", "It was rude.")
     assert again.tried == {1: EvaluatedCandidate(CHILD, "kept", 0.75)}
@@ -57,10 +57,10 @@ def test_answers_are_stored(tmp_path, is_stored):
 
 def test_only_the_answer_to_the_same_question_counts(tmp_path):
     """A stored proposal is only used for the same candidate, part and round."""
-    kept = filled(None)
-    assert kept.proposal(Propose(2, ORIGINAL, "instruction", ())) is None
-    assert kept.proposal(Propose(1, CHILD, "instruction", ())) is None
-    assert kept.proposal(Propose(1, ORIGINAL, "tool:add", ())) is None
+    stored = filled(None)
+    assert stored.proposal(Propose(2, ORIGINAL, "instruction", ())) is None
+    assert stored.proposal(Propose(1, CHILD, "instruction", ())) is None
+    assert stored.proposal(Propose(1, ORIGINAL, "tool:add", ())) is None
 
 
 def test_search_is_stored_as_private_json_lines(tmp_path):
@@ -90,13 +90,13 @@ def test_incomplete_last_line_is_overwritten(tmp_path):
     """An incomplete last line is ignored and overwritten."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-20])
-    kept = lineage(path)
-    assert kept.tried == {}
-    kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
-    kept.close()
-    assert path.read_bytes() == whole
+    content = path.read_bytes()
+    path.write_bytes(content[:-20])
+    parent = lineage(path)
+    assert parent.tried == {}
+    parent.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
+    parent.close()
+    assert path.read_bytes() == content
 
 
 def test_search_belongs_to_its_agent_and_suite(tmp_path):
@@ -142,17 +142,17 @@ def test_lines_of_unknown_kinds_are_skipped(tmp_path):
     filled(path).close()
     with path.open("a", encoding="utf-8") as file:
         file.write('{"thought": "hm"}\n')
-    kept = lineage(path)
-    assert len(kept.measured) == 1
-    kept.close()
+    parent = lineage(path)
+    assert len(parent.measured) == 1
+    parent.close()
 
 
 def test_only_one_process_can_continue_a_search(tmp_path):
     """Only one process or thread at a time can continue a search."""
-    kept = lineage(tmp_path / "search.jsonl")
+    parent = lineage(tmp_path / "search.jsonl")
     with pytest.raises(SessionError, match="Another run writes to"):
         lineage(tmp_path / "search.jsonl")
-    kept.close()
+    parent.close()
     lineage(tmp_path / "search.jsonl").close()
 
 
@@ -167,15 +167,15 @@ def test_unwritable_path_is_rejected(tmp_path):
 def test_failed_write_ends_the_search(tmp_path):
     """A full disk raises a SessionError immediately, because the answer could not be reused."""
     path = tmp_path / "search.jsonl"
-    kept = lineage(path)
+    parent = lineage(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
     try:
         with pytest.raises(SessionError, match="cannot be written: File too large"):
-            kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
+            parent.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        kept.close()
+        parent.close()
     lineage(path).close()
 
 

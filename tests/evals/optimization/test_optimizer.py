@@ -115,11 +115,11 @@ def test_tool_descriptions_can_be_improved():
     """Tool descriptions can be improved if the right one makes the model call the tool."""
 
     def picky(request):
-        asked = request.messages[-1]
-        if not isinstance(asked, UserMessage):
+        question = request.messages[-1]
+        if not isinstance(question, UserMessage):
             return "done"
         described = next(tool.description for tool in request.tools if tool.name == "calculator")
-        return say("", *([clerk_call(asked.content)] if "sums" in described else []))
+        return say("", *([clerk_call(question.content)] if "sums" in described else []))
 
     cases = [Case(f"{n}+{n}?", tool_calls=["calculator"]) for n in range(6)]
 
@@ -127,15 +127,15 @@ def test_tool_descriptions_can_be_improved():
         return [used.call.name for used in result.tool_calls] == [call.tool for call in case.expected_calls]
 
     suite = Suite("calls", cases, [called])
-    asked = []
+    questions = []
 
     def propose(part, text, failures):
-        asked.append((part, failures[0].expected_tools))
+        questions.append((part, failures[0].expected_tools))
         return f"{text} For all sums."
 
     own = Agent("router", core_tools, llm=ScriptedLLM(picky, repeat=True))
     found = optimize(own, suite, improve="tools", proposer=propose)
-    assert asked == [("tool:calculator", ("calculator",))]
+    assert questions == [("tool:calculator", ("calculator",))]
     assert found.is_better
     assert found.agent.tools.find("calculator").description.endswith("For all sums.")
     assert found.agent.tools.find("parse_json") is own.tools.find("parse_json")
@@ -219,8 +219,8 @@ def test_provider_error_ends_the_search():
 
 def test_stored_search_makes_no_requests(tmp_path):
     """A finished search with a file is repeated from stored answers without requests."""
-    path, told = tmp_path / "search.jsonl", []
-    first = clerk.improved(seed=1, path=path, progress=told.append)
+    path, received = tmp_path / "search.jsonl", []
+    first = clerk.improved(seed=1, path=path, progress=received.append)
     lines = path.read_text("utf-8")
     again = optimize(
         agent("I was asked!"),
@@ -229,7 +229,7 @@ def test_stored_search_makes_no_requests(tmp_path):
         seed=1,
         path=path,
     )
-    assert again.tried == first.tried == tuple(told)
+    assert again.tried == first.tried == tuple(received)
     assert (again.gain, again.usage) == (first.gain, first.usage)
     assert path.read_text("utf-8") == lines
     with pytest.raises(SessionError, match="belongs to another search"):
@@ -248,9 +248,9 @@ def test_earlier_usage_counts_towards_the_limits(tmp_path):
     again = optimize(agent("I was asked!"), clerk.suite(), limits=small, **options)
     assert (again.usage, again.tried, again.gain) == (first.usage, first.tried, first.gain)
     more = Limits(total_tokens=6_000, tool_calls=None, seconds=None)
-    whole = optimize(agent(), clerk.suite(), limits=more, **options)
-    assert rules(whole) == clerk.RULES
-    assert whole.usage.total_tokens <= 6_000
+    complete = optimize(agent(), clerk.suite(), limits=more, **options)
+    assert rules(complete) == clerk.RULES
+    assert complete.usage.total_tokens <= 6_000
 
 
 PROGRAM = """
@@ -270,12 +270,12 @@ print(found.best.texts["instruction"])
 def test_killed_search_can_be_resumed(tmp_path):
     """A killed search continues where it stopped; only requests in flight are repeated."""
     killed_at, reached, gone_on = 100, threading.Event(), threading.Event()
-    asked = []
+    questions = []
 
     def line(request):
         instruction, prompt = (each["content"] for each in request.json["messages"])
-        asked.append((instruction, prompt))
-        if len(asked) == killed_at:
+        questions.append((instruction, prompt))
+        if len(questions) == killed_at:
             reached.set()
             gone_on.wait(60)
         answer = clerk.reader if "<new_text>" in instruction else clerk.clerk
@@ -292,9 +292,9 @@ def test_killed_search_can_be_resumed(tmp_path):
         ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         assert ended.returncode == 0, ended.stderr
     assert clerk.rules_in(ended.stdout) == clerk.RULES
-    assert asked[killed_at] == asked[killed_at - 1]
-    del asked[killed_at]
-    assert len(set(asked)) == len(asked)
+    assert questions[killed_at] == questions[killed_at - 1]
+    del questions[killed_at]
+    assert len(set(questions)) == len(questions)
 
 
 def test_halves_are_decided_by_ids_and_tags():
@@ -361,11 +361,11 @@ def test_failures_of_held_out_cases_are_not_stored(tmp_path):
     """The file of a search stores scores of held-out cases but no failures."""
     path = tmp_path / "search.jsonl"
     clerk.improved(seed=1, path=path)
-    told = [json.loads(line).get("measured") for line in path.read_text("utf-8").splitlines()]
-    held = [each for each in told if each and each["half"] == HELD_OUT]
+    messages = [json.loads(line).get("measured") for line in path.read_text("utf-8").splitlines()]
+    held = [each for each in messages if each and each["half"] == HELD_OUT]
     assert len(held) == 40
     assert {each["failure"] for each in held} == {None}
-    assert any(each["failure"] for each in told if each and each["half"] == TRAIN)
+    assert any(each["failure"] for each in messages if each and each["half"] == TRAIN)
 
 
 def test_search_over_a_real_connection():

@@ -23,20 +23,20 @@ QUESTION = Propose(3, Candidate({"instruction": "Add {name}'s sums.", "tool:add"
 
 def test_model_is_shown_the_text_and_the_failures():
     """The prompt of the proposer contains the part, its text, its placeholders and the failures as data."""
-    asked = prompt_of(QUESTION)
-    assert asked.startswith("The text is the agent's instruction; the new one may have 8,000 characters.\n")
-    assert "keep each exactly: {name}\n" in asked
-    assert "<text>\nAdd {name}'s sums.\n</text>" in asked
-    assert "Prompt: 2+2?\nAnswer: 5\nExpected: 4\nScorer: exact: not equal" in asked
+    question = prompt_of(QUESTION)
+    assert question.startswith("The text is the agent's instruction; the new one may have 8,000 characters.\n")
+    assert "keep each exactly: {name}\n" in question
+    assert "<text>\nAdd {name}'s sums.\n</text>" in question
+    assert "Prompt: 2+2?\nAnswer: 5\nExpected: 4\nScorer: exact: not equal" in question
 
 
 def test_tool_is_named():
     """The prompt for a tool's description names the tool, and mentions placeholders only if there are some."""
-    asked = prompt_of(Propose(1, QUESTION.parent, "tool:add", (FAILURE,)))
-    assert asked.startswith(
+    question = prompt_of(Propose(1, QUESTION.parent, "tool:add", (FAILURE,)))
+    assert question.startswith(
         "The text is the description of the agent's tool add; the new one may have 1,000 characters."
     )
-    assert "placeholders" not in asked
+    assert "placeholders" not in question
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_unreachable_proposer_stops_the_search():
     """A proposer that cannot be reached stops the search."""
     with FakeServer() as server:
         llm = LLM(base_url=server.base_url, model="any", max_retries=0)
-    said, usage = Proposer(llm).propose(QUESTION, Limits())
-    assert isinstance(said, SearchStopped)
-    assert said.reason
+    output, usage = Proposer(llm).propose(QUESTION, Limits())
+    assert isinstance(output, SearchStopped)
+    assert output.reason
     assert usage.output_tokens == 0
     assert Proposer(ScriptedLLM(Unreachable("Nobody is there."))).propose(QUESTION, Limits())[0] == SearchStopped(
         "Nobody is there."
@@ -75,27 +75,27 @@ def test_unreachable_proposer_stops_the_search():
 
 def test_function_proposes():
     """A function receives part, text and failures and returns the new text at no known cost."""
-    asked = []
+    questions = []
 
     def write(part, text, failures):
-        asked.append((part, text, failures))
+        questions.append((part, text, failures))
         return "Add well."
 
     assert Proposer(write).propose(QUESTION, Limits()) == (Proposal("Add well."), Usage())
-    assert asked == [("instruction", "Add {name}'s sums.", (FAILURE,))]
+    assert questions == [("instruction", "Add {name}'s sums.", (FAILURE,))]
 
 
 def test_function_may_have_nothing_to_propose():
     """A function that returns an empty text makes no proposal."""
-    said, _ = Proposer(lambda *_: "").propose(QUESTION, Limits())
-    assert said == Proposal("", "The proposer returned no text.")
+    output, _ = Proposer(lambda *_: "").propose(QUESTION, Limits())
+    assert output == Proposal("", "The proposer returned no text.")
 
 
-@pytest.mark.parametrize("asked", ["gpt", 5, lambda text: text, lambda: ""])
-def test_invalid_proposer_is_rejected(asked):
+@pytest.mark.parametrize("question", ["gpt", 5, lambda text: text, lambda: ""])
+def test_invalid_proposer_is_rejected(question):
     """A proposer that is neither a model nor a suitable function raises a ConfigError."""
     with pytest.raises(ConfigError, match="takes an LLM, or a function"):
-        Proposer(asked)
+        Proposer(question)
 
 
 def test_invalid_proposers_are_rejected():

@@ -46,10 +46,10 @@ class World:
 def searched(world, rounds=20, batch=3, seed=0, original=ORIGINAL):
     """Return a search that was run to its end."""
     search = Search(original, CASES, rounds, batch, seed)
-    steps, said = search.steps(), None
+    steps, value = search.steps(), None
     for _ in range(1_000):
         try:
-            said = world.answer(steps.send(said))
+            value = world.answer(steps.send(value))
         except StopIteration:
             return search
     raise AssertionError("the search does not end")

@@ -75,10 +75,10 @@ def test_newer_schema_is_rejected(knowledge, server, postgres_url):
 
 def test_unreachable_server_is_an_error(tmp_path):
     """A server that does not answer raises an error without the user and options of the URL."""
-    with pytest.raises(KnowledgeError, match="cannot be read or written") as told:
+    with pytest.raises(KnowledgeError, match="cannot be read or written") as raised:
         Knowledge(f"postgresql://ann:secret@/postgres?host={tmp_path}").search("words")
-    assert "secret" not in str(told.value)
-    assert "Check that the server is running" in str(told.value)
+    assert "secret" not in str(raised.value)
+    assert "Check that the server is running" in str(raised.value)
     assert repr(Knowledge("postgres://ann:secret@host/name").store) == "PostgresStore('postgres://host/name')"
 
 

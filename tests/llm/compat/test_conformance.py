@@ -662,18 +662,18 @@ def outcomes():
 def test_every_kind_of_request_is_accepted(receiver, outcomes):
     """A receiver accepts every kind of request on the first attempt, without a refusal to adapt to."""
     outcomes[receiver] = cells(receiver)
-    assert {name: told for name, told in outcomes[receiver].items() if told != "taken"} == {}
+    assert {name: text for name, text in outcomes[receiver].items() if text != "taken"} == {}
 
 
 def table(outcomes):
     """Return the matrix of receivers and groups of requests as a Markdown table."""
     groups = list(dict.fromkeys(kind.group for kind in KINDS.values()))
     lines = ["| server | " + " | ".join(groups) + " |", "|---" * (len(groups) + 1) + "|"]
-    for receiver, told in outcomes.items():
+    for receiver, text in outcomes.items():
         counts = []
         for group in groups:
             names = [name for name, kind in KINDS.items() if kind.group == group]
-            counts.append(f"{sum(told[name] == 'taken' for name in names)} of {len(names)}")
+            counts.append(f"{sum(text[name] == 'taken' for name in names)} of {len(names)}")
         lines.append(f"| {receiver} | " + " | ".join(counts) + " |")
     return "\n".join([BEGIN, *lines, END])
 

@@ -24,9 +24,9 @@ def test_pdf_text_is_cached(pdf):
     """The text of a PDF is cached for later requests, and evicted when many others are cached."""
     pages = DocumentReplacer("no PDFs")
     urls = [File.read(pdf(f"Page of {number}.")).url for number in range(2)]
-    told = [pages.apply(body_of(file_of(url)))["messages"][0]["content"][1]["text"] for url in (*urls, *urls)]
-    assert told[:2] == told[2:]
-    assert "Page of 1." in told[1]
+    texts = [pages.apply(body_of(file_of(url)))["messages"][0]["content"][1]["text"] for url in (*urls, *urls)]
+    assert texts[:2] == texts[2:]
+    assert "Page of 1." in texts[1]
     pages._texts.update({bytes([number]): "" for number in range(50)})
     pages.apply(body_of(file_of(File.read(pdf("Another page.")).url)))
     assert len(pages._texts) == 1
@@ -36,10 +36,10 @@ def test_cached_pdf_text_is_not_read_again(pdf):
     """A PDF whose text is cached is not read in another process."""
     url = File.read(pdf("A page.")).url
     pages = DocumentReplacer("no PDFs")
-    told = pages.apply(body_of(file_of(url)))
+    output = pages.apply(body_of(file_of(url)))
     broken = DocumentReplacer("no PDFs", read_seconds=0.001)
     broken._texts.update(pages._texts)
-    assert broken.apply(body_of(file_of(url))) == told
+    assert broken.apply(body_of(file_of(url))) == output
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_unreadable_pdf_raises_rejected(url, why):
 
 
 @pytest.mark.parametrize(
-    ("said", "parts", "name"),
+    ("text", "parts", "name"),
     [
         (
             "Unknown part type: file",
@@ -75,9 +75,9 @@ def test_unreadable_pdf_raises_rejected(url, why):
         ("Unknown part type: file", [], None),
     ],
 )
-def test_file_refusal_sends_pdfs_as_text(said, parts, name):
+def test_file_refusal_sends_pdfs_as_text(text, parts, name):
     """A refusal that may concern a file sends PDFs as text, and a refusal of an image does not."""
-    adjustment = adjustment_for(body_of(*parts), Rejected(said, status=400))
+    adjustment = adjustment_for(body_of(*parts), Rejected(text, status=400))
     assert (adjustment and adjustment.name) == name
 
 

@@ -114,10 +114,10 @@ A, B = ({"type": "object", "properties": {name: {"type": "string"}}, "required":
 )
 def test_roots_become_plain_objects(schema, properties, required, note):
     """A root with alternatives has the properties of all of them; only common required ones stay required."""
-    root, told = root_object(schema)
+    root, output = root_object(schema)
     assert (root["type"], set(root["properties"]), root.get("required")) == ("object", properties, required)
-    assert note in told
-    assert bool(told) is bool(note)
+    assert note in output
+    assert bool(output) is bool(note)
 
 
 def test_properties_of_several_alternatives():
@@ -227,7 +227,7 @@ def test_rejected_tool_names_are_mapped():
     """A tool whose name Google rejects is renamed, also when it is forced."""
     tool = Tool.from_schema("3d-view", "View.", {}, lambda: 1)
     with FakeServer(
-        lambda asked: call(asked.json["tools"][0]["functionDeclarations"][0]["name"]), rules="gemini"
+        lambda request: call(request.json["tools"][0]["functionDeclarations"][0]["name"]), rules="gemini"
     ) as server:
         llm = LLM("gemini", base_url=server.origin, api_key="key-of-gemini")
         response = llm.complete("Hi", tools=[tool], tool_choice="3d-view")
@@ -307,7 +307,7 @@ def test_refused_reasoning_is_dropped(words, code, status):
         answer = AssistantMessage("", (ToolCall("c", "look", "{}"),), extra={"output": (item, made)}, origin=origin)
         for _ in range(2):
             llm.complete([UserMessage("Hi"), answer, ToolMessage("c", "look", "ok")])
-    first, second, third = ([each.get("type") for each in asked.json["input"]] for asked in server.requests)
+    first, second, third = ([each.get("type") for each in request.json["input"]] for request in server.requests)
     assert "reasoning" in first
     assert second == third == [None, "function_call", "function_call_output"]
     assert "id" not in server.requests[1].json["input"][1]
@@ -328,16 +328,16 @@ def test_reasoning_is_sent_only_to_its_model_and_account():
     """Another model, or another account of the same provider, receives the text without the reasoning."""
     with FakeServer(AssistantMessage("So.", reasoning="Hm."), repeat=True) as server:
 
-        def asked(model, key):
+        def question(model, key):
             llm = LLM(base_url=server.base_url, model=model, api_key=key, protocol="responses")
             llm.complete([UserMessage("Hi"), answer, UserMessage("Go on.")])
             return [each.get("type") for each in server.requests[-1].json["input"]]
 
         own = LLM(base_url=server.base_url, model="gpt-5.4", api_key="key-one", protocol="responses")
         answer = own.complete("Hi").message
-        assert asked("gpt-5.4", "key-one")[1] == "reasoning"
-        assert "reasoning" not in asked("gpt-5.4-mini", "key-one")
-        assert "reasoning" not in asked("gpt-5.4", "key-two")
+        assert question("gpt-5.4", "key-one")[1] == "reasoning"
+        assert "reasoning" not in question("gpt-5.4-mini", "key-one")
+        assert "reasoning" not in question("gpt-5.4", "key-two")
 
 
 def test_only_the_refused_schema_loses_strict_mode():
@@ -403,11 +403,11 @@ def test_hosted_tools_are_not_converted():
 def test_caches_are_bounded():
     """Tools and schemas that are made for each request do not accumulate."""
     converter = Converter(CHAT)
-    kept = []
+    received = []
     for number in range(2_010):
         tool = ToolSpec(f"t{number}", "", {"type": "object", "properties": {}})
         output = OutputSchema(f"o{number}", {"type": "object", "properties": {}})
-        kept.append((tool, output))
+        received.append((tool, output))
         converter.request(Request([], tools=(tool,), output_schema=output))
     assert max(len(cache) for cache in (vars(converter)["_tools"], vars(converter)["_outputs"])) <= 2_001
 
@@ -435,14 +435,14 @@ def test_history_of_renamed_tools():
 
 def test_buffered_text_is_emitted_at_the_end():
     """Text that was buffered because it could be a name is emitted at the end; reasoning is not buffered."""
-    begun = f'"{sendable_property("größe")}'
-    line = AssistantMessage(begun, (ToolCall("", "lookup", begun),), reasoning="Hm.")
+    started = f'"{sendable_property("größe")}'
+    line = AssistantMessage(started, (ToolCall("", "lookup", started),), reasoning="Hm.")
     output = OutputSchema("size", {"type": "object", "properties": {"größe": {}}})
     with FakeServer(line) as server:
         llm = LLM("anthropic", base_url=server.base_url, api_key="key-of-anthropic")
         events = list(llm.stream("Hi", tools=[LOOKUP], output_schema=output))
-    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == begun
-    assert "".join(event.arguments for event in events if isinstance(event, ToolCallDelta)) == begun
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == started
+    assert "".join(event.arguments for event in events if isinstance(event, ToolCallDelta)) == started
     assert events[-1].response.reasoning == "Hm."
 
 

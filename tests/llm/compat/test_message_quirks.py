@@ -257,8 +257,13 @@ def refuse(text):
 
 def connect(server, **options):
     """Return an LLM for the server that does not retry."""
-    wishes = {"base_url": server.base_url, "model": "claude-opus-5-5", "max_retries": 0, "protocol": "messages"}
-    return LLM(**wishes | options)
+    requested_calls = {
+        "base_url": server.base_url,
+        "model": "claude-opus-5-5",
+        "max_retries": 0,
+        "protocol": "messages",
+    }
+    return LLM(**requested_calls | options)
 
 
 @pytest.mark.for_each(
@@ -276,10 +281,10 @@ def test_rejected_thinking_blocks_are_omitted(ask, text):
         changed, other, third = ([UserMessage("Hi"), ask(llm).message, UserMessage("And?")] for _ in range(3))
         for history in (changed, changed, other, third, changed):
             assert ask(llm, history).text == "Yes"
-        sent = [asked.json["messages"][1]["content"] for asked in server.requests[3:]]
-    kept = [[block["type"] for block in blocks] for blocks in sent]
+        sent = [request.json["messages"][1]["content"] for request in server.requests[3:]]
+    remaining = [[block["type"] for block in blocks] for blocks in sent]
     both, text_alone = ["thinking", "text"], ["text"]
-    assert kept == [both, text_alone, text_alone, both, both, text_alone, text_alone]
+    assert remaining == [both, text_alone, text_alone, both, both, text_alone, text_alone]
     assert llm.describe().adjustments == ("thinking of conversations that have changed is not sent back",)
 
 
@@ -300,25 +305,25 @@ def test_assistant_message_with_only_thinking_is_dropped():
 
 def test_history_without_thinking_blocks_disables_thinking(ask):
     """Thinking is disabled for a request whose history lacks the required thinking blocks."""
-    told = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`."
-    wish = AssistantMessage("", (ToolCall("a", "f", "{}"),))
+    text = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+    requested_call = AssistantMessage("", (ToolCall("a", "f", "{}"),))
     tool = ToolSpec("f", "", {"type": "object"})
-    with FakeServer(refuse(told), "Yes") as server:
+    with FakeServer(refuse(text), "Yes") as server:
         llm = connect(server, settings={"thinking": manual(2_000)})
-        request = Request([UserMessage("Hi"), wish, ToolMessage("a", "f", "1")], tools=(tool,))
+        request = Request([UserMessage("Hi"), requested_call, ToolMessage("a", "f", "1")], tools=(tool,))
         assert ask(llm, request).text == "Yes"
-        assert ["thinking" in asked.json for asked in server.requests] == [True, False]
+        assert ["thinking" in sent_request.json for sent_request in server.requests] == [True, False]
 
 
 def test_tool_choice_rejection_is_remembered(ask):
     """A model that cannot be forced to call a tool is not forced again."""
     tool = ToolSpec("f", "", {"type": "object"})
-    told = 'tool_choice: type "tool" and "any" are not supported for this model.'
-    with FakeServer(refuse(told), "Yes", "Yes") as server:
+    text = 'tool_choice: type "tool" and "any" are not supported for this model.'
+    with FakeServer(refuse(text), "Yes", "Yes") as server:
         llm = connect(server)
         for _ in range(2):
             ask(llm, tools=[tool], tool_choice="required")
-        choices = [asked.json["tool_choice"]["type"] for asked in server.requests]
+        choices = [request.json["tool_choice"]["type"] for request in server.requests]
     assert choices == ["any", "auto", "auto"]
     assert llm.describe().adjustments == ("tool calls are not forced",)
 
@@ -326,9 +331,9 @@ def test_tool_choice_rejection_is_remembered(ask):
 def test_refused_images_in_results_are_described_as_text(ask):
     """Images in tool results are described as text if the model does not accept images."""
     picture = Image("https://x.example/a.png")
-    wish = AssistantMessage("", (ToolCall("a", "f", "{}"),))
+    request = AssistantMessage("", (ToolCall("a", "f", "{}"),))
     with FakeServer(refuse("image input is not supported by this model"), "Yes") as server:
-        history = [UserMessage("Hi"), wish, ToolMessage("a", "f", "Look", images=(picture,))]
+        history = [UserMessage("Hi"), request, ToolMessage("a", "f", "Look", images=(picture,))]
         assert ask(connect(server), history).text == "Yes"
         sent = server.requests[1].json["messages"][2]["content"][0]["content"]
     assert sent == "Look\n[An image was left out: this model receives text only.]"
@@ -338,9 +343,9 @@ def test_refused_images_in_results_are_described_as_text(ask):
 def test_refused_files_in_results_are_described_as_text(ask, text):
     """Documents and audio in tool results are described as text if the server refuses them."""
     files = (File("https://x.example/a.pdf"), File("data:audio/wav;base64,UklG"))
-    wish = AssistantMessage("", (ToolCall("a", "f", "{}"),))
+    request = AssistantMessage("", (ToolCall("a", "f", "{}"),))
     with FakeServer(refuse(text), "Yes") as server:
-        history = [UserMessage("Hi"), wish, ToolMessage("a", "f", "Look", files=files)]
+        history = [UserMessage("Hi"), request, ToolMessage("a", "f", "Look", files=files)]
         assert ask(connect(server), history).text == "Yes"
         sent = server.requests[1].json["messages"][2]["content"][0]["content"]
     assert sent == "\n".join(["Look", *["[A file was left out: this model receives text only.]"] * 2])

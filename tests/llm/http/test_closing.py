@@ -55,9 +55,9 @@ class SilentServer:
             pass
 
 
-@pytest.mark.for_each("way", ["run", "stream"])
+@pytest.mark.for_each("mode", ["run", "stream"])
 @pytest.mark.for_each("answers", [(), (HEAD,), (HEAD + CHUNK,), (WHOLE,)], ids=["silent", "head", "piece", "reused"])
-def test_time_limit_closes_the_connection(way, answers):
+def test_time_limit_closes_the_connection(mode, answers):
     """A run that reaches its time limit closes its connection, also in the middle of a response."""
     server = SilentServer(*answers)
     llm = LLM(base_url=server.base_url, model="m")
@@ -65,7 +65,7 @@ def test_time_limit_closes_the_connection(way, answers):
     if answers == (WHOLE,):
         assert llm.chat("Hi") == "Hello"
     agent = Agent("clerk", llm=llm, limits=Limits(seconds=0.4))
-    result = agent.run("Hi") if way == "run" else [*agent.stream("Hi")][-1].result
+    result = agent.run("Hi") if mode == "run" else [*agent.stream("Hi")][-1].result
     assert result.status == "limit"
     assert server.is_disconnected.wait(5)
 

@@ -107,9 +107,9 @@ def test_other_servers_use_the_proxy(ask, monkeypatch, names):
         monkeypatch.setenv("HTTP_PROXY", f"http://user:pass@127.0.0.1:{proxy.port}")
         monkeypatch.setenv("NO_PROXY", names)
         assert ask(LLM(base_url="http://model.example/v1", model="m", max_retries=0)).text == "Hi"
-        (asked,) = proxy.asked
-    assert asked.startswith(b"POST http://model.example/v1/chat/completions HTTP/1.1\r\n")
-    assert b"\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n" in asked
+        (question,) = proxy.asked
+    assert question.startswith(b"POST http://model.example/v1/chat/completions HTTP/1.1\r\n")
+    assert b"\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n" in question
 
 
 def test_proxy_refusal_raises_unreachable(ask, monkeypatch):

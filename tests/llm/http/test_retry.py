@@ -76,16 +76,16 @@ def test_retry_headers_are_respected(headers, seconds):
     assert Retries(1).after_error_response(*refused(503, headers)) == seconds
 
 
-@pytest.mark.parametrize("wish", ["0", "-3", "soon", "nan"])
-def test_invalid_retry_after_uses_default_delay(wish):
+@pytest.mark.parametrize("retry_after", ["0", "-3", "soon", "nan"])
+def test_invalid_retry_after_uses_default_delay(retry_after):
     """An invalid Retry-After header falls back to the default delay."""
-    assert 0.3 < Retries(1).after_error_response(*refused(429, {"Retry-After": wish})) <= 0.5
+    assert 0.3 < Retries(1).after_error_response(*refused(429, {"Retry-After": retry_after})) <= 0.5
 
 
-@pytest.mark.parametrize(("wish", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
-def test_retry_after_is_limited_with_a_fallback(wish, seconds):
+@pytest.mark.parametrize(("retry_after", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
+def test_retry_after_is_limited_with_a_fallback(retry_after, seconds):
     """A Retry-After above eight seconds is not waited for if another model is available."""
-    assert Retries(1, has_fallback=True).after_error_response(*refused(429, {"Retry-After": wish})) == seconds
+    assert Retries(1, has_fallback=True).after_error_response(*refused(429, {"Retry-After": retry_after})) == seconds
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_server_can_request_a_retry():
 def test_long_retry_after_is_raised(ask):
     """A long Retry-After is not waited for; the error contains the delay."""
     with FakeServer(fail(429, headers={"Retry-After": "3600"})) as server:
-        begun = time.monotonic()
+        started = time.monotonic()
         with pytest.raises(RateLimited) as caught:
             ask(LLM(base_url=server.base_url, model="m", max_retries=3))
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - started < 20
         assert (caught.value.retry_after_seconds, len(server.requests)) == (3600, 1)
 
 

@@ -123,9 +123,9 @@ def test_exhausted_quota_is_not_retried(ask):
 def test_retry_after_is_respected(ask):
     """The delay requested by a server is waited for before the request is sent again."""
     with FakeServer(fail(429, headers={"Retry-After": "1"}), "Hi") as server:
-        begun = time.monotonic()
+        started = time.monotonic()
         assert ask(connect(server, max_retries=1)).text == "Hi"
-        assert time.monotonic() - begun >= 0.99
+        assert time.monotonic() - started >= 0.99
 
 
 @pytest.mark.for_each(
@@ -284,9 +284,9 @@ DONE = b'data: {"choices":[{"delta":{"content":"Hello"}}]}\n\ndata: [DONE]\n\n'
 def test_stream_ends_at_its_end_marker(ask_streamed):
     """After [DONE] a stream ends, even if the server keeps the connection open."""
     with OpenServer(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + DONE) as server:
-        begun = time.monotonic()
+        started = time.monotonic()
         assert ask_streamed(connect(server, timeout_seconds=20)).text == "Hello"
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - started < 10
 
 
 def test_connection_failure_after_a_complete_answer(ask_streamed):
@@ -299,8 +299,8 @@ def test_connection_failure_after_a_complete_answer(ask_streamed):
 @pytest.mark.for_each("headers", [b"Content-Length: 99\r\n", b"Content-Length: 8\r\nContent-Encoding: gzip\r\n"])
 def test_refusal_with_unreadable_body_is_not_retried(ask, headers):
     """A refusal with a truncated or corrupt body is reported by its status, and is not retried."""
-    told = pytest.raises(Unauthorized, match="401: no explanation was given")
-    with OpenServer(b"HTTP/1.1 401 Unauthorized\r\n" + headers + b'\r\n{"error"') as server, told as caught:
+    output = pytest.raises(Unauthorized, match="401: no explanation was given")
+    with OpenServer(b"HTTP/1.1 401 Unauthorized\r\n" + headers + b'\r\n{"error"') as server, output as caught:
         ask(connect(server, timeout_seconds=0.3, max_retries=1))
     assert caught.value.unanswered == 0
 
@@ -329,14 +329,14 @@ def test_async_stream_can_be_cancelled():
     """Cancelling a task that reads a stream ends the stream immediately, and the LLM stays usable."""
 
     async def cancel_and_ask(llm):
-        begun = asyncio.Event()
+        started = asyncio.Event()
 
         async def read():
             async for _ in llm.astream("Hi"):
-                begun.set()
+                started.set()
 
         task = asyncio.create_task(read())
-        await begun.wait()
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -347,25 +347,25 @@ def test_async_stream_can_be_cancelled():
         assert asyncio.run(cancel_and_ask(connect(server))) == "Hello"
 
 
-def key_in(asked):
+def key_in(request):
     """Return the header that contains the key, if any."""
-    return asked.headers.get("x-api-key") or asked.headers.get("authorization")
+    return request.headers.get("x-api-key") or request.headers.get("authorization")
 
 
-def echo(asked):
+def echo(request):
     """Return the whole request in an error."""
-    return fail(418, f"You sent {asked.headers} and {asked.query}", code=key_in(asked))
+    return fail(418, f"You sent {request.headers} and {request.query}", code=key_in(request))
 
 
-def echo_inside(asked):
+def echo_inside(request):
     """Return the whole request in an error with status 200."""
-    error = {"error": {"message": f"You sent {asked.headers}", "param": key_in(asked)}}
-    return raw(error) if asked.json.get("stream") else raw(json.dumps(error), content_type="application/json")
+    error = {"error": {"message": f"You sent {request.headers}", "param": key_in(request)}}
+    return raw(error) if request.json.get("stream") else raw(json.dumps(error), content_type="application/json")
 
 
-def echo_as_page(asked):
+def echo_as_page(request):
     """Return the whole request in a web page."""
-    return raw(f"<p>{key_in(asked)}</p>", content_type="text/html")
+    return raw(f"<p>{key_in(request)}</p>", content_type="text/html")
 
 
 def everything_in(error):
@@ -455,9 +455,9 @@ def test_custom_headers_are_sent_to_one_endpoint():
     assert [each.arguments.headers for each in llm.fallbacks] == [{"X-Team": "blue"}, {}]
 
 
-def headers_of(asked, *names):
+def headers_of(request, *names):
     """Return some headers of a request."""
-    return {name: asked.headers[name] for name in names if name in asked.headers}
+    return {name: request.headers[name] for name in names if name in request.headers}
 
 
 def test_cookies_are_not_stored():
@@ -527,7 +527,7 @@ def test_token_provider_is_called_for_each_request(ask):
         ask(llm)
         with pytest.raises(ModelError) as caught:
             ask(llm)
-        sent = [headers_of(asked, "api-key", "authorization") for asked in server.requests]
+        sent = [headers_of(questions, "api-key", "authorization") for questions in server.requests]
     assert sent == [{"authorization": "Bearer token-first"}, {"authorization": "Bearer token-second"}]
     assert "token-second" not in str(caught.value)
 
@@ -537,7 +537,7 @@ def test_token_provider_is_called_for_each_attempt(ask):
     tokens = iter(["token-first", "token-second"])
     with FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server:
         ask(azure(server, azure_token_provider=lambda: next(tokens), max_retries=1))
-        sent = [asked.headers["authorization"] for asked in server.requests]
+        sent = [request.headers["authorization"] for request in server.requests]
     assert sent == ["Bearer token-first", "Bearer token-second"]
 
 
@@ -560,11 +560,11 @@ def test_failing_token_provider_raises_unauthorized(ask):
 
 def test_one_llm_serves_many_threads():
     """One LLM can be used from many threads concurrently."""
-    with FakeServer(lambda asked: asked.json["messages"][0]["content"], repeat=True) as server:
+    with FakeServer(lambda request: request.json["messages"][0]["content"], repeat=True) as server:
         llm = connect(server)
         with ThreadPoolExecutor(16) as pool:
-            said = list(pool.map(llm.chat, (f"Hi {number}" for number in range(64))))
-    assert said == [f"Hi {number}" for number in range(64)]
+            items = list(pool.map(llm.chat, (f"Hi {number}" for number in range(64))))
+    assert items == [f"Hi {number}" for number in range(64)]
 
 
 def test_one_llm_serves_many_tasks():
@@ -573,19 +573,19 @@ def test_one_llm_serves_many_tasks():
     async def ask_all(llm):
         return await asyncio.gather(*(llm.achat(f"Hi {number}") for number in range(200)))
 
-    with FakeServer(lambda asked: asked.json["messages"][0]["content"], repeat=True) as server:
-        said = asyncio.run(ask_all(connect(server)))
-    assert said == [f"Hi {number}" for number in range(200)]
+    with FakeServer(lambda request: request.json["messages"][0]["content"], repeat=True) as server:
+        result = asyncio.run(ask_all(connect(server)))
+    assert result == [f"Hi {number}" for number in range(200)]
 
 
 def test_llm_can_be_used_in_consecutive_event_loops():
     """One LLM can be used in consecutive event loops, and in sync calls in between."""
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
-        said = [asyncio.run(llm.achat("Hi")), llm.chat("Hi"), asyncio.run(llm.achat("Hi"))]
+        messages = [asyncio.run(llm.achat("Hi")), llm.chat("Hi"), asyncio.run(llm.achat("Hi"))]
         with ThreadPoolExecutor(4) as pool:
-            said += pool.map(lambda _: asyncio.run(llm.achat("Hi")), range(8))
-    assert said == ["Hi"] * 11
+            messages += pool.map(lambda _: asyncio.run(llm.achat("Hi")), range(8))
+    assert messages == ["Hi"] * 11
 
 
 FORK = """
@@ -741,20 +741,20 @@ def test_llm_can_be_closed_and_used_again():
 
     async def ask_twice(llm):
         await llm.aclose()
-        said = [await llm.achat("Hi")]
+        messages = [await llm.achat("Hi")]
         await llm.aclose()
         await llm.aclose()
-        return [*said, await llm.achat("Hi")]
+        return [*messages, await llm.achat("Hi")]
 
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
         llm.close()
-        said = [llm.chat("Hi")]
+        messages = [llm.chat("Hi")]
         llm.close()
         llm.close()
-        said += [llm.chat("Hi"), *asyncio.run(ask_twice(llm))]
+        messages += [llm.chat("Hi"), *asyncio.run(ask_twice(llm))]
         llm.close()
-        assert said == ["Hi"] * 4
+        assert messages == ["Hi"] * 4
         assert is_left_alone(server)
 
 

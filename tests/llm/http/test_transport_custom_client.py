@@ -39,28 +39,28 @@ async def astream(llm):
     return [event async for event in llm.astream("Hi")][-1].response
 
 
-def over_blocking(way, base_url, **options):
+def over_blocking(mode, base_url, **options):
     """Return the response over an OpenAI client, which also supports async calls."""
     with openai.OpenAI(base_url=base_url, **OWN) as client:
-        response = way(LLM(client=client, **OPTIONS | options))
-        return asyncio.run(response) if way in (acomplete, astream) else response
+        response = mode(LLM(client=client, **OPTIONS | options))
+        return asyncio.run(response) if mode in (acomplete, astream) else response
 
 
-def over_awaiting(way, base_url, **options):
+def over_awaiting(mode, base_url, **options):
     """Return the response over an AsyncOpenAI client."""
 
     async def answer():
         async with openai.AsyncOpenAI(base_url=base_url, **OWN) as client:
-            return await way(LLM(client=client, **OPTIONS | options))
+            return await mode(LLM(client=client, **OPTIONS | options))
 
     return asyncio.run(answer())
 
 
-OVER_BLOCKING = [pytest.param(partial(over_blocking, way), id=way.__name__) for way in (complete, stream)]
+OVER_BLOCKING = [pytest.param(partial(over_blocking, mode), id=mode.__name__) for mode in (complete, stream)]
 IN_THREADS = [
-    pytest.param(partial(over_blocking, way), id=f"{way.__name__} in threads") for way in (acomplete, astream)
+    pytest.param(partial(over_blocking, mode), id=f"{mode.__name__} in threads") for mode in (acomplete, astream)
 ]
-OVER_AWAITING = [pytest.param(partial(over_awaiting, way), id=way.__name__) for way in (acomplete, astream)]
+OVER_AWAITING = [pytest.param(partial(over_awaiting, mode), id=mode.__name__) for mode in (acomplete, astream)]
 
 
 @pytest.fixture(params=[*OVER_BLOCKING, *IN_THREADS, *OVER_AWAITING])
@@ -90,10 +90,10 @@ REFUSALS = {
 }
 
 
-@pytest.mark.for_each(("line", "kind", "told"), REFUSALS.values(), ids=REFUSALS)
-def test_refusals_raise_agentkit_errors(lend, line, kind, told):
+@pytest.mark.for_each(("line", "kind", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals_raise_agentkit_errors(lend, line, kind, message):
     """A refusal raises agentkit's own error, and the request is sent once."""
-    with FakeServer(line) as server, pytest.raises(kind, match=told):
+    with FakeServer(line) as server, pytest.raises(kind, match=message):
         lend(server.base_url)
     assert len(server.requests) == 1
 
@@ -110,8 +110,8 @@ def test_requests_are_retried_by_the_llm(lend):
 def test_quoted_credentials_are_redacted(lend):
     """Errors do not contain the client's credentials, even if the server quotes them."""
 
-    def echo(asked):
-        return fail(418, f"You sent {asked.headers}")
+    def echo(request):
+        return fail(418, f"You sent {request.headers}")
 
     with FakeServer(echo) as server, pytest.raises(Rejected, match="You sent") as caught:
         lend(server.base_url)

@@ -95,9 +95,9 @@ def test_history_with_calls_is_sent_as_text(ask):
         llm = connect(server)
         ask(llm, tools=[CALCULATOR])
         assert ask(llm, USED).text == "It is 4."
-        told, *said = body_of(server)["messages"]
-    assert told["content"].startswith("Tools cannot be used now")
-    assert [(message["role"], message["content"]) for message in said] == [
+        output, *result = body_of(server)["messages"]
+    assert output["content"].startswith("Tools cannot be used now")
+    assert [(message["role"], message["content"]) for message in result] == [
         ("user", "2+2?"),
         ("assistant", '<TOOL: calculator>{"expression": "2+2"}</TOOL>'),
         ("user", "<RESULT: calculator>\n4\n</RESULT>"),
@@ -230,17 +230,17 @@ def test_closed_stream_closes_the_wrapped_stream():
     class Endless:
         """A provider whose stream never ends."""
 
-        def stream(self, asked):
+        def stream(self, request):
             try:
                 while True:
-                    yield TextDelta(f"asked {len(asked.messages)} ")
+                    yield TextDelta(f"asked {len(request.messages)} ")
             finally:
                 closed.append("stream")
 
-        async def astream(self, asked):
+        async def astream(self, request):
             try:
                 while True:
-                    yield TextDelta(f"asked {len(asked.messages)} ")
+                    yield TextDelta(f"asked {len(request.messages)} ")
             finally:
                 closed.append("astream")
 
@@ -267,8 +267,8 @@ def test_any_provider_can_be_wrapped():
 @pytest.mark.parametrize("streaming", [False, True])
 def test_agent_at_a_server_without_tools(streaming):
     """An agent uses its tools at a server that rejects tools, and its history is the usual one."""
-    said = ["<TOOL: string_length>three words here</TOOL>", "Three.", "<TOOL: strlen>x</TOOL>", "Sorry."]
-    with FakeServer(REFUSAL, *said) as server:
+    messages = ["<TOOL: string_length>three words here</TOOL>", "Three.", "<TOOL: strlen>x</TOOL>", "Sorry."]
+    with FakeServer(REFUSAL, *messages) as server:
         agent = Agent("clerk", core_tools, llm=connect(server))
         texts = []
         for prompt in ("How many words?", "And now?"):
@@ -330,8 +330,8 @@ def test_call_rejected_in_the_middle_of_a_stream():
     """Text streamed before a rejected call is the answer, and the last delta contains the call."""
     pieces = chunk(reasoning="Hm"), chunk(content="Let me"), chunk(content=" see."), refused(WRONG, status_code=400)
     with FakeServer(raw(*pieces)) as server:
-        *told, last = connect(server).stream("2+2?", tools=[CALCULATOR])
-    assert told == [
+        *output, last = connect(server).stream("2+2?", tools=[CALCULATOR])
+    assert output == [
         ReasoningDelta("Hm"),
         TextDelta("Let me"),
         TextDelta(" see."),
@@ -343,8 +343,8 @@ def test_call_rejected_in_the_middle_of_a_stream():
 
 def test_rejection_after_a_partial_call_is_raised(ask_streamed):
     """A rejection after part of a call was streamed is raised."""
-    begun = chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "calculator", "arguments": "{"}}])
-    with FakeServer(raw(begun, refused(WRONG))) as server, pytest.raises(Rejected, match="validation failed"):
+    started = chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "calculator", "arguments": "{"}}])
+    with FakeServer(raw(started, refused(WRONG))) as server, pytest.raises(Rejected, match="validation failed"):
         ask_streamed(connect(server), tools=[CALCULATOR])
 
 
@@ -362,13 +362,13 @@ def test_rejected_text_is_the_answer(ask, written, calls):
     assert (response.finish_reason, response.usage.unreported) == ("tool_calls" if calls else "stop", 1)
 
 
-@pytest.mark.parametrize("told", [[], ["It ", "is 4."]])
-def test_text_rejected_for_a_call_is_streamed_once(told):
+@pytest.mark.parametrize("message", [[], ["It ", "is 4."]])
+def test_text_rejected_for_a_call_is_streamed_once(message):
     """Text rejected because a call was required is streamed exactly once."""
-    pieces = [chunk(reasoning="Hm"), *(chunk(content=text) for text in told), refused("It is 4.", **WANTED)]
+    pieces = [chunk(reasoning="Hm"), *(chunk(content=text) for text in message), refused("It is 4.", **WANTED)]
     with FakeServer(raw(*pieces)) as server:
         *events, last = connect(server).stream("2+2?", tools=[CALCULATOR], tool_choice="required")
-    assert events == [ReasoningDelta("Hm"), *map(TextDelta, told or ["It is 4."])]
+    assert events == [ReasoningDelta("Hm"), *map(TextDelta, message or ["It is 4."])]
     assert (last.response.text, last.response.message.reasoning) == ("It is 4.", "Hm")
 
 
@@ -396,15 +396,15 @@ def test_closed_llm_stays_usable():
     """`close` and `aclose` close the wrapped provider, and the LLM stays usable."""
 
     async def ask_and_close(llm):
-        said = await llm.achat("Hi")
+        output = await llm.achat("Hi")
         await llm.aclose()
-        return said
+        return output
 
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server)
-        said = llm.chat("Hi")
+        output = llm.chat("Hi")
         llm.close()
-        assert (said, asyncio.run(ask_and_close(llm)), llm.chat("Hi")) == ("Hi", "Hi", "Hi")
+        assert (output, asyncio.run(ask_and_close(llm)), llm.chat("Hi")) == ("Hi", "Hi", "Hi")
 
 
 def test_tool_calling_is_part_of_the_llm():

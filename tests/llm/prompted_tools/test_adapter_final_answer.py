@@ -90,7 +90,7 @@ def astream(agent, prompt):
     return asyncio.run(last())
 
 
-@pytest.fixture(params=[run, arun, stream, astream], ids=lambda way: way.__name__)
+@pytest.fixture(params=[run, arun, stream, astream], ids=lambda mode: mode.__name__)
 def run_agent(request):
     """Each way to run an agent."""
     return request.param
@@ -122,8 +122,8 @@ def test_strict_schema_becomes_a_strict_tool(ask, is_strict):
         assert body_of(server)["tools"][0]["strict"] is is_strict
         assert response.message.extra == {}
         ask(llm, [UserMessage("2+2?"), response.message, UserMessage("Thanks.")])
-        said = [item for item in body_of(server)["input"] if item["role"] == "assistant"]
-    assert said == [{"role": "assistant", "content": '{"sum": 4}'}]
+        messages = [item for item in body_of(server)["input"] if item["role"] == "assistant"]
+    assert messages == [{"role": "assistant", "content": '{"sum": 4}'}]
 
 
 def test_answer_in_plain_text(ask):
@@ -319,11 +319,11 @@ def test_extracting_by_a_tool(is_awaited):
     with FakeServer(NO_SCHEMA, call("final_answer", sum="many"), call("final_answer", GOOD)) as server:
         llm = connect(server)
         value = asyncio.run(llm.aextract("2+2", Sum)) if is_awaited else llm.extract("2+2", Sum)
-        _, *said = body_of(server)["messages"]
+        _, *output = body_of(server)["messages"]
     assert value == Sum(4, "it is four")
-    assert [message["role"] for message in said] == ["user", "assistant", "user"]
-    assert said[1] == {"role": "assistant", "content": '{"sum": "many"}'}
-    assert "'sum' should be a valid integer" in said[2]["content"]
+    assert [message["role"] for message in output] == ["user", "assistant", "user"]
+    assert output[1] == {"role": "assistant", "content": '{"sum": "many"}'}
+    assert "'sum' should be a valid integer" in output[2]["content"]
 
 
 @pytest.mark.parametrize("refusal", [NO_SCHEMA, NOT_BOTH], ids=["no schema", "not both"])

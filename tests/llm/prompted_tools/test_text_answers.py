@@ -85,11 +85,11 @@ def facts(reader):
 def test_calls_are_parsed_as_models_write_them(case):
     """Calls are parsed as models write them, in one piece and character by character; quoted calls do not run."""
     is_cut = case.get("cut", False)
-    whole, _ = read([case["answer"]], is_cut=is_cut)
-    assert [[call.name, arguments_in(call.arguments)] for call in whole.calls] == case["calls"]
-    assert (whole.text, whole.reasoning) == (case["text"], case.get("reasoning", ""))
+    complete, _ = read([case["answer"]], is_cut=is_cut)
+    assert [[call.name, arguments_in(call.arguments)] for call in complete.calls] == case["calls"]
+    assert (complete.text, complete.reasoning) == (case["text"], case.get("reasoning", ""))
     streamed, events = read(case["answer"], is_cut=is_cut)
-    assert facts(streamed) == facts(whole)
+    assert facts(streamed) == facts(complete)
     assert (text_of_events(events, TextDelta), text_of_events(events, ReasoningDelta)) == (
         streamed.text,
         streamed.reasoning,
@@ -112,9 +112,9 @@ def test_splitting_does_not_change_the_answer(words, cuts, is_cut):
     answer = "".join(words)
     places = sorted({0, *(cut % (len(answer) + 1) for cut in cuts), len(answer)})
     pieces = [answer[start:end] for start, end in pairwise(places)]
-    whole, _ = read([answer], is_cut=is_cut)
+    full_text, _ = read([answer], is_cut=is_cut)
     reader, events = read(pieces, is_cut=is_cut)
-    assert facts(reader) == facts(whole)
+    assert facts(reader) == facts(full_text)
     assert (text_of_events(events, TextDelta), text_of_events(events, ReasoningDelta)) == (
         reader.text,
         reader.reasoning,
@@ -244,9 +244,9 @@ LONG = 1_500
 )
 def test_very_long_lines_and_gaps(answer):
     """Lines and gaps over 1,000 characters give the same result however the answer is split."""
-    whole = facts(read([answer])[0])
-    assert facts(read(answer)[0]) == whole
-    assert facts(read([answer[:700], answer[700:1400], answer[1400:]])[0]) == whole
+    complete = facts(read([answer])[0])
+    assert facts(read(answer)[0]) == complete
+    assert facts(read([answer[:700], answer[700:1400], answer[1400:]])[0]) == complete
 
 
 def test_blanks_after_reasoning_are_removed():

@@ -53,7 +53,7 @@ def test_instruction_describes_the_tools():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "expected"),
     [
         ({}, "You may use several tools at once"),
         ({"parallel_tool_calls": False}, "Use one tool at a time"),
@@ -64,10 +64,10 @@ def test_instruction_describes_the_tools():
         ({"tool_choice": "none"}, "Tools cannot be used now"),
     ],
 )
-def test_tool_settings_are_described_in_the_instruction(settings, said):
+def test_tool_settings_are_described_in_the_instruction(settings, expected):
     """Tool settings are described in the instruction, and are not sent."""
     request = converted(UserMessage("Hi"), **settings)
-    assert said in request.instruction
+    assert expected in request.instruction
     assert settings.keys().isdisjoint(request.settings)
 
 
@@ -100,12 +100,12 @@ def test_history_alternates_between_roles():
         AssistantMessage("Two.", extra={"kept": 1}),
     )
     results = [("calculator", "2"), ("now", "noon"), ("tool", "of nobody")]
-    said = "\n\n".join(f"<RESULT: {name}>\n{text}\n</RESULT>" for name, text in results)
+    joined = "\n\n".join(f"<RESULT: {name}>\n{text}\n</RESULT>" for name, text in results)
     assert request.messages == [
         SystemMessage("Be brief"),
         UserMessage(("1+1, and what is this?", "Look:", picture)),
         AssistantMessage("I see.\n<TOOL: calculator>1+1</TOOL>\n<TOOL: now></TOOL>"),
-        UserMessage(f"{said}\n\nWell?"),
+        UserMessage(f"{joined}\n\nWell?"),
         AssistantMessage("Two.", extra={"kept": 1}),
     ]
 

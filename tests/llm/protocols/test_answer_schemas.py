@@ -68,11 +68,11 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.for_each(("schema", "told"), SCHEMAS.values(), ids=SCHEMAS)
-def test_unsupported_keywords_move_to_the_description(schema, told):
+@pytest.mark.for_each(("schema", "expected"), SCHEMAS.values(), ids=SCHEMAS)
+def test_unsupported_keywords_move_to_the_description(schema, expected):
     """Objects are closed, unsupported keywords move to the description, and the input is not modified."""
     given = repr(schema)
-    assert enforceable_schema(schema) == told
+    assert enforceable_schema(schema) == expected
     assert repr(schema) == given
 
 

@@ -27,9 +27,9 @@ SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input":
 NOTHING = {"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}
 
 
-def text(said):
+def text(text):
     """Return a text block."""
-    return {"type": "text", "text": said}
+    return {"type": "text", "text": text}
 
 
 def use(call_id, name="f", **fields):
@@ -145,8 +145,8 @@ def test_call_ids_are_valid_and_unique(ids):
     sent = [block_of(ToolMessage(call_id, "f", "1"))["tool_use_id"] for call_id in ids]
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", each) for each in sent)
     assert len(set(sent)) == len(ids)
-    wish = AssistantMessage("", tuple(ToolCall(call_id, "f", "") for call_id in ids))
-    assert [block["id"] for block in encode_message(wish)[0]["content"]] == sent
+    request = AssistantMessage("", tuple(ToolCall(call_id, "f", "") for call_id in ids))
+    assert [block["id"] for block in encode_message(request)[0]["content"]] == sent
 
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", '"x"', '{"a": "\\ud83d"}', '{"a": NaN}'])
@@ -167,10 +167,10 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize(("said", "content", "is_error"), RESULTS.values(), ids=RESULTS)
-def test_only_failed_results_are_marked_as_errors(said, content, is_error):
+@pytest.mark.parametrize(("text", "content", "is_error"), RESULTS.values(), ids=RESULTS)
+def test_only_failed_results_are_marked_as_errors(text, content, is_error):
     """Only failed tool calls are marked as errors, and error text returned by a tool is not."""
-    block = block_of(ToolMessage("a", "f", said))
+    block = block_of(ToolMessage("a", "f", text))
     assert (block.get("content"), block.get("is_error", False)) == (content, is_error)
 
 
@@ -223,7 +223,7 @@ def test_files_are_documents(file, block):
     assert block_of(ToolMessage("a", "f", "Look", files=(file,)))["content"] == [text("Look"), block]
 
 
-SAYINGS = st.lists(
+ANSWER_TEXTS = st.lists(
     st.one_of(
         st.builds(UserMessage, st.text(max_size=3)),
         st.builds(SystemMessage, st.text(max_size=3)),
@@ -234,7 +234,7 @@ SAYINGS = st.lists(
 )
 
 
-@given(SAYINGS)
+@given(ANSWER_TEXTS)
 def test_any_conversation_can_be_sent(messages):
     """Turns alternate, start with the user, are never empty, and match their JSON encoding."""
     turns = turns_of(*messages)

@@ -24,9 +24,9 @@ CODE = {"type": "server_tool_use", "id": "srv", "name": "code_execution", "input
 CITED = [{"type": "web_search_result_location", "url": "https://a.b", "encrypted_index": "y"}]
 
 
-def text(said, **fields):
+def text(text, **fields):
     """Return a text block."""
-    return {"type": "text", "text": said, **fields}
+    return {"type": "text", "text": text, **fields}
 
 
 def answered(*blocks, reason="end_turn", **fields):
@@ -64,25 +64,25 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("blocks", "said"), ANSWERS.values(), ids=ANSWERS)
-def test_hosted_blocks_are_sent_back_unchanged(blocks, said):
+@pytest.mark.parametrize(("blocks", "text"), ANSWERS.values(), ids=ANSWERS)
+def test_hosted_blocks_are_sent_back_unchanged(blocks, text):
     """The answer's text is complete, and every block is sent back at its position with all its fields."""
     message = answered(*blocks)
-    assert (message.text, message.tool_calls) == (said, ())
+    assert (message.text, message.tool_calls) == (text, ())
     assert back(message, UserMessage("And now?")) == blocks
 
 
 @pytest.mark.parametrize(
-    ("blocks", "kept"),
+    ("blocks", "expected"),
     [
         ([text("I look."), SEARCH], [text("I look.")]),
         ([text("I look."), SEARCH, FOUND, text("More."), LISTED], [text("I look."), SEARCH, FOUND, text("More.")]),
     ],
 )
 @pytest.mark.parametrize("reason", ["max_tokens", "end_turn"])
-def test_call_without_a_result_is_not_sent_back(blocks, kept, reason):
+def test_call_without_a_result_is_not_sent_back(blocks, expected, reason):
     """An answer truncated during a search is sent back without it, as servers reject a call without a result."""
-    assert back(answered(*blocks, reason=reason)) == kept
+    assert back(answered(*blocks, reason=reason)) == expected
 
 
 def test_code_that_calls_a_tool_is_sent_back_with_its_container():
@@ -103,13 +103,13 @@ def test_container_is_sent_only_while_the_answer_continues():
 
 def test_container_setting_is_merged_or_replaces_the_id():
     """A container setting is merged with the container id, or replaces it."""
-    said = (
+    messages = (
         UserMessage("Hi"),
         answered(CODE, CALL, reason="tool_use", container={"id": "c"}),
         ToolMessage("a", "f", "1"),
     )
-    assert body(*said, container={"skills": []})["container"] == {"id": "c", "skills": []}
-    assert body(*said, container="d")["container"] == "d"
+    assert body(*messages, container={"skills": []})["container"] == {"id": "c", "skills": []}
+    assert body(*messages, container="d")["container"] == "d"
 
 
 def test_container_is_not_sent_to_another_server():

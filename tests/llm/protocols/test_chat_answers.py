@@ -116,8 +116,8 @@ def test_complete_message_in_the_last_chunk_is_not_repeated():
     reader = ChatReader()
     function = {"name": "f", "arguments": "{}"}
     list(reader.feed({"choices": [{"delta": {"reasoning_content": "Hm", "tool_calls": [{"function": function}]}}]}))
-    whole = {"reasoning_content": "Hm", "tool_calls": [{"id": "a", "function": function}]}
-    list(reader.feed({"choices": [{"finish_reason": "stop", "message": whole}]}))
+    full_text = {"reasoning_content": "Hm", "tool_calls": [{"id": "a", "function": function}]}
+    list(reader.feed({"choices": [{"finish_reason": "stop", "message": full_text}]}))
     message = reader.finish(closed=True).message
     assert (message.reasoning, len(message.tool_calls)) == ("Hm", 1)
 
@@ -162,13 +162,13 @@ def test_error_after_a_complete_answer_is_ignored(reason, behind):
 
 
 @pytest.mark.for_each("reason", ["error", "content_filter", "content_filter: VIOLENCE", "abort", None, ""])
-@pytest.mark.for_each(("told", "kind"), [(LIMIT, Rejected), (AWAY, Unreachable)])
-def test_error_after_an_incomplete_answer_is_raised(reason, told, kind):
+@pytest.mark.for_each(("text", "kind"), [(LIMIT, Rejected), (AWAY, Unreachable)])
+def test_error_after_an_incomplete_answer_is_raised(reason, text, kind):
     """An error after an incomplete or failed answer is raised with its own message."""
     reader = ChatReader()
     list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
-    with pytest.raises(kind, match=told["error"]["message"]):
-        list(reader.feed(told))
+    with pytest.raises(kind, match=text["error"]["message"]):
+        list(reader.feed(text))
 
 
 def test_failure_after_the_end_is_raised():
@@ -183,18 +183,18 @@ def test_failure_after_the_end_is_raised():
 def ended(finish_reason, native, content=None, *, streamed):
     """Return an answer with the finish reasons of a router and of the provider behind it."""
     ending = {"finish_reason": finish_reason, "native_finish_reason": native}
-    said = {"role": "assistant", "content": content}
+    fields = {"role": "assistant", "content": content}
     if not streamed:
-        return decode_answer({"choices": [{"message": said, **ending}]})
+        return decode_answer({"choices": [{"message": fields, **ending}]})
     reader = ChatReader()
-    for choice in ({"delta": said}, {"delta": {"content": ""}, **ending}):
+    for choice in ({"delta": fields}, {"delta": {"content": ""}, **ending}):
         list(reader.feed({"choices": [choice]}))
     return reader.finish(closed=True)
 
 
 @pytest.mark.for_each("streamed", [False, True])
 @pytest.mark.for_each(
-    ("finish_reason", "native", "content", "kind", "told"),
+    ("finish_reason", "native", "content", "kind", "message"),
     [
         ("error", "MALFORMED_FUNCTION_CALL", "", BadResponse, "'malformed_function_call'"),
         ("error", "upstream_502", "Hel", BadResponse, "'upstream_502'"),
@@ -206,9 +206,9 @@ def ended(finish_reason, native, content=None, *, streamed):
         ("refusal", None, "Hel", Rejected, "content filter"),
     ],
 )
-def test_upstream_error_of_a_failed_answer_is_raised(streamed, finish_reason, native, content, kind, told):
+def test_upstream_error_of_a_failed_answer_is_raised(streamed, finish_reason, native, content, kind, message):
     """An empty or failed answer from a router raises an error based on the upstream finish reason."""
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         ended(finish_reason, native, content, streamed=streamed)
 
 

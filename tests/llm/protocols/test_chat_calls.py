@@ -65,6 +65,6 @@ def test_legacy_call_is_parsed(older):
 def test_arguments_preserve_their_original_text():
     """The arguments of a call preserve their original text and whitespace."""
     written = json.dumps({"x": [1, {"y": "é"}]}, indent=1, ensure_ascii=False)
-    assert read(*(piece(letter, "f" if not place else None, index=0) for place, letter in enumerate(written))) == [
+    assert read(*(piece(letter, "f" if not index else None, index=0) for index, letter in enumerate(written))) == [
         ("f", written)
     ]

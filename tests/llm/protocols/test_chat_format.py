@@ -38,8 +38,13 @@ def test_messages_round_trip_through_dictionaries(messages):
 
 def test_prompts_of_every_form():
     """A prompt is a string, one dictionary, or any iterable of messages and dictionaries."""
-    said = (UserMessage("Hi"),)
-    assert typed_messages("Hi") == typed_messages({"role": "user", "content": "Hi"}) == typed_messages(said) == said
+    messages = (UserMessage("Hi"),)
+    assert (
+        typed_messages("Hi")
+        == typed_messages({"role": "user", "content": "Hi"})
+        == typed_messages(messages)
+        == messages
+    )
     assert typed_messages([]) == ()
 
 
@@ -85,8 +90,8 @@ def test_files_in_the_result_of_a_tool():
     """A tool result in a history keeps its files, and a text file as its text."""
     text = {"type": "file", "file": {"filename": "a.txt", "file_data": "aGk="}}
     content = [{"type": "text", "text": "done"}, {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF.url}}]
-    (told,) = typed_messages([{"role": "tool", "tool_call_id": "1", "content": [*content, text]}])
-    assert (told.files, told.content) == ((PDF,), f"done\n{quoted_file('a.txt', 'hi')}")
+    (output,) = typed_messages([{"role": "tool", "tool_call_id": "1", "content": [*content, text]}])
+    assert (output.files, output.content) == ((PDF,), f"done\n{quoted_file('a.txt', 'hi')}")
 
 
 @pytest.mark.for_each(

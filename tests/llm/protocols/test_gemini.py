@@ -184,8 +184,8 @@ def test_model_is_part_of_the_path(model, streaming, path):
 
 def test_response_in_every_way(ask):
     """Text, reasoning and usage are parsed in every way to request a response; the key is in Google's header."""
-    said = Response(AssistantMessage("It is 4.", reasoning="Two and two."), "stop", Usage(9, 7, 2, 3))
-    with FakeServer(said, rules="gemini") as server:
+    read_response = Response(AssistantMessage("It is 4.", reasoning="Two and two."), "stop", Usage(9, 7, 2, 3))
+    with FakeServer(read_response, rules="gemini") as server:
         response = ask(llm_at(server), temperature=0)
     assert (response.text, response.reasoning, response.finish_reason) == ("It is 4.", "Two and two.", "stop")
     usage = response.usage

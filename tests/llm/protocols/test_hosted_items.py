@@ -76,8 +76,8 @@ def test_hosted_items_are_sent_back_unchanged(item):
 def test_results_name_the_program_that_called():
     """The result of a call made by a server's program names that program, and other results name none."""
     program = {"type": "program", "id": "p", "call_id": "p", "code": "await f()", "fingerprint": "x"}
-    made, asked = {"type": "program", "caller_id": "p"}, {"type": "direct"}
-    calls = {**CALL, "caller": made}, {**CALL, "call_id": "b", "caller": asked}
+    made, question = {"type": "program", "caller_id": "p"}, {"type": "direct"}
+    calls = {**CALL, "caller": made}, {**CALL, "call_id": "b", "caller": question}
     answer = Responses().decode({"output": [THOUGHT, program, *calls]}).message
     items = sent(UserMessage("Hi"), answer, ToolMessage("a", "f", "1"), ToolMessage("b", "f", "2"))
     assert items[1:5] == [THOUGHT, program, *calls]

@@ -111,10 +111,10 @@ FOUND = [
 ]
 
 
-@pytest.mark.parametrize(("read", "told"), FOUND)
-def test_found_pages_are_reported_once(read, told):
+@pytest.mark.parametrize(("read", "text"), FOUND)
+def test_found_pages_are_reported_once(read, text):
     """Each page found is reported once with its address and title, in every provider's format."""
-    assert [use.sources for use in read(told)] == [(PAGE,)]
+    assert [use.sources for use in read(text)] == [(PAGE,)]
 
 
 def test_cited_pages_belong_to_the_last_search():
@@ -161,8 +161,8 @@ def test_blocks_report_hosted_tools():
         {"type": "mcp_tool_use", "id": "s_3", "name": "read", "server_name": "wiki", "input": {}},
         {"type": "tool_use", "id": "t_1", "name": "ours", "input": {}},
     ]
-    told = [(each.call.id, each.call.name, each.error) for each in uses_in_blocks(blocks)]
-    assert told == [
+    rows = [(each.call.id, each.call.name, each.error) for each in uses_in_blocks(blocks)]
+    assert rows == [
         ("s_1", "web_search", ""),
         ("s_2", "code_execution", "The provider could not use code_execution: unavailable."),
         ("s_3", "read", ""),

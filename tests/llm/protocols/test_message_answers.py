@@ -14,9 +14,9 @@ CALL = {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}}
 END = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
 
 
-def text(said, **fields):
+def text(text, **fields):
     """Return a text block."""
-    return {"type": "text", "text": said, **fields}
+    return {"type": "text", "text": text, **fields}
 
 
 def begin(index, block):
@@ -32,8 +32,8 @@ def piece(index, kind, **fields):
 def read(*events, closed=False):
     """Return the events and the response of a stream."""
     reader = AnthropicMessages().reader()
-    told = [event for chunk in events for event in reader.feed(chunk)]
-    return told, reader.finish(closed=closed)
+    messages = [event for chunk in events for event in reader.feed(chunk)]
+    return messages, reader.finish(closed=closed)
 
 
 # the stop reason; the finish reason
@@ -124,7 +124,7 @@ def test_null_stop_reason_is_ignored():
 def test_blocks_of_every_type_are_assembled():
     """Blocks of every type are assembled from their pieces and stored unchanged."""
     found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
-    told, response = read(
+    output, response = read(
         {"type": "message_start", "message": {"id": "m", "model": "claude", "usage": {"input_tokens": 7}}},
         {"type": "ping"},
         begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
@@ -147,10 +147,10 @@ def test_blocks_of_every_type_are_assembled():
         END,
         {"type": "message_stop"},
     )
-    assert [event for event in told if not isinstance(event, ToolCallDelta)] == [
+    assert [event for event in output if not isinstance(event, ToolCallDelta)] == [
         *(ReasoningDelta("H"), ReasoningDelta("m"), TextDelta("Hel"), TextDelta("lo")),
     ]
-    calls = [event for event in told if isinstance(event, ToolCallDelta)]
+    calls = [event for event in output if isinstance(event, ToolCallDelta)]
     assert calls == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x"'), ToolCallDelta(0, "", ": 1}")]
     blocks = (
         THOUGHT,
@@ -249,11 +249,11 @@ STREAMS = {
 }
 
 
-@pytest.mark.for_each(("events", "said", "arguments"), STREAMS.values(), ids=STREAMS)
-def test_streams_of_other_servers_are_parsed(events, said, arguments):
+@pytest.mark.for_each(("events", "text", "arguments"), STREAMS.values(), ids=STREAMS)
+def test_streams_of_other_servers_are_parsed(events, text, arguments):
     """Streams of other servers with the same protocol are parsed."""
     _, response = read(*events)
-    assert (response.text, [each.arguments for each in response.tool_calls]) == (said, arguments)
+    assert (response.text, [each.arguments for each in response.tool_calls]) == (text, arguments)
 
 
 def test_text_at_the_start_of_a_block_is_emitted():
@@ -264,10 +264,10 @@ def test_text_at_the_start_of_a_block_is_emitted():
 def test_arguments_at_the_start_of_a_block_are_emitted_once():
     """Call arguments in content_block_start are emitted once, when the block stops without deltas."""
     stop = {"type": "content_block_stop", "index": 0}
-    told, _ = read(begin(0, CALL), stop, END)
-    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 1}')]
-    told, _ = read(begin(0, CALL), piece(0, "input_json_delta", partial_json='{"x": 2}'), stop, END)
-    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 2}')]
+    output, _ = read(begin(0, CALL), stop, END)
+    assert output == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 1}')]
+    output, _ = read(begin(0, CALL), piece(0, "input_json_delta", partial_json='{"x": 2}'), stop, END)
+    assert output == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 2}')]
     assert read(begin(0, text("Hi")), stop, {**stop, "index": 7}, END)[0] == [TextDelta("Hi")]
 
 
@@ -275,14 +275,14 @@ def test_separated_text_blocks_are_emitted_as_paragraphs():
     """Text blocks separated by other blocks are emitted as paragraphs, and adjacent ones are joined."""
     search = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
-    told, response = read(
+    output, response = read(
         *(begin(0, text("")), piece(0, "text_delta", text="I look."), begin(1, search), begin(2, found)),
         *(begin(3, text("")), piece(3, "text_delta", text="# Pa"), piece(3, "text_delta", text="ris")),
         *(begin(4, text("!")), piece(5, "thinking_delta", thinking="Hm"), begin(6, text("")), END),
         *(piece(6, "text_delta", text="So."), {"type": "message_stop"}),
     )
     assert response.text == "I look.\n\n# Paris!\n\nSo."
-    assert "".join(event.text for event in told if isinstance(event, TextDelta)) == response.text
+    assert "".join(event.text for event in output if isinstance(event, TextDelta)) == response.text
 
 
 def test_unknown_delta_types_are_stored():
@@ -345,9 +345,9 @@ def test_content_may_be_a_string():
 def test_refusal_is_reported_with_its_explanation():
     """A refusal is reported with its explanation, or else with its category."""
     details = [{"explanation": "It harms."}, {"category": "bio"}, None]
-    told = []
+    messages = []
     for each in details:
         with pytest.raises(ModelError) as caught:
             AnthropicMessages().decode({"content": [], "stop_reason": "refusal", "stop_details": each})
-        told.append(str(caught.value))
-    assert [text.partition("answer: ")[2] for text in told] == ["It harms.", "for bio", "no reason was given"]
+        messages.append(str(caught.value))
+    assert [text.partition("answer: ")[2] for text in messages] == ["It harms.", "for bio", "no reason was given"]

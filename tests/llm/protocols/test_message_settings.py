@@ -54,8 +54,8 @@ SETTINGS = {
 def test_settings_of_any_protocol_are_translated(settings, sent):
     """Settings of any protocol are translated, and those of this protocol are sent unchanged."""
     body = with_settings({"model": "m"}, settings)
-    said = {name: value for name, value in body.items() if name in sent or name not in {"model", "max_tokens"}}
-    assert said == sent
+    fields = {name: value for name, value in body.items() if name in sent or name not in {"model", "max_tokens"}}
+    assert fields == sent
 
 
 # the model and the settings; the maximum length of the answer

@@ -35,9 +35,9 @@ def package(server):
     return anthropic.Anthropic(base_url=server.origin, api_key=KEY, max_retries=0)
 
 
-def text(said, **fields):
+def text(text, **fields):
     """Return a text block."""
-    return {"type": "text", "text": said, **fields}
+    return {"type": "text", "text": text, **fields}
 
 
 def use(call_id, **given):
@@ -174,8 +174,8 @@ def test_request_matches_the_anthropic_package(ask_whole, asking, arguments):
         ask_whole(connect(server), messages, **options)
         with package(server) as client:
             client.messages.create(model=MODEL, **arguments)
-        ours, theirs = server.requests
-    assert (ours.json, ours.path) == (theirs.json, theirs.path)
+        actual, reference = server.requests
+    assert (actual.json, actual.path) == (reference.json, reference.path)
 
 
 def test_key_and_version_headers(ask):
@@ -192,23 +192,25 @@ def test_key_and_version_headers(ask):
 def test_response_matches_the_anthropic_package(ask, line):
     """The package's own client parses the same text, reasoning, calls and usage from the same server."""
     with FakeServer(line, line, line) as server:
-        ours = ask(connect(server))
+        actual = ask(connect(server))
         with package(server) as client:
             asking = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
-            whole = client.messages.create(**asking)
+            complete = client.messages.create(**asking)
             with client.messages.stream(**asking) as stream:
                 streamed = stream.get_final_message()
-    for theirs in (whole, streamed):
-        by_kind = {kind: [block for block in theirs.content if block.type == kind] for kind in ("text", "tool_use")}
-        assert ours.text == "".join(block.text for block in by_kind["text"])
-        assert ours.message.reasoning == "".join(block.thinking for block in theirs.content if block.type == "thinking")
-        calls = [(each.name, json.loads(each.arguments)) for each in ours.tool_calls]
-        assert calls == [(block.name, block.input) for block in by_kind["tool_use"]]
-        assert (ours.usage.input_tokens, ours.usage.output_tokens) == (
-            theirs.usage.input_tokens,
-            theirs.usage.output_tokens,
+    for reference in (complete, streamed):
+        by_kind = {kind: [block for block in reference.content if block.type == kind] for kind in ("text", "tool_use")}
+        assert actual.text == "".join(block.text for block in by_kind["text"])
+        assert actual.message.reasoning == "".join(
+            block.thinking for block in reference.content if block.type == "thinking"
         )
-        assert ours.raw["stop_reason"] == theirs.stop_reason
+        calls = [(each.name, json.loads(each.arguments)) for each in actual.tool_calls]
+        assert calls == [(block.name, block.input) for block in by_kind["tool_use"]]
+        assert (actual.usage.input_tokens, actual.usage.output_tokens) == (
+            reference.usage.input_tokens,
+            reference.usage.output_tokens,
+        )
+        assert actual.raw["stop_reason"] == reference.stop_reason
 
 
 def test_stream_emits_deltas_and_the_response():
@@ -236,8 +238,8 @@ def test_agent_calls_tools_in_parallel():
             raise ValueError("closed")
         return f"sun in {city}"
 
-    wishes = say("", call("weather", city="Paris"), call("weather", city="Hue"), reasoning="Two cities")
-    with FakeServer(wishes, "Sunny in one.") as server:
+    requested_calls = say("", call("weather", city="Paris"), call("weather", city="Hue"), reasoning="Two cities")
+    with FakeServer(requested_calls, "Sunny in one.") as server:
         helper = Agent("helper", [weather], "Be brief", llm=connect(server))
         assert helper("Weather?") == "Sunny in one."
         first, second = (request.json for request in server.requests)
@@ -281,9 +283,9 @@ def test_cache_tokens_are_counted_and_priced():
 
 def test_refused_schema_is_replaced_by_a_tool(ask):
     """A schema whose grammar the server refuses is replaced by an answer tool from then on."""
-    told = "The compiled grammar is too large, which would cause performance issues. Simplify your tool schemas."
+    text = "The compiled grammar is too large, which would cause performance issues. Simplify your tool schemas."
     answer = call("final_answer", city="Hue")
-    with FakeServer(fail(400, told), answer, answer) as server:
+    with FakeServer(fail(400, text), answer, answer) as server:
         llm = connect(server)
         assert [json.loads(ask(llm, "Where?", output_schema=CITY).text) for _ in range(2)] == [{"city": "Hue"}] * 2
         bodies = [request.json for request in server.requests]
@@ -318,10 +320,10 @@ def test_errors_have_the_same_class_in_a_stream(ask, kind, status, expected):
     body = json.dumps(error(kind))
     headers = {"Retry-After": "7"} if status == 429 else {}
     refused = raw(body, status=status, content_type="application/json", headers=headers)
-    begun = {"type": "message_start", "message": {"content": []}}
+    started = {"type": "message_start", "message": {"content": []}}
     named = f"event: error\ndata: {body}\n\n"
-    inside = raw(begun, named)
-    with FakeServer(refused, lambda asked: inside if asked.json.get("stream") else raw(body)) as server:
+    inside = raw(started, named)
+    with FakeServer(refused, lambda request: inside if request.json.get("stream") else raw(body)) as server:
         llm = connect(server)
         with pytest.raises(ModelError, match="Wait a moment") as first:
             ask(llm)
@@ -332,10 +334,12 @@ def test_errors_have_the_same_class_in_a_stream(ask, kind, status, expected):
     assert getattr(first.value, "retry_after_seconds", 7) == 7
 
 
-@pytest.mark.for_each(("line", "told"), [(refuse("Not that."), "Not that."), (filtered("So"), "no reason was given")])
-def test_refusal_raises_rejected(ask, line, told):
+@pytest.mark.for_each(
+    ("line", "message"), [(refuse("Not that."), "Not that."), (filtered("So"), "no reason was given")]
+)
+def test_refusal_raises_rejected(ask, line, message):
     """An answer that ends as a refusal raises Rejected, with the reason if there is one."""
-    with FakeServer(line) as server, pytest.raises(Rejected, match=told) as caught:
+    with FakeServer(line) as server, pytest.raises(Rejected, match=message) as caught:
         ask(connect(server))
     assert caught.value.code == "refusal"
 
@@ -368,5 +372,5 @@ def test_trailing_blanks_of_a_prefill_are_removed():
     wire = wire_named("messages")
     request = Request([UserMessage("Count"), AssistantMessage("One, two, \n")])
     assert wire.encode(request, "m", strict=False)["messages"][-1]["content"] == [{"type": "text", "text": "One, two,"}]
-    whole = Request([UserMessage("Count"), AssistantMessage("One")])
-    assert wire.encode(whole, "m", strict=False)["messages"][-1]["content"][-1]["text"] == "One"
+    full_text = Request([UserMessage("Count"), AssistantMessage("One")])
+    assert wire.encode(full_text, "m", strict=False)["messages"][-1]["content"][-1]["text"] == "One"

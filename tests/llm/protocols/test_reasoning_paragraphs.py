@@ -21,10 +21,10 @@ TEXTS = {
 @pytest.mark.for_each(("pieces", "text"), TEXTS.values(), ids=TEXTS)
 def test_interrupted_text_becomes_separate_paragraphs(pieces, text):
     """Adjacent pieces are joined, and interrupted ones become separate paragraphs."""
-    paragraphs, told = ParagraphJoiner(), []
+    paragraphs, received = ParagraphJoiner(), []
     for piece in pieces:
         if piece is None:
             paragraphs.interrupt()
         else:
-            told.append(paragraphs.add(piece))
-    assert "".join(told) == text
+            received.append(paragraphs.add(piece))
+    assert "".join(received) == text

@@ -32,8 +32,8 @@ def end(item, place=0):
 def read(*events):
     """Return the emitted deltas of text, reasoning and calls, and the response."""
     reader = ResponsesReader()
-    told = [each for chunk in events for each in reader.feed(chunk)]
-    return told, reader.finish(closed=False)
+    messages = [each for chunk in events for each in reader.feed(chunk)]
+    return messages, reader.finish(closed=False)
 
 
 def content_of(response):
@@ -110,11 +110,11 @@ STREAMS = {
 @pytest.mark.for_each(("events", "expected"), STREAMS.values(), ids=STREAMS)
 def test_streams_of_other_servers_are_parsed(events, expected):
     """Whatever indexes a server changes or omits, the response contains all content once."""
-    told, response = read(*events)
+    output, response = read(*events)
     assert content_of(response) == expected
-    assert "".join(each.text for each in told if isinstance(each, TextDelta)) in {expected[0], ""}
-    assert "".join(each.text for each in told if isinstance(each, ReasoningDelta)) in {expected[1], ""}
-    names = [each.name for each in told if isinstance(each, ToolCallDelta) and each.name]
+    assert "".join(each.text for each in output if isinstance(each, TextDelta)) in {expected[0], ""}
+    assert "".join(each.text for each in output if isinstance(each, ReasoningDelta)) in {expected[1], ""}
+    names = [each.name for each in output if isinstance(each, ToolCallDelta) and each.name]
     assert names in ([name for name, _ in expected[2]], [])
 
 
@@ -138,11 +138,11 @@ def test_messages_of_one_answer_are_paragraphs():
     """Several messages of one answer become paragraphs, whole or streamed."""
     later = {**TEXT, "id": "n", "phase": "final_answer"}
     search = {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "?"}}
-    told, response = read(
+    output, response = read(
         *(begin(TEXT), event("output_text.delta", delta="Hi"), end(TEXT), begin(search, 1), end(search, 1)),
         *(begin(later, 2), event("output_text.delta", 2, delta="H"), event("output_text.delta", 2, delta="i")),
         *(event("output_text.done", 2, text="Hi"), end(later, 2), END),
     )
-    assert [event.text for event in told] == ["Hi", "\n\nH", "i"]
+    assert [event.text for event in output] == ["Hi", "\n\nH", "i"]
     assert response.text == decode_answer({"output": [TEXT, search, later]}).text == "Hi\n\nHi"
     assert response.message.extra == {ITEMS: (TEXT, search, later)}

@@ -37,8 +37,8 @@ CALL = {"type": "function_call", "id": "fc", "call_id": "a", "name": "f", "argum
 def read(*events):
     """Return the events and the response of a stream."""
     reader = Responses().reader()
-    told = [event for chunk in events for event in reader.feed(chunk)]
-    return told, reader.finish(closed=True)
+    messages = [event for chunk in events for event in reader.feed(chunk)]
+    return messages, reader.finish(closed=True)
 
 
 def completed(*items, **fields):
@@ -191,7 +191,7 @@ def test_truncated_answer(details):
 
 def test_stream_emits_deltas_as_they_arrive():
     """Text, reasoning and arguments are emitted as they arrive, and calls are numbered separately."""
-    told, response = read(
+    output, response = read(
         {"type": "response.created", "response": {"status": "in_progress"}},
         {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning"}},
         {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "H"},
@@ -206,7 +206,7 @@ def test_stream_emits_deltas_as_they_arrive():
         {"type": "response.something.new", "message": "?", "error": "?"},
         completed(REASONING, CALL, {**CALL, "call_id": "b", "name": "g"}, TEXT),
     )
-    assert told == [
+    assert output == [
         ReasoningDelta("H"),
         ReasoningDelta("m"),
         ToolCallDelta(0, "f", ""),
@@ -220,13 +220,13 @@ def test_stream_emits_deltas_as_they_arrive():
 
 def test_items_without_an_index_are_identified_by_id():
     """Stream items without an index are identified by their ids."""
-    told, _ = read(
+    output, _ = read(
         {"type": "response.output_item.added", "item": {**CALL, "id": "x"}},
         {"type": "response.output_item.added", "item": {**CALL, "id": "y"}},
         {"type": "response.function_call_arguments.delta", "item_id": "y", "delta": "{}"},
         completed(TEXT),
     )
-    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(1, "f", ""), ToolCallDelta(1, "", "{}")]
+    assert output == [ToolCallDelta(0, "f", ""), ToolCallDelta(1, "f", ""), ToolCallDelta(1, "", "{}")]
 
 
 def test_completed_items_are_used_if_the_last_event_has_none():
@@ -273,7 +273,7 @@ def test_stream_without_its_last_event_is_truncated():
 
 
 DELTA = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
-BEGUN = {"type": "response.output_item.added", "output_index": 1, "item": {**CALL, "arguments": ""}}
+STARTED = {"type": "response.output_item.added", "output_index": 1, "item": {**CALL, "arguments": ""}}
 ARGUMENTS = {"type": "response.function_call_arguments.delta", "output_index": 1, "delta": "{}"}
 WHOLE_ARGUMENTS = {"type": "response.function_call_arguments.done", "output_index": 1, "arguments": "{}"}
 
@@ -284,7 +284,7 @@ WHOLE_ARGUMENTS = {"type": "response.function_call_arguments.done", "output_inde
 @pytest.mark.for_each("arguments", [[ARGUMENTS], [WHOLE_ARGUMENTS], [ARGUMENTS, {**WHOLE_ARGUMENTS, "arguments": ""}]])
 def test_deltas_are_used_if_the_last_event_has_none(arguments, last):
     """The streamed deltas are the answer if the last event contains no output."""
-    _, response = read(DELTA, BEGUN, *arguments, {"type": "response.output_item.done", "item": None}, last)
+    _, response = read(DELTA, STARTED, *arguments, {"type": "response.output_item.done", "item": None}, last)
     assert response.text == "Hi"
     assert response.tool_calls == (ToolCall("a", "f", "{}"),)
 
@@ -297,13 +297,13 @@ def test_call_of_the_server_itself_is_not_returned(output):
         {"type": "response.output_item.done", "output_index": at, "item": item}
         for at, item in ((1, results), (2, TEXT))
     ]
-    _, response = read(BEGUN, *done, completed(*output))
+    _, response = read(STARTED, *done, completed(*output))
     assert (response.text, response.tool_calls, response.finish_reason) == ("Hi", (), "stop")
 
 
 def test_completed_call_missing_from_the_last_event():
     """A completed call is returned even if the last event contains only text."""
-    _, response = read(BEGUN, {"type": "response.output_item.done", "output_index": 1, "item": CALL}, completed(TEXT))
+    _, response = read(STARTED, {"type": "response.output_item.done", "output_index": 1, "item": CALL}, completed(TEXT))
     assert [call.id for call in response.tool_calls] == ["a"]
 
 

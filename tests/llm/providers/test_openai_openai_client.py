@@ -52,16 +52,16 @@ def test_client_credentials_are_redacted():
     """The client's key and custom header values are redacted, and the package's own headers are not."""
     client = openai.OpenAI(api_key=KEY, default_headers={"X-Gateway": "Bearer gate-0123", "X-Flag": "on"})
     endpoint = client_endpoint(Sources({"client=": client}))
-    said = f"{KEY} gate-0123 on application/json {client.user_agent}"
-    assert endpoint.scrub(said) == f"*** *** on application/json {client.user_agent}"
+    text = f"{KEY} gate-0123 on application/json {client.user_agent}"
+    assert endpoint.scrub(text) == f"*** *** on application/json {client.user_agent}"
     assert KEY not in repr(endpoint)
 
 
 def test_client_with_a_key_callback():
     """A key callback of a client is not called when the LLM is created."""
-    asked = []
-    endpoint = client_endpoint(Sources({"client=": openai.OpenAI(api_key=lambda: asked.append(1) or KEY)}))
-    assert (endpoint.api_key, asked) == (None, [])
+    questions = []
+    endpoint = client_endpoint(Sources({"client=": openai.OpenAI(api_key=lambda: questions.append(1) or KEY)}))
+    assert (endpoint.api_key, questions) == (None, [])
 
 
 @pytest.mark.parametrize("client", [3, "sk-key", object(), openai.OpenAI, openai])

@@ -35,10 +35,10 @@ def protected(protecting, authority):
 @pytest.fixture
 def apart(protecting, authority):
     """The address of a server with a separate token issuer, and the requests that each receives."""
-    with protecting.listening() as (ours, origin), protecting.listening() as (theirs, issuer):
+    with protecting.listening() as (actual, origin), protecting.listening() as (reference, issuer):
         url = f"{origin}/mcp"
         with (
-            protecting.running(ours, protecting.protected(authority, url, issuer)) as came,
-            protecting.running(theirs, protecting.giving(authority, issuer)) as asked,
+            protecting.running(actual, protecting.protected(authority, url, issuer)) as came,
+            protecting.running(reference, protecting.giving(authority, issuer)) as question,
         ):
-            yield url, came, asked
+            yield url, came, question

@@ -24,16 +24,16 @@ def test_local_requests_bypass_the_proxy(variable, shown, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "headers", "pieces", "told"),
+    ("kind", "headers", "pieces", "message"),
     [
         ("application/json", {}, [b"[" * 1_000_000] * 65, "its answer has more than 64,000,000 bytes"),
         ("application/json", {"Content-Encoding": "gzip"}, [BOMB], "compressed, which was not requested"),
         ("text/event-stream", {"Content-Encoding": "deflate"}, [BOMB], "compressed, which was not requested"),
     ],
 )
-def test_oversized_response_is_rejected(kind, headers, pieces, told):
+def test_oversized_response_is_rejected(kind, headers, pieces, message):
     """A response that is too large or compressed raises a ConfigError."""
     with FakeServer(raw(*pieces, content_type=kind, headers=headers), repeat=True) as server:
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             list(MCPServer(f"{server.base_url}/chat/completions", name="far").definitions)
         assert server.requests[0].headers["accept-encoding"] == "identity"

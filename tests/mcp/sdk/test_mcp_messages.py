@@ -156,8 +156,8 @@ def test_prompt_with_model_messages():
     """A prompt with model messages is returned as one string with the role of each message."""
 
     async def on_get_prompt(context, parameters):
-        said = [("user", "1 + 1?"), ("assistant", "2."), ("user", f"{parameters.arguments['sum']}?")]
-        messages = [types.PromptMessage(role=role, content=types.TextContent(text=text)) for role, text in said]
+        output_lines = [("user", "1 + 1?"), ("assistant", "2."), ("user", f"{parameters.arguments['sum']}?")]
+        messages = [types.PromptMessage(role=role, content=types.TextContent(text=text)) for role, text in output_lines]
         return types.GetPromptResult(messages=messages)
 
     with MCPServer(Server("sums", on_get_prompt=on_get_prompt)) as server:
@@ -240,8 +240,8 @@ def test_server_error_does_not_reveal_secrets(protecting):
     async def echoing(scope, receive, send):
         headers = {name.decode(): value.decode() for name, value in scope.get("headers", ())}
         shown.append((headers.get("x-key"), headers.get("authorization")))
-        said = {"code": -32000, "message": f"refused {shown[-1]}"}
-        body = json.dumps({"jsonrpc": "2.0", "id": 0, "error": said}).encode()
+        fields = {"code": -32000, "message": f"refused {shown[-1]}"}
+        body = json.dumps({"jsonrpc": "2.0", "id": 0, "error": fields}).encode()
         await send({"type": "http.response.start", "status": 400, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": body})
 
@@ -284,9 +284,9 @@ FALLS = "import os, sys; sys.stderr.write(f'\\x1b]0;me\\x07{os.environ}'); sys.e
 def test_command_secrets_are_removed_from_results(words):
     """Secrets in a command's environment are removed from its results."""
     with MCPServer(words, "plain", environment={**SECRETS, "BELL_PLACE": "Hue"}) as server:
-        said = server.call("environment")
-    assert "Hue" in said
-    assert not any(secret in said for secret in SECRETS.values())
+        result = server.call("environment")
+    assert "Hue" in result
+    assert not any(secret in result for secret in SECRETS.values())
 
 
 def test_output_of_a_crashed_command_is_redacted():

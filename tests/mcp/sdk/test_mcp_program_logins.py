@@ -47,10 +47,10 @@ def granting(protecting, authority):
         return Starlette(routes=[Route(known_at, metadata), Route("/token", token, methods=["POST"])])
 
     def started(stack, methods=("client_secret_basic",)):
-        ours, origin = stack.enter_context(protecting.listening())
-        theirs, issuer = stack.enter_context(protecting.listening())
-        stack.enter_context(protecting.running(ours, protecting.protected(authority, f"{origin}/mcp", issuer)))
-        stack.enter_context(protecting.running(theirs, giving(issuer, list(methods))))
+        actual, origin = stack.enter_context(protecting.listening())
+        reference, issuer = stack.enter_context(protecting.listening())
+        stack.enter_context(protecting.running(actual, protecting.protected(authority, f"{origin}/mcp", issuer)))
+        stack.enter_context(protecting.running(reference, giving(issuer, list(methods))))
         return f"{origin}/mcp", issuer, shown
 
     return started
@@ -135,7 +135,7 @@ def test_program_has_no_interactive_login(granting, stack):
 @pytest.mark.parametrize("is_at_the_server", [False, True])
 def test_metadata_with_another_issuer(protecting, stack, is_at_the_server):
     """A server without metadata receives a secret only if the issuer is on its host."""
-    ours, origin = stack.enter_context(protecting.listening())
+    actual, origin = stack.enter_context(protecting.listening())
     issuer = f"{origin}/oauth" if is_at_the_server else "https://login.example.com"
     shown = []
 
@@ -155,7 +155,7 @@ def test_metadata_with_another_issuer(protecting, stack, is_at_the_server):
         Route("/.well-known/oauth-authorization-server", metadata),
         Route("/token", token, methods=["POST"]),
     ]
-    stack.enter_context(protecting.running(ours, Starlette(routes=routes)))
+    stack.enter_context(protecting.running(actual, Starlette(routes=routes)))
     terms = ClientCredentials("us", SECRET, issuer)
     with MCPServer(f"{origin}/mcp", "far", login=terms) as server, pytest.raises(ConfigError):
         _ = server.tools
@@ -175,8 +175,8 @@ def exchanging(protecting, authority, stack):
     """Return a function that logs in at an authority which issues tokens for any form that a check accepts."""
 
     def login(check, **terms):
-        ours, origin = stack.enter_context(protecting.listening())
-        theirs, issuer = stack.enter_context(protecting.listening())
+        actual, origin = stack.enter_context(protecting.listening())
+        reference, issuer = stack.enter_context(protecting.listening())
 
         async def token(request):
             form = dict(await request.form())
@@ -189,8 +189,8 @@ def exchanging(protecting, authority, stack):
             return JSONResponse({"issuer": issuer, "response_types_supported": ["code"], **endpoints})
 
         routes = [Route("/.well-known/oauth-authorization-server", metadata), Route("/token", token, methods=["POST"])]
-        stack.enter_context(protecting.running(theirs, Starlette(routes=routes)))
-        stack.enter_context(protecting.running(ours, protecting.protected(authority, f"{origin}/mcp", issuer)))
+        stack.enter_context(protecting.running(reference, Starlette(routes=routes)))
+        stack.enter_context(protecting.running(actual, protecting.protected(authority, f"{origin}/mcp", issuer)))
         made = ClientCredentials(terms.pop("client_id", "us"), terms.pop("client_secret", None), issuer, **terms)
         with MCPServer(f"{origin}/mcp", "far", login=made, level="safe") as server:
             return server.call("add", first=1, second=2)
@@ -218,14 +218,14 @@ def test_private_key_signs_for_the_issuer(exchanging):
 
 def test_cross_app_access(exchanging):
     """The assertion of an identity provider about a person is exchanged for a token."""
-    asked = []
+    questions = []
 
     async def assertion(issuer, resource):
-        asked.append((issuer, resource))
+        questions.append((issuer, resource))
         return "about-ann"
 
     def check(form, issuer, resource):
-        assert asked == [(issuer, resource)]
+        assert questions == [(issuer, resource)]
         assert (form["assertion"], form["client_id"]) == ("about-ann", "us")
         assert form["grant_type"].endswith(":jwt-bearer")
 

@@ -77,27 +77,27 @@ def challenged(url):
 
 def test_login_at_a_correct_server(protecting, stage):
     """Logging in at a correct server succeeds."""
-    told, came = login_at(protecting, stage, {})
-    assert told == ""
+    output, came = login_at(protecting, stage, {})
+    assert output == ""
     assert came == ["POST /mcp", f"GET {RESOURCE}", f"GET {METADATA}", "POST /register", "POST /token"]
 
 
 def test_client_metadata_document_is_used(protecting, stage):
     """A client metadata document is used instead of a registration if the server supports it."""
     reads = {METADATA: lambda origin: JSONResponse(metadata(origin, client_id_metadata_document_supported=True))}
-    asked = []
+    questions = []
 
     def ask(address):
-        asked.append(parse_qs(urlsplit(address).query)["client_id"])
+        questions.append(parse_qs(urlsplit(address).query)["client_id"])
         return redirect_back(address)
 
-    told, came = login_at(protecting, stage, reads, Login(ask, client_metadata_url="https://example.com/us.json"))
-    assert (told, asked) == ("", [["https://example.com/us.json"]])
+    output, came = login_at(protecting, stage, reads, Login(ask, client_metadata_url="https://example.com/us.json"))
+    assert (output, questions) == ("", [["https://example.com/us.json"]])
     assert "POST /register" not in came
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("http://169.254.169.254/latest/meta-data", "hands out credentials"),
         ("http://10.0.0.1/", "10.0.0.1 is a private network"),
@@ -113,7 +113,7 @@ def test_client_metadata_document_is_used(protecting, stage):
         ("http://a:b/", "an answer is invalid"),
     ],
 )
-def test_login_does_not_lead_to_internal_addresses(protecting, stage, url, told):
+def test_login_does_not_lead_to_internal_addresses(protecting, stage, url, expected):
     """No server can direct the login to an address of this machine or its network."""
     places = {
         "challenge": {"/mcp": challenged(url)},
@@ -128,10 +128,10 @@ def test_login_does_not_lead_to_internal_addresses(protecting, stage, url, told)
         url.startswith("http") and "0x" not in url and ":b" not in url
     )  # by the package, which ignores or corrects others
     for place in places if is_read_alike else ["challenge"]:
-        said, came = login_at(protecting, stage, places[place])
-        assert told in said, place
+        output, came = login_at(protecting, stage, places[place])
+        assert expected in output, place
         assert "POST /token" not in came
-        assert "tulip" not in said.replace("tulip@", "")
+        assert "tulip" not in output.replace("tulip@", "")
 
 
 def redirecting(url):
@@ -143,8 +143,8 @@ def redirecting(url):
 def test_confidential_requests_follow_no_redirect(protecting, stage, path):
     """Confidential requests do not follow a redirect to another server."""
     with protecting.listening() as (listener, other), protecting.running(listener, Starlette()) as elsewhere:
-        said, _ = login_at(protecting, stage, {path: redirecting(f"{other}/take")})
-    assert "refused" in said
+        output, _ = login_at(protecting, stage, {path: redirecting(f"{other}/take")})
+    assert "refused" in output
     assert elsewhere == []
 
 
@@ -152,7 +152,7 @@ ENDLESS = b"[" * 1_100_000
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "expected"),
     [
         ({RESOURCE: Response(ENDLESS, media_type="application/json")}, "more than 1,000,000 bytes"),
         ({METADATA: Response(ENDLESS, media_type="text/event-stream")}, "more than 1,000,000 bytes"),
@@ -187,11 +187,11 @@ ENDLESS = b"[" * 1_100_000
         ),
     ],
 )
-def test_unusable_answers_end_the_login(protecting, stage, changed, told):
+def test_unusable_answers_end_the_login(protecting, stage, changed, expected):
     """An oversized, malformed or foreign answer ends the login and is not quoted."""
-    said, _ = login_at(protecting, stage, changed)
-    assert told in said
-    assert "tulip" not in said
+    output, _ = login_at(protecting, stage, changed)
+    assert expected in output
+    assert "tulip" not in output
 
 
 def test_echoed_secrets_are_masked(protecting, stage):
@@ -200,9 +200,9 @@ def test_echoed_secrets_are_masked(protecting, stage):
     def refuse(request, body):
         return JSONResponse({"error": "invalid_grant", "error_description": body.decode()}, 400)
 
-    said, _ = login_at(protecting, stage, {"/token": lambda _: refuse})
-    assert "refused the token request: invalid_grant: grant_type=***&code=***&" in said
-    assert "tulip" not in said
+    output, _ = login_at(protecting, stage, {"/token": lambda _: refuse})
+    assert "refused the token request: invalid_grant: grant_type=***&code=***&" in output
+    assert "tulip" not in output
 
 
 def test_repeated_rejection_ends_the_login(protecting):
@@ -237,7 +237,7 @@ def test_server_without_login(protecting):
 
 
 @pytest.mark.parametrize(
-    ("scope", "told"),
+    ("scope", "text"),
     [
         ("read write", "The call needs the scope 'read write'. Log in again: agentkit mcp login URL"),
         ("a;$(touch", "The call needs the scope 'a;$(touch'. Log in again: agentkit mcp login URL"),
@@ -245,7 +245,7 @@ def test_server_without_login(protecting):
         ("x" * 400, "or log in: agentkit mcp login URL"),
     ],
 )
-def test_insufficient_scope(protecting, stage, scope, told):
+def test_insufficient_scope(protecting, stage, scope, text):
     """A server that requires further scopes raises a ToolError with the safely quoted login command."""
 
     def wanting(request, body):
@@ -261,17 +261,17 @@ def test_insufficient_scope(protecting, stage, scope, told):
         far.login()
         with pytest.raises(ToolError) as caught:
             far.call("add")
-    assert str(caught.value).endswith(told.replace("URL", f"{origin}/mcp"))
+    assert str(caught.value).endswith(text.replace("URL", f"{origin}/mcp"))
 
 
 @pytest.mark.parametrize(
-    ("scope", "asked", "advice"),
+    ("scope", "question", "advice"),
     [
         (None, ["read", "read write"], "The call needs the scope 'write'. Log in again: agentkit mcp login URL"),
         ("read", ["read", "read"], "The call needs a wider scope. Log in again: agentkit mcp login URL --scope"),
     ],
 )
-def test_missing_scope_is_requested_by_the_next_login(protecting, stage, scope, asked, advice):
+def test_missing_scope_is_requested_by_the_next_login(protecting, stage, scope, question, advice):
     """After `insufficient_scope` the next login requests that scope in addition, unless the scope is configured."""
     requested = []
 
@@ -299,7 +299,7 @@ def test_missing_scope_is_requested_by_the_next_login(protecting, stage, scope, 
                 far.call("add")
             assert advice.replace("URL", f"{origin}/mcp") in str(caught.value)
             far.login()
-            assert requested == asked
+            assert requested == question
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -345,7 +345,7 @@ def logged_out(protecting, stage, changed, *, names=None, token=None):
     """Log out with the given server answers; returns the outcome and the bodies that were sent."""
     bodies = []
 
-    def heard(answer):
+    def received(answer):
         def answering(request, body):
             bodies.append((parse_qs(body.decode()), request.headers.get("authorization", "")))
             return answer
@@ -357,7 +357,7 @@ def logged_out(protecting, stage, changed, *, names=None, token=None):
         made = {
             METADATA: JSONResponse(metadata(origin, revocation_endpoint=named or None)),
             "/token": JSONResponse(token or GIVEN),
-            **{path: heard(answer) for path, answer in changed.items()},
+            **{path: received(answer) for path, answer in changed.items()},
         }
         with (
             protecting.running(listener, stage(origin, made)) as came,
@@ -380,7 +380,7 @@ def test_logout_revokes_both_tokens(protecting, stage):
 
 
 @pytest.mark.parametrize(
-    ("changed", "names", "told"),
+    ("changed", "names", "expected"),
     [
         ({}, "", "does not support revocation"),
         (
@@ -395,11 +395,11 @@ def test_logout_revokes_both_tokens(protecting, stage):
         ({}, "https://10.0.0.1/", "a private network"),
     ],
 )
-def test_failed_revocation(protecting, stage, changed, names, told):
+def test_failed_revocation(protecting, stage, changed, names, expected):
     """If revocation fails, the login is removed locally and the outcome explains the failure."""
     done, _, _ = logged_out(protecting, stage, changed, names=names)
     assert done.was_stored
-    assert told in done.problem
+    assert expected in done.problem
     assert "tulip" not in done.problem
 
 

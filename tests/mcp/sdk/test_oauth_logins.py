@@ -30,10 +30,10 @@ def change_login(change):
 def test_person_logs_in_once(protected, protecting):
     """A person logs in once, and other programs use the stored login."""
     url, _ = protected
-    asked = []
+    questions = []
 
     def ask(address):
-        asked.append(address)
+        questions.append(address)
         protecting.browse(address)
 
     with MCPServer(url, "far", login=ask, level="safe") as server:
@@ -41,7 +41,7 @@ def test_person_logs_in_once(protected, protecting):
         assert server.call("add", first=1, second=2) == "3"
     with MCPServer(url, "far", level="safe") as later:
         assert later.tools.find("add")(first=2, second=3) == "5"
-    assert len(asked) == 1
+    assert len(questions) == 1
     [path] = files()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -101,8 +101,8 @@ def test_tokens_are_never_shown(protected, protecting, authority, caplog):
     caplog.set_level(logging.DEBUG, "mcp.client.auth")
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
-        said = server.call("tell")
-        assert said == "It was shown ***."
+        result = server.call("tell")
+        assert result == "It was shown ***."
         authority.refreshers.clear()
         authority.tokens.clear()
         with pytest.raises(ToolError) as caught:
@@ -143,15 +143,15 @@ def test_concurrent_calls_renew_once(protected, protecting, authority):
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
         authority.tokens.clear()
-        said = []
+        received = []
         callers = [
-            threading.Thread(target=lambda: said.append(server.call("add", first=1, second=2))) for _ in range(5)
+            threading.Thread(target=lambda: received.append(server.call("add", first=1, second=2))) for _ in range(5)
         ]
         for each in callers:
             each.start()
         for each in callers:
             each.join()
-    assert (said, authority.refreshed) == (["3"] * 5, 1)
+    assert (received, authority.refreshed) == (["3"] * 5, 1)
 
 
 def test_expired_login(protected, protecting, authority):
@@ -194,13 +194,13 @@ def test_logout_applies_to_other_programs(protected, protecting):
 
 def test_tokens_are_renewed_at_their_issuer(apart, protecting, authority):
     """A login is renewed at its issuer and never at the server, also from the stored login."""
-    url, came, asked = apart
+    url, came, question = apart
     with MCPServer(url, "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
     authority.tokens.clear()
     with MCPServer(url, "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"
-    assert asked.count("POST /token") == 2
+    assert question.count("POST /token") == 2
     assert {line.split()[1] for line in came} == {"/mcp", "/.well-known/oauth-protected-resource/mcp"}
 
 
@@ -228,26 +228,26 @@ def test_refused_login_raises_an_error(protected, authority, protecting):
 
 
 @pytest.mark.parametrize(
-    ("terms", "told"),
+    ("terms", "message"),
     [
         ({"seconds": 0.2}, "The login was not completed within 0.2 seconds"),
         ({"redirect_uri": "http://127.0.0.1:9/back"}, "returned no address"),
     ],
 )
-def test_login_without_an_answer(protected, terms, told):
+def test_login_without_an_answer(protected, terms, message):
     """A login without an answer raises an error that names what was missing."""
     with (
         MCPServer(protected[0], "far", login=Login(lambda _: None, **terms)) as server,
-        pytest.raises(ConfigError, match=told),
+        pytest.raises(ConfigError, match=message),
     ):
         server.login()
 
 
-@pytest.mark.parametrize("said", ["http://127.0.0.1/callback?code=a&state=b", "tulip", "http://[", "?code=c"])
-def test_invalid_pasted_address(protected, said):
+@pytest.mark.parametrize("text", ["http://127.0.0.1/callback?code=a&state=b", "tulip", "http://[", "?code=c"])
+def test_invalid_pasted_address(protected, text):
     """A pasted address that is not the redirect address raises a ConfigError."""
     with (
-        MCPServer(protected[0], "far", login=lambda _: said) as server,
+        MCPServer(protected[0], "far", login=lambda _: text) as server,
         pytest.raises(ConfigError, match="not the redirect address"),
     ):
         server.login()
@@ -279,7 +279,7 @@ def test_custom_scopes(protected, protecting, authority):
 
 def test_preregistered_client(apart, protecting, authority):
     """A preregistered client does not register, and its secret is sent only to its authorization server."""
-    url, _, asked = apart
+    url, _, question = apart
     with MCPServer(url, "far", login=protecting.browse) as server:
         server.login()
     [known] = authority.clients.values()
@@ -295,7 +295,7 @@ def test_preregistered_client(apart, protecting, authority):
         pytest.raises(ConfigError, match=r"does not use https://example\.com"),
     ):
         server.login()
-    assert (asked.count("POST /register"), len(authority.clients)) == (1, 1)
+    assert (question.count("POST /register"), len(authority.clients)) == (1, 1)
 
 
 def test_redirect_port_in_use(protected, protecting):

@@ -14,7 +14,7 @@ REQUEST = httpx2.Request("POST", "https://login.example/token", data={"code": "t
 
 
 @pytest.mark.for_each(
-    ("model", "said", "told"),
+    ("model", "text", "message"),
     [
         (OAuthToken, {"access_token": "tulip\r\nX-Evil: 1"}, "its access_token cannot be sent in a header"),
         (OAuthToken, {"access_token": "tulip\0"}, "its access_token cannot be sent in a header"),
@@ -30,10 +30,10 @@ REQUEST = httpx2.Request("POST", "https://login.example/token", data={"code": "t
         (OAuthClientInformationFull, {"client_id": "a", "client_secret": "tulip\0"}, "its client_secret cannot be"),
     ],
 )
-def test_invalid_oauth_responses(model, said, told):
+def test_invalid_oauth_responses(model, text, message):
     """An OAuth response with invalid values raises a ToolError that does not quote them."""
-    with pytest.raises(ToolError, match=told) as caught:
-        check_answer(model, REQUEST, httpx2.Response(200, json=said))
+    with pytest.raises(ToolError, match=message) as caught:
+        check_answer(model, REQUEST, httpx2.Response(200, json=text))
     assert "tulip" not in str(caught.value)
 
 
@@ -50,7 +50,7 @@ def metadata(methods):
 
 
 @pytest.mark.for_each(
-    ("said", "is_named", "is_meant", "told"),
+    ("text", "is_named", "is_meant", "message"),
     [
         (metadata(["S256"]), True, False, ""),
         (metadata(["plain", "S256"]), False, False, ""),
@@ -62,13 +62,13 @@ def metadata(methods):
         (None, False, False, ""),
     ],
 )
-def test_pkce_is_required(said, is_named, is_meant, told):
+def test_pkce_is_required(text, is_named, is_meant, message):
     """An authorization server must support PKCE, unless the developer names it and it states no methods."""
-    if not told:
-        check_metadata("mcp.example", said, is_named=is_named, is_configured=is_meant)
+    if not message:
+        check_metadata("mcp.example", text, is_named=is_named, is_configured=is_meant)
         return
-    with pytest.raises(ToolError, match=told):
-        check_metadata("mcp.example", said, is_named=is_named, is_configured=is_meant)
+    with pytest.raises(ToolError, match=message):
+        check_metadata("mcp.example", text, is_named=is_named, is_configured=is_meant)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def basic(user, secret):
 
 
 @pytest.mark.parametrize(
-    ("request_", "said"),
+    ("request_", "text"),
     [
         (REQUEST, "no tulip-code here"),
         (REQUEST, "x" * 190 + " tulip-code"),
@@ -111,12 +111,12 @@ def basic(user, secret):
         (httpx2.Request("POST", "https://a.example", headers={"Authorization": "Basic tulip"}), "it is"),
     ],
 )
-def test_error_does_not_echo_secrets(request_, said):
+def test_error_does_not_echo_secrets(request_, text):
     """Secrets of the request are removed from the quoted error, even if they are encoded or truncated."""
-    told = error_text(request_, httpx2.Response(400, json={"error": "bad", "error_description": said}))
-    assert "tulip" not in told
-    assert "dHVsaXA" not in told
-    assert told.startswith("bad: ")
+    output = error_text(request_, httpx2.Response(400, json={"error": "bad", "error_description": text}))
+    assert "tulip" not in output
+    assert "dHVsaXA" not in output
+    assert output.startswith("bad: ")
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def asking():
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [
         ({"name": "Ann"}, "{'name': 'Ann'}"),
         ({"name": "Ann", "age": 7, "other": 1}, "{'name': 'Ann', 'age': 7}"),
@@ -54,18 +54,18 @@ def asking():
         (ZeroDivisionError("The approver is broken."), "None"),
     ],
 )
-def test_form_answers(asking, answer, told):
+def test_form_answers(asking, answer, expected):
     """The approver's values fill in a form; an approval without the required fields is not an answer."""
-    asked = []
+    questions = []
 
     def approve(request):
-        asked.append(request)
+        questions.append(request)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    assert asking(approve=approve).call("who") == told
-    (request,) = asked
+    assert asking(approve=approve).call("who") == expected
+    (request,) = questions
     assert (request.tool, request.arguments) == ("ask_user", {"name": None, "age": 30})
     assert "Who is there?" in str(request)
     assert "name: Your name." in str(request)
@@ -108,14 +108,14 @@ def test_time_of_a_person_is_excluded_from_the_timeout(asking):
 
 def test_sampling_needs_an_approval(asking):
     """A model answers only with the consent of an approver: the given one, or that of the run."""
-    llm, asked = ScriptedLLM("I am brief.", repeat=True), []
+    llm, questions = ScriptedLLM("I am brief.", repeat=True), []
 
     def approve(request):
-        asked.append(request)
+        questions.append(request)
         return True
 
     assert asking(approve=approve, llm=llm).call("think", prompt="Say something.") == "I am brief."
-    (request,) = asked
+    (request,) = questions
     assert (request.tool, request.arguments["prompt"]) == ("ask_model", "Say something.")
     assert (request.arguments["system_prompt"], request.arguments["max_tokens"]) == ("Be brief.", 50)
 
@@ -153,20 +153,20 @@ def test_requests_with_two_approvers_are_rejected(asking):
 
 def test_changed_resource_is_reported():
     """A subscription calls back on every change, also after a reconnection, until it is ended."""
-    texts, heard = ["one"], []
+    texts, events = ["one"], []
     own = ToolServer([who], resources={"notes://now": Tool(lambda: texts[-1], "now", "What is now.")})
     with MCPServer(own.protocol_server(), "notes") as server:
-        server.subscribe("notes://now", heard.append)
+        server.subscribe("notes://now", events.append)
         for count in (1, 2):
             texts.append("changed")
             texts.append(f"{count}")
             deadline = time.monotonic() + PATIENCE_SECONDS
-            while len(heard) < count and time.monotonic() < deadline:
+            while len(events) < count and time.monotonic() < deadline:
                 time.sleep(0.05)
-            assert heard == ["notes://now"] * count
+            assert events == ["notes://now"] * count
             server.close()
             assert len(server.resources()) == 1
         server.subscribe("notes://now", None)
         texts.append("over")
         time.sleep(1.5)
-        assert len(heard) == 2
+        assert len(events) == 2

@@ -39,16 +39,16 @@ def test_request_is_sent_to_the_checked_address():
 
 
 @pytest.mark.parametrize(
-    ("addresses", "told"),
+    ("addresses", "message"),
     [
         (["10.0.0.1"], "which is a private network"),
         (["127.0.0.1", "10.0.0.1"], "which is a private network"),
         (["169.254.169.254"], "hands out credentials"),
     ],
 )
-def test_names_with_a_forbidden_address_are_rejected(addresses, told):
+def test_names_with_a_forbidden_address_are_rejected(addresses, message):
     """A name with one forbidden address is not connected to."""
-    with pytest.raises(ToolError, match=told):
+    with pytest.raises(ToolError, match=message):
         asked(NAMED, "https://login.example.org/token", lambda *_: addresses)
 
 

@@ -96,19 +96,19 @@ def everyday(command, unrestorable=lambda _: ""):
 
 def test_journal_decides_on_undoable_commands():
     """The journal judges all paths that a command deletes, moves and writes, and can require approval."""
-    asked = []
+    questions = []
 
     def unrestorable(patterns):
-        asked.append(patterns)
+        questions.append(patterns)
         return "it is too large"
 
     decision = everyday("mv 'a[1]' b; rm -rf build/*.o; find src -name '*.pyc' -delete", unrestorable)
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "shell.delete")
     assert "could not be undone: it is too large" in decision.reason
-    assert asked == [frozenset({"a[[]1]/", "b/", "build/*.o", "src/**/*.pyc"})]
+    assert questions == [frozenset({"a[[]1]/", "b/", "build/*.o", "src/**/*.pyc"})]
     assert everyday("ls; touch x", unrestorable).allowed, "nothing is deleted"
     assert everyday("rm -rf build; curl -s https://x.example", unrestorable).rule == "shell.network"
-    assert len(asked) == 1, "a command that needs approval does not use the journal"
+    assert len(questions) == 1, "a command that needs approval does not use the journal"
 
 
 def test_deletion_without_a_journal_needs_approval():
@@ -323,8 +323,8 @@ def test_without_a_sandbox_only_readers_are_allowed(command):
 )
 def test_granted_network_needs_no_further_approval(command):
     """The network needs approval; a call with network access is marked as possible egress."""
-    asked, granted = judge(command), judge(command, network=True)
-    assert (asked.verdict, asked.rule, asked.egress) == (Verdict.ASK, "shell.network", True)
+    question, granted = judge(command), judge(command, network=True)
+    assert (question.verdict, question.rule, question.egress) == (Verdict.ASK, "shell.network", True)
     assert (granted.verdict, granted.rule, granted.egress) == (Verdict.ALLOW, "shell.network", True)
 
 
@@ -347,11 +347,11 @@ def test_network_access_allows_nothing_else(command):
 
 def test_bash_must_parse_an_allowed_command():
     """A command that bash cannot parse needs approval; a denied one is not passed to bash."""
-    asked = []
-    assert judge("ls", agrees=lambda text: bool(asked.append(text))).verdict is Verdict.ASK
+    questions = []
+    assert judge("ls", agrees=lambda text: bool(questions.append(text))).verdict is Verdict.ASK
     assert judge("ls", agrees=lambda _text: True).verdict is Verdict.ALLOW
-    assert judge("rm -rf /", agrees=lambda text: bool(asked.append(text))).verdict is Verdict.DENY
-    assert asked == ["ls"]
+    assert judge("rm -rf /", agrees=lambda text: bool(questions.append(text))).verdict is Verdict.DENY
+    assert questions == ["ls"]
 
 
 EXPOSED = ["/workspace/.env", "/workspace/config/secrets.yaml"]
@@ -367,8 +367,8 @@ EXPOSED = ["/workspace/.env", "/workspace/config/secrets.yaml"]
 )
 def test_commands_that_may_read_keys_need_approval(command):
     """Without a private root, a command that could read keys without naming them needs approval."""
-    asked = judge(command, contained=False, exposed=EXPOSED)
-    assert asked.verdict is Verdict.ASK
+    question = judge(command, contained=False, exposed=EXPOSED)
+    assert question.verdict is Verdict.ASK
     assert judge(command, contained=False, exposed=["/workspace/deep/er/.env"]).rule in {"shell.exposed", "shell.reads"}
 
 

@@ -104,7 +104,7 @@ def test_last_expression_is_returned():
 
 
 @pytest.mark.for_each(
-    ("code", "kind", "line", "said"),
+    ("code", "kind", "line", "expected"),
     [
         ("x = 1\nx = (", "syntax", 2, "SyntaxError"),
         ("x = '\0'", "syntax", None, "null bytes"),
@@ -132,12 +132,12 @@ def test_last_expression_is_returned():
         ("class A:\n    def __repr__(self): return 1 / 0\nA()", "raised", 2, "ZeroDivisionError"),
     ],
 )
-def test_error_has_type_line_and_reason(code, kind, line, said):
+def test_error_has_type_line_and_reason(code, kind, line, expected):
     """An error has its type, its line and an explanation."""
     ending, _ = outcome(code)
     assert (ending.kind, ending.line) == (kind, line) or line is None
     assert ending.kind == kind
-    assert said in ending.text()
+    assert expected in ending.text()
 
 
 def test_traceback_contains_only_lines_of_the_program():
@@ -214,8 +214,8 @@ def test_refusal_suggests_an_alternative(row):
 def test_programs_share_their_variables():
     """Programs of one namespace share their variables; each has a separate outcome, also one that fails."""
     printed = []
-    kept = PersistentNamespace(lambda _, text: printed.append(text))
-    outcomes = [kept.run(code) for code in ("x = 6\nx", "y = x * 7; 1 / 0", "x +", "print(x, y)\ny")]
+    persistent_namespace = PersistentNamespace(lambda _, text: printed.append(text))
+    outcomes = [persistent_namespace.run(code) for code in ("x = 6\nx", "y = x * 7; 1 / 0", "x +", "print(x, y)\ny")]
     expected = [("ok", "6"), ("raised", None), ("syntax", None), ("ok", "42")]
     assert [(each.kind, each.value) for each in outcomes] == expected
     assert "".join(printed) == "6 42\n"

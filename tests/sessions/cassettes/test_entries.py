@@ -105,7 +105,7 @@ def test_unknown_error_type_is_a_model_error():
 
 
 @pytest.mark.for_each(
-    ("content", "value", "kept"),
+    ("content", "value", "expected"),
     [
         ('{"a": [1, 2]}', {"a": [1, 2]}, {"a": [1, 2]}),
         ("3", 3, 3),
@@ -118,9 +118,9 @@ def test_unknown_error_type_is_a_model_error():
         ("shown", "x" * 200_000, None),
     ],
 )
-def test_values_of_results(content, value, kept):
+def test_values_of_results(content, value, expected):
     """The value of a tool result survives a round trip if it is plain data of moderate size."""
-    assert back(CALL, ToolResult("add", "ok", content, value)).answer.value == kept
+    assert back(CALL, ToolResult("add", "ok", content, value)).answer.value == expected
 
 
 def test_value_of_redacted_content_is_none():
@@ -167,8 +167,8 @@ def test_event_without_answer_is_written_in_full():
     """A stored event without a recorded answer is written in full, as in a session."""
     line = encode_event("run", 13.0, RunStarted("helper", "Hi."), 0)
     assert line == {"run": "run", "at": 13.0, "event": "run_started", "agent": "helper", "prompt": "Hi."}
-    told = Reader().read(line)
-    assert (told.run, told.at, told.event, told.exchange) == ("run", 13.0, RunStarted("helper", "Hi."), None)
+    output = Reader().read(line)
+    assert (output.run, output.at, output.event, output.exchange) == ("run", 13.0, RunStarted("helper", "Hi."), None)
 
 
 @pytest.mark.for_each(

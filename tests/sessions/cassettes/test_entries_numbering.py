@@ -19,16 +19,16 @@ def texts(*words):
 def test_known_messages_are_written_as_ranges():
     """A new message is written in full; known messages are written as a range of numbers."""
     numbers = MessageNumbers()
-    said = texts("a", "b", "c")
-    assert numbers.row(said[:1]) == [{"number": 1, "role": "user", "content": "a"}]
-    assert numbers.row(said) == [
+    output = texts("a", "b", "c")
+    assert numbers.row(output[:1]) == [{"number": 1, "role": "user", "content": "a"}]
+    assert numbers.row(output) == [
         "1",
         {"number": 2, "role": "user", "content": "b"},
         {"number": 3, "role": "user", "content": "c"},
     ]
-    assert numbers.row(said) == ["1-3"]
-    assert numbers.row([*said, said[0]]) == ["1-3", "1"]
-    assert numbers.row([said[2], said[1]]) == ["3", "2"]
+    assert numbers.row(output) == ["1-3"]
+    assert numbers.row([*output, output[0]]) == ["1-3", "1"]
+    assert numbers.row([output[2], output[1]]) == ["3", "2"]
 
 
 def test_equal_messages_share_a_number():
@@ -63,7 +63,7 @@ def test_instructions_and_schemas_are_numbered():
     """Instructions and schemas are written once and then by number, even if they have a `number` key."""
     numbers, numbered = MessageNumbers(), NumberedMessages()
     schema = {"type": "object", "number": {"type": "integer"}}
-    written = [numbers.one(thing) for thing in ("Be brief.", schema, "Be brief.", dict(schema))]
+    written = [numbers.one(item) for item in ("Be brief.", schema, "Be brief.", dict(schema))]
     assert written[2:] == ["1", "2"]
     found = [numbered[number] for number in numbered.row(written)]
     assert found == [{"text": "Be brief."}, {"schema": schema}] * 2
@@ -81,15 +81,15 @@ def test_rows_round_trip(messages, rows):
     """Any rows that are written are read back as the same messages."""
     numbers, numbered = MessageNumbers(), NumberedMessages()
     for row in rows:
-        said = [messages[place % len(messages)] for place in row]
-        written = json.loads(json.dumps(numbers.row(said)))
+        texts = [messages[place % len(messages)] for place in row]
+        written = json.loads(json.dumps(numbers.row(texts)))
         found = [numbered[number] for number in numbered.row(written)]
         assert [(data["role"], data.get("content") or data.get("text", "")) for data in found] == [
             (
                 MessageNumbers().row([message])[0]["role"],
                 getattr(message, "text", None) or getattr(message, "content", ""),
             )
-            for message in said
+            for message in texts
         ]
 
 

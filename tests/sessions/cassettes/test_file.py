@@ -175,7 +175,7 @@ def test_full_disk_raises(path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "not a cassette"),
         (b"hello\n", "not a cassette"),
@@ -188,10 +188,10 @@ def test_full_disk_raises(path):
         (b'{"cassette": 1}\n\n{"event": "x"}\n', "line 3.*unknown"),
     ],
 )
-def test_invalid_cassette_is_rejected(tmp_path, content, said):
+def test_invalid_cassette_is_rejected(tmp_path, content, message):
     """A file that is not a valid cassette raises an error that says what is wrong."""
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(SessionError, match=said):
+    with pytest.raises(SessionError, match=message):
         read_cassette(tmp_path / "x")
 
 

@@ -36,8 +36,8 @@ def cassette(tmp_path):
         recorder = Recorder(tmp_path / "trip.cassette")
         with active(recorder):
             for question, answer in pairs:
-                asked = recorder.open_question(question)
-                asked.record_answer(answer, is_live=question in live)
+                request = recorder.open_question(question)
+                request.record_answer(answer, is_live=question in live)
         recorder.finish()
         return recorder.path
 
@@ -61,9 +61,9 @@ def test_answers_come_in_any_order(cassette):
 
 def test_requests_with_different_lengths_get_their_own_answers(cassette):
     """Requests with different maximum lengths first get their own answers, and then any."""
-    asked = [replace(request("a"), settings={"max_tokens": most}) for most in (100, 200, 300)]
-    player = Player(cassette(*zip(asked, map(say, "123"), strict=True)))
-    assert [player.replay(question).text for question in (asked[1], request("a"), asked[2])] == ["2", "1", "3"]
+    questions = [replace(request("a"), settings={"max_tokens": most}) for most in (100, 200, 300)]
+    player = Player(cassette(*zip(questions, map(say, "123"), strict=True)))
+    assert [player.replay(question).text for question in (questions[1], request("a"), questions[2])] == ["2", "1", "3"]
 
 
 def test_errors_are_replayed(cassette):
@@ -155,10 +155,10 @@ def test_requests_inside_a_tool_call_are_not_replayed(tmp_path):
 def test_live_tool_call_runs_again(tmp_path):
     """A tool call with a live result runs again, and its inner requests are replayed."""
     recorder = Recorder(tmp_path / "trip.cassette")
-    asked = []
+    questions = []
 
     def ask():
-        asked.append(record_or_replay(request("inner"), lambda: say("1")).text)
+        questions.append(record_or_replay(request("inner"), lambda: say("1")).text)
         return ToolResult("pass_on", "ok", "Passed on.", object())
 
     for opened in (lambda: recorder, lambda: Player(recorder.path)):
@@ -166,7 +166,7 @@ def test_live_tool_call_runs_again(tmp_path):
         with active(tape):
             record_or_replay(CALL, ask, lambda result: result.value is not None)
         tape.finish()
-    assert asked == ["1", "1"]
+    assert questions == ["1", "1"]
 
 
 class Account:
@@ -212,8 +212,8 @@ def test_time_is_up_at_the_recorded_reading(tmp_path):
 
 def test_comparison_of_long_conversations_is_cached(cassette):
     """The comparison of a message is cached, and the cache is bounded."""
-    said = request(*(f"word {number}" for number in range(60))).messages
-    rows = [Request(said[:count]) for count in range(60)]
+    messages = request(*(f"word {number}" for number in range(60))).messages
+    rows = [Request(messages[:count]) for count in range(60)]
     player = Player(cassette(*((row, say(str(len(row.messages)))) for row in rows)))
     assert [player.replay(row).text for row in rows] == [str(count) for count in range(60)]
     player.finish()

@@ -86,8 +86,11 @@ def test_lines_inside_a_tool_call_are_marked(recorder):
 
 def test_only_first_answer_is_recorded(recorder):
     """Only the first answer to a question is recorded; later ones return False."""
-    asked = recorder.open_question(REQUEST)
-    assert [asked.record_answer(RESPONSE), asked.record_answer(Response(AssistantMessage("Late.")))] == [True, False]
+    question = recorder.open_question(REQUEST)
+    assert [question.record_answer(RESPONSE), question.record_answer(Response(AssistantMessage("Late.")))] == [
+        True,
+        False,
+    ]
     recorder.finish()
     assert [entry.answer for entry in read_cassette(recorder.path)[1]] == [RESPONSE]
 
@@ -130,8 +133,8 @@ def test_any_thread_can_be_recorded(recorder):
     for thread in threads:
         thread.join()
     recorder.finish()
-    asked = {entry.question.messages[0].content for entry in read_cassette(recorder.path)[1]}
-    assert asked == {f"{number} {turn}" for number in range(4) for turn in range(20)}
+    questions = {entry.question.messages[0].content for entry in read_cassette(recorder.path)[1]}
+    assert questions == {f"{number} {turn}" for number in range(4) for turn in range(20)}
 
 
 def test_each_message_is_written_once(recorder):

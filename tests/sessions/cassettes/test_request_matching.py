@@ -39,9 +39,9 @@ def request(**changes):
     return Request(**fields)
 
 
-def fits(recorded, asked):
+def fits(recorded, request):
     """Return whether the request matches the recorded one."""
-    return question_key(recorded).fits(question_key(asked))
+    return question_key(recorded).fits(question_key(request))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_approval_requests_match_by_call_and_rule():
 
 
 @pytest.mark.for_each(
-    ("recorded", "asked", "same"),
+    ("recorded", "question", "same"),
     [
         ("key [redacted: API key] end", "key sk-secret end", True),
         ("key [redacted: API key] end", "key [redacted: API key] end", True),
@@ -122,9 +122,9 @@ def test_approval_requests_match_by_call_and_rule():
         ("no mark", "no  mark", False),
     ],
 )
-def test_redaction_mark_matches_any_text(recorded, asked, same):
+def test_redaction_mark_matches_any_text(recorded, question, same):
     """A redaction mark matches any text; the text around it must match in order."""
-    assert fits(Request((UserMessage(recorded),)), Request((UserMessage(asked),))) is same
+    assert fits(Request((UserMessage(recorded),)), Request((UserMessage(question),))) is same
 
 
 def test_settings_of_any_type_match():
@@ -156,18 +156,18 @@ def test_similarity_of_requests():
 
 def test_difference_is_readable():
     """A diff shows removed and added lines with the lines around them."""
-    asked = request(messages=[*ASKED.messages[:3], ToolMessage("c1", "add", "4\nor so")])
-    told = difference(question_key(ASKED), question_key(asked)).splitlines()
-    assert told[-3:] == ["-result of add: 3", "+result of add: 4", "+  or so"]
-    assert [line[0] for line in told[:-3]] == [" ", " "]
+    question = request(messages=[*ASKED.messages[:3], ToolMessage("c1", "add", "4\nor so")])
+    lines = difference(question_key(ASKED), question_key(question)).splitlines()
+    assert lines[-3:] == ["-result of add: 3", "+result of add: 4", "+  or so"]
+    assert [line[0] for line in lines[:-3]] == [" ", " "]
     assert difference(None, question_key(CALL)) == '+arguments: {"a": 1, "b": 2}\n+call: add'
 
 
 def test_difference_is_bounded():
     """A long diff shows its first sixty lines and the number of omitted lines."""
-    told = difference(None, RequestKey("model", "", [message_key(UserMessage("line\n" * 100))])).splitlines()
-    assert len(told) == 61
-    assert told[-1].endswith("more lines")
+    lines = difference(None, RequestKey("model", "", [message_key(UserMessage("line\n" * 100))])).splitlines()
+    assert len(lines) == 61
+    assert lines[-1].endswith("more lines")
 
 
 def test_empty_texts_are_shown():

@@ -297,19 +297,19 @@ def test_symlink_is_rejected(store, path, tmp_path):
 
 def test_file_of_another_user_is_rejected(path, tmp_path):
     """A file that belongs to another user is rejected and not modified."""
-    theirs = Path("/etc/passwd")
+    reference = Path("/etc/passwd")
     if os.geteuid() == 0:
-        theirs = tmp_path / "theirs.db"
-        theirs.touch()
-        os.chown(theirs, 65_534, -1)
-    before = theirs.stat()
+        reference = tmp_path / "theirs.db"
+        reference.touch()
+        os.chown(reference, 65_534, -1)
+    before = reference.stat()
     with pytest.raises(SessionError, match="belongs to another user"):
-        SQLiteSessionStore(theirs).append("trip", [ENTRY])
-    assert theirs.stat() == before
-    locks = RangeLocks(theirs)
+        SQLiteSessionStore(reference).append("trip", [ENTRY])
+    assert reference.stat() == before
+    locks = RangeLocks(reference)
     with pytest.raises(SessionError, match=r"belongs to another user|cannot be opened \(Permission denied\)"):
         locks.take("trip")
-    assert theirs.stat() == before
+    assert reference.stat() == before
 
 
 def test_stores_create_the_file_concurrently(path):

@@ -197,8 +197,8 @@ def test_part_fits_into_a_tool_result(serve, answered):
     """A part of a page fits into a tool result and is not truncated again."""
     server = serve(answered(b'"\\\n' * 100_000, content_type=b"text/plain"))
     result = fetch_tool(allow_hosts=[f"127.0.0.1:{server.port}"]).invoke({"url": server.url})
-    told = json.loads(result.content)
-    assert (result.status, told["next_start"]) == ("truncated", PAGE_CHARS)
+    data = json.loads(result.content)
+    assert (result.status, data["next_start"]) == ("truncated", PAGE_CHARS)
 
 
 def test_tool_can_be_awaited(serve, answered):

@@ -30,10 +30,10 @@ def test_results_have_the_promised_keys(server):
     assert "q=many+words&" in server.requests[0]
 
 
-@pytest.mark.parametrize(("wish", "count"), [(3, 3), (0, 1), (-1, 1), (1000, 25)])
-def test_number_of_results_is_bounded(wish, count, server):
+@pytest.mark.parametrize(("requested", "count"), [(3, 3), (0, 1), (-1, 1), (1000, 25)])
+def test_number_of_results_is_bounded(requested, count, server):
     """Between 1 and 25 results are given."""
-    assert len(search_tool(searxng=server.url)(query="x", max_results=wish)["results"]) == count
+    assert len(search_tool(searxng=server.url)(query="x", max_results=requested)["results"]) == count
 
 
 def test_server_of_the_environment(server, monkeypatch):
