@@ -401,11 +401,11 @@ def _judge_by_all(
 
     With labels from parent agents, the prompt does not count as a person's own words.
     """
-    is_about_words = not policy_context.parent_labels and any(
-        rule.is_about_words for policy in policy_context.policies for rule in policy.rules
+    checks_user_text = not policy_context.parent_labels and any(
+        rule.checks_user_text for policy in policy_context.policies for rule in policy.rules
     )
     arguments, canonical, path_facts = known
-    personal = _personal_arguments(tool, arguments, read) if is_about_words else frozenset[str]()
+    personal = _personal_arguments(tool, arguments, read) if checks_user_text else frozenset[str]()
     is_unlabelled = policy_context.asks_about_unlabelled and not tool.is_labelled
     facts = replace(path_facts, user_written=personal)
     level = SafetyLevel.SYSTEM if is_unlabelled else tool.level

@@ -98,7 +98,7 @@ class Policy:
         by_rules = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if by_rules is None else by_rules if by_rules.allowed else strictest((by_rules, default))
         # Data sent to an address that the user named does not count as egress.
-        is_asked_for = decision is by_rules and by_rules.allowed and any(rule.is_about_words for rule in fitting)
+        is_asked_for = decision is by_rules and by_rules.allowed and any(rule.checks_user_text for rule in fitting)
         egress = tool_decision.egress and not is_asked_for
         is_same = (decision.level, decision.egress) == (tool_decision.level, egress)
         return decision if is_same else replace(decision, level=tool_decision.level, egress=egress)

@@ -188,7 +188,7 @@ class Rule:
         return self.name or f"{self.verdict} {self.tool}{where}"
 
     @property
-    def is_about_words(self) -> bool:
+    def checks_user_text(self) -> bool:
         """Whether it depends on the texts written by the user."""
         return any(test == _FROM_USER for test, _ in self._all_tests)
 
@@ -239,7 +239,7 @@ class Rule:
         is_allowed = self.verdict is Verdict.ALLOW
         if is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(tool, arguments)):
             return False
-        others = arguments.keys() - self.where.keys() if is_allowed and self.is_about_words else ()
+        others = arguments.keys() - self.where.keys() if is_allowed and self.checks_user_text else ()
         return (user_written is None or all(argument in user_written for argument in others)) and all(
             self._passes(arguments, argument, (test, operand), user_written, places)
             for argument, wanted in self.where.items()

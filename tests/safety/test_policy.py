@@ -168,4 +168,4 @@ def test_said_rule_clears_egress(rules, text, verdict, egress):
 
 def test_user_text_is_needed_only_for_said_rules():
     """A policy uses the user's text only if one of its rules has `from_user`."""
-    assert [rule.is_about_words for rule in Policy(rules=[Rule("ask", "send"), TO_BOB]).rules] == [False, True]
+    assert [rule.checks_user_text for rule in Policy(rules=[Rule("ask", "send"), TO_BOB]).rules] == [False, True]

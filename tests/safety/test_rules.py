@@ -195,7 +195,7 @@ def test_examples_ignore_user_text():
         match=[{"to": "bob", "euros": 50}],
         not_match=[{"to": "bob", "euros": 51}],
     )
-    assert rule.is_about_words
+    assert rule.checks_user_text
 
 
 @pytest.mark.parametrize(("verdict", "operand"), [("allow", False), ("allow", "yes"), ("ask", 1)])
