@@ -237,7 +237,7 @@ class JudgedCall:
     """A tool call with its decision. `tool` is None for an unknown tool.
 
     `amend` converts the tool's result to the one sent to the model. `by_person` is True if a person approved the call.
-    `checks` run on the result before it is emitted. `has_begun` marks a resumed call, which was counted before.
+    `checks` run on the result before it is emitted. `has_started` marks a resumed call, which was counted before.
     `expected` holds the real paths that rules were matched against: the call is refused if they changed. `bound` holds
     what the approval is bound to: the call is refused if that changed since. `layers` are the middleware around the
     call; `judge_again` judges a call that they changed.

@@ -154,7 +154,7 @@ def _length(value: Any) -> int:
 
 
 def _no_callback() -> None:
-    """Do nothing; the default for `when_done`."""
+    """Do nothing; the default for `on_done`."""
 
 
 def start(work: Callable[[], object], on_done: Callable[[], object] = _no_callback) -> None:

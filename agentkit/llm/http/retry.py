@@ -64,7 +64,7 @@ class Retries:
     """The retries of one request, at most `max_retries`, and the count of attempts without a complete answer.
 
     `has_fallback`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
-    `has_begun` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
+    `has_started` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
     """
 
     def __init__(self, max_retries: int, *, has_fallback: bool = False) -> None:

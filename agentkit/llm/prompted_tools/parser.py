@@ -518,7 +518,7 @@ class AnswerReader(_StepParser):
         return True
 
     def _ends_block(self, line: str) -> bool:
-        """Whether a line ends the code block that `_mark` started."""
+        """Whether a line ends the code block that `_fence` started."""
         marks = line.strip(" \t") if len(line) <= _MAX_LOOKAHEAD_CHARS else ""
         return marks.startswith(self._fence) and not marks.strip(self._fence[0])
 
