@@ -66,7 +66,7 @@ class Retries:
 
     `has_fallback`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
     `has_started` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
-    `left` is the number of remaining retries, `seconds` the next pause.
+    `retries_left` is the number of remaining retries, `seconds` the next pause.
     """
 
     retries_left: int
