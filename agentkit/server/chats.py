@@ -293,7 +293,7 @@ def parse_answer(document: Mapping[str, Any]) -> ApproverReply:
         arguments = _arguments(arguments)
     if not isinstance(text, str) or not isinstance(arguments, dict | None):
         raise _no_answer()
-    if answer == "words":
+    if answer == "text":
         return text
     if not isinstance(answer, str) or answer not in set(Approval):
         raise _no_answer()
@@ -314,5 +314,5 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _no_answer() -> HTTPError:
-    answers = ", ".join([*Approval, "words"])
+    answers = ", ".join([*Approval, "text"])
     return invalid_value(f"answer is one of {answers}; text and arguments go with it.")

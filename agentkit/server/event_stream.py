@@ -63,20 +63,20 @@ def _stored_event(event: StoredEvent) -> Iterator[PageEvent]:
     """Yield the page event for a message or another stored event."""
     match event:
         case RunStarted(agent, prompt):
-            yield {"kind": "begun", "agent": escape_invisible(agent), "prompt": content_text(prompt, "\n")}
+            yield {"kind": "started", "agent": escape_invisible(agent), "prompt": content_text(prompt, "\n")}
         case RunResumed(prompt):
             yield {"kind": "resumed", "prompt": prompt}
         case ResponseReceived(response):
-            yield {"kind": "said", "text": response.text, "reasoning": truncate(response.message.reasoning)}
+            yield {"kind": "message", "text": response.text, "reasoning": truncate(response.message.reasoning)}
         case AnswerGiven(text):
-            yield {"kind": "said", "text": text, "reasoning": ""}
+            yield {"kind": "message", "text": text, "reasoning": ""}
         case AnswerAmended(text):
-            yield {"kind": "amended", "text": text}
+            yield {"kind": "replaced", "text": text}
         case HistoryGiven(messages):
             yield from _history(messages)
         case _:
             description = event.describe()
-            yield {"kind": "note", "what": description.title, "words": escape_invisible(description.text)}
+            yield {"kind": "note", "title": description.title, "text": escape_invisible(description.text)}
 
 
 def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> PageEvent:
@@ -86,7 +86,7 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
             return {"kind": "answered", "id": call_id, "answer": answer, "text": text, "edited": arguments is not None}
         case ToolCallPostponed(question=question, pending_call=call):
             return {
-                "kind": "waits",
+                "kind": "waiting",
                 "id": call.id,
                 "name": escape_invisible(call.name),
                 "question": escape_invisible(question),
@@ -123,7 +123,7 @@ def question_event(question_id: str, request: ApprovalRequest) -> PageEvent:
     preview = request.preview
     covered = preview.covers if preview.diff else frozenset[str]()
     return {
-        "kind": "asked",
+        "kind": "question",
         "question": question_id,
         "id": request.call_id,
         "agent": escape_invisible(request.agent),
@@ -226,7 +226,7 @@ def _end_event(end: RunEnded, waiting: Sequence[Pending], usage: Usage, record: 
 
 
 def _pending(pending: Pending) -> PageEvent:
-    question = {"question": escape_invisible(pending.question), "needs_words": pending.needs_answer}
+    question = {"question": escape_invisible(pending.question), "needs_text": pending.needs_answer}
     return {"id": pending.id, "name": escape_invisible(pending.tool), **question}
 
 
@@ -234,6 +234,6 @@ def _history(messages: Sequence[Message]) -> Iterator[PageEvent]:
     """Yield page events for messages from before the session."""
     for message in messages:
         if isinstance(message, UserMessage):
-            yield {"kind": "begun", "agent": "", "prompt": content_text(message.content, "\n")}
+            yield {"kind": "started", "agent": "", "prompt": content_text(message.content, "\n")}
         elif isinstance(message, AssistantMessage) and message.text:
-            yield {"kind": "said", "text": message.text, "reasoning": ""}
+            yield {"kind": "message", "text": message.text, "reasoning": ""}

@@ -78,7 +78,7 @@ class Served:
         headers = {"Authorization": f"Bearer {self.token}"}
         connection.request("GET", f"/page/events?session={session}&serial={serial}", headers=headers)
         with contextlib.closing(connection), connection.getresponse() as lines:
-            return next(line for line in map(json.loads, filter(bytes.strip, lines)) if line["kind"] == "asked")
+            return next(line for line in map(json.loads, filter(bytes.strip, lines)) if line["kind"] == "question")
 
     def run(self, prompt, session="talk"):
         """Run a prompt of the page to its end and return its events."""

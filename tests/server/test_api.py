@@ -44,7 +44,7 @@ def test_prompt_starts_a_run_in_a_new_conversation(serve):
     assert served.events(name, started.body["serial"])[-1]["status"] == "done"
     assert [each["name"] for each in served.ask("GET", "/page/sessions").body["sessions"]] == [name]
     body = served.ask("GET", f"/page/session?name={name}").body
-    assert [event["kind"] for event in body["events"]] == ["begun", "said", "ended"]
+    assert [event["kind"] for event in body["events"]] == ["started", "message", "ended"]
 
 
 def test_question_is_answered_and_the_run_undone(serve, tmp_path):
@@ -128,7 +128,7 @@ def test_stale_answers_are_not_applied_to_another_run(serve):
     )
     old = served.run("Paint")[-1]
     (waits,) = old["pending"]
-    answers = {waits["id"]: {"answer": "words", "text": "red"}}
+    answers = {waits["id"]: {"answer": "text", "text": "red"}}
     gone_on = served.ask("POST", "/page/run", {"session": "talk", "run": old["run"], "answers": answers}).body
     assert served.events("talk", gone_on["serial"])[-1]["status"] == "done"
     started = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body

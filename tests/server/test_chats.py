@@ -48,7 +48,7 @@ def test_all_listeners_receive_every_event():
         serial = chat.start("Hi")
         one, two = await asyncio.gather(events_until(chat, serial), events_until(chat, serial))
         assert one == two == await events_until(chat, serial)
-        assert kinds(one)[0] == "begun"
+        assert kinds(one)[0] == "started"
         assert kinds(one)[-1] == "ended"
         assert [line async for line in chat.lines(serial, after=len(one) - 1)] == [
             line async for line in chat.lines(serial)
@@ -76,13 +76,13 @@ def test_document_contains_past_runs():
         chat = opened("One.", WRITE, "Two.", store=store).find("talk")
         await events_until(chat, chat.start("First"))
         serial = chat.start("Second")
-        await events_until(chat, serial, until="asked")
+        await events_until(chat, serial, until="question")
         document = await chat.document()
         assert (document["running"], document["serial"]) == (True, serial)
-        assert [event["prompt"] for event in document["events"] if event["kind"] == "begun"] == ["First"]
+        assert [event["prompt"] for event in document["events"] if event["kind"] == "started"] == ["First"]
         await chat.stop()
         document = await opened(store=store).find("talk").document()
-        assert [event["prompt"] for event in document["events"] if event["kind"] == "begun"] == ["First", "Second"]
+        assert [event["prompt"] for event in document["events"] if event["kind"] == "started"] == ["First", "Second"]
         assert (document["running"], document["tokens"]) == (False, 30)
 
     asyncio.run(main())
@@ -95,7 +95,7 @@ def test_one_run_at_a_time():
         known = opened(WRITE, "Done.", max_runs=1)
         chat = known.find("talk")
         serial = chat.start("Write")
-        await events_until(chat, serial, until="asked")
+        await events_until(chat, serial, until="question")
         with pytest.raises(HTTPError, match="is in progress"):
             chat.start("Again")
         with pytest.raises(HTTPError, match=r"maximum number of runs is in progress \(1\)"):
@@ -123,7 +123,7 @@ def test_answer_decides_the_call(expected, content, tmp_path):
     async def main():
         chat = opened(WRITE, "Done.", workspace=tmp_path).find("talk")
         serial = chat.start("Write")
-        question = (await events_until(chat, serial, until="asked"))[-1]
+        question = (await events_until(chat, serial, until="question"))[-1]
         chat.answer(question["question"], expected)
         events = await events_until(chat, serial)
         assert ((tmp_path / "a.txt").read_text() if content else None) == content
@@ -154,11 +154,11 @@ def test_always_lasts_for_the_conversation(tmp_path):
         known = opened(WRITE, "One.", WRITE, "Two.", WRITE, "Three.", workspace=tmp_path)
         chat = known.find("talk")
         serial = chat.start("Write")
-        chat.answer((await events_until(chat, serial, until="asked"))[-1]["question"], Approval.ALWAYS)
+        chat.answer((await events_until(chat, serial, until="question"))[-1]["question"], Approval.ALWAYS)
         await events_until(chat, serial)
-        assert "asked" not in kinds(await events_until(chat, chat.start("Again")))
+        assert "question" not in kinds(await events_until(chat, chat.start("Again")))
         other = known.find("other")
-        assert kinds(await events_until(other, other.start("And here"), until="asked"))[-1] == "asked"
+        assert kinds(await events_until(other, other.start("And here"), until="question"))[-1] == "question"
         await known.close()
 
     asyncio.run(main())
@@ -171,7 +171,7 @@ def test_postponed_question_can_be_answered_later(tmp_path):
         store = InMemorySessionStore()
         chat = opened(WRITE, store=store, workspace=tmp_path).find("talk")
         serial = chat.start("Write")
-        chat.answer((await events_until(chat, serial, until="asked"))[-1]["question"], Approval.LATER)
+        chat.answer((await events_until(chat, serial, until="question"))[-1]["question"], Approval.LATER)
         ended = (await events_until(chat, serial))[-1]
         assert ended["status"] == "paused"
         later = opened("Done.", store=store, workspace=tmp_path).find("talk")
@@ -203,7 +203,7 @@ def test_question_for_text_pauses_the_run():
         chat = opened(call("ask_user", question="Which?"), "Blue it is.", tools=[ask_user_tool()]).find("talk")
         ended = (await events_until(chat, chat.start("Paint")))[-1]
         (pending,) = ended["pending"]
-        assert pending["needs_words"] is True
+        assert pending["needs_text"] is True
         events = await events_until(chat, chat.start(Resumption(answers={pending["id"]: "blue"})))
         assert next(event for event in events if event["kind"] == "result")["content"] == "blue"
 
@@ -256,7 +256,7 @@ def test_run_can_be_stopped():
         chat = opened(WRITE, "Hello again.").find("talk")
         await chat.stop()
         serial = chat.start("Write")
-        await events_until(chat, serial, until="asked")
+        await events_until(chat, serial, until="question")
         await chat.stop()
         assert kinds(await events_until(chat, serial))[-1] == "stopped"
         assert kinds(await events_until(chat, chat.start("Hi")))[-1] == "ended"
@@ -280,7 +280,7 @@ def test_agent_inside_a_tool_asks_in_the_same_chat(tmp_path):
     async def main():
         chat = opened(call("delegate"), "Done.", tools=[delegate]).find("talk")
         serial = chat.start("Write")
-        question = (await events_until(chat, serial, until="asked"))[-1]
+        question = (await events_until(chat, serial, until="question"))[-1]
         assert question["agent"] == "inner"
         chat.answer(question["question"], Approval.ONCE)
         await events_until(chat, serial)
@@ -313,7 +313,7 @@ def test_idle_conversations_are_closed():
             known.find(f"idle {number}")
         again = known.find("first")
         assert again is not first
-        assert (await again.document())["events"][0]["kind"] == "begun"
+        assert (await again.document())["events"][0]["kind"] == "started"
         assert [each["name"] for each in known.list_sessions()] == ["first"]
 
     asyncio.run(main())
@@ -345,7 +345,7 @@ def test_serials_differ_between_openings():
         ({"answer": "once", "arguments": {"a": 1}}, {"a": 1}),
         ({"answer": "no", "text": " "}, Approval.NO),
         ({"answer": "no", "text": "not now"}, "not now"),
-        ({"answer": "words", "text": "blue"}, "blue"),
+        ({"answer": "text", "text": "blue"}, "blue"),
         ({"answer": "later"}, Approval.LATER),
     ],
 )

@@ -45,20 +45,23 @@ def only(event):
 @pytest.mark.for_each(
     ("event", "text"),
     [
-        (RunStarted("helper", "Hi"), {"kind": "begun", "agent": "helper", "prompt": "Hi"}),
-        (RunStarted("helper", ("Look:", Image("data:x"))), {"kind": "begun", "prompt": "Look:\n[image]"}),
+        (RunStarted("helper", "Hi"), {"kind": "started", "agent": "helper", "prompt": "Hi"}),
+        (RunStarted("helper", ("Look:", Image("data:x"))), {"kind": "started", "prompt": "Look:\n[image]"}),
         (RunResumed("Go on."), {"kind": "resumed", "prompt": "Go on."}),
         (RequestStarted(2), {"kind": "request", "iteration": 2}),
         (TextDelta("wo"), {"kind": "text", "text": "wo"}),
-        (ResponseReceived(Response(AssistantMessage("word", reasoning="Hm."))), {"kind": "said", "reasoning": "Hm."}),
-        (AnswerGiven("42"), {"kind": "said", "text": "42"}),
-        (AnswerAmended("43"), {"kind": "amended", "text": "43"}),
-        (HandedOff("other"), {"kind": "note", "what": "Handed off to other", "words": ""}),
+        (
+            ResponseReceived(Response(AssistantMessage("word", reasoning="Hm."))),
+            {"kind": "message", "reasoning": "Hm."},
+        ),
+        (AnswerGiven("42"), {"kind": "message", "text": "42"}),
+        (AnswerAmended("43"), {"kind": "replaced", "text": "43"}),
+        (HandedOff("other"), {"kind": "note", "title": "Handed off to other", "text": ""}),
         (Approved("c1", "once", "", "{}"), {"kind": "answered", "id": "c1", "answer": "once", "edited": True}),
-        (ToolCallPostponed(CALL, "Which?"), {"kind": "waits", "id": "c1", "question": "Which?"}),
+        (ToolCallPostponed(CALL, "Which?"), {"kind": "waiting", "id": "c1", "question": "Which?"}),
         (
             ToolCallPostponed(CALL, "May it?", inner=ToolCall("c1.2", "refund", "{}")),
-            {"kind": "waits", "id": "c1.2", "name": "refund"},
+            {"kind": "waiting", "id": "c1.2", "name": "refund"},
         ),
     ],
 )
@@ -149,7 +152,7 @@ def test_history_groups_events_by_run():
     two = entries("two", RunStarted("helper", "Second"), RunEnded("failed", "", "No."))
     mixed = [one[0], two[0], one[1], two[1]]
     found = list(history(mixed, [], {"r1": True}))
-    assert [each["kind"] for each in found] == ["begun", "ended", "begun", "ended"]
+    assert [each["kind"] for each in found] == ["started", "ended", "started", "ended"]
     assert (found[1]["record"], found[1]["undone"], found[3]["error"]) == ("r1", True, "No.")
     assert "a1a1" not in found[1]["changes"]
     assert list(history(one, [], {}))[1]["record"] == ""
@@ -161,7 +164,7 @@ def test_only_resumable_runs_list_pending_calls():
     postponed = ToolCallPostponed(ToolCall("c1", "ask_user", "{}"), "Which?")
     paused = entries("one", RunStarted("helper", "Hi"), response, postponed, RunEnded("paused"))
     assert list(history(paused, ["one"], {}))[-1]["pending"] == [
-        {"id": "c1", "name": "ask_user", "question": "Which?", "needs_words": True}
+        {"id": "c1", "name": "ask_user", "question": "Which?", "needs_text": True}
     ]
     assert list(history(paused, [], {}))[-1]["pending"] == []
 
@@ -170,8 +173,8 @@ def test_given_history_is_converted():
     """Messages given as history are converted to prompts and answers."""
     before = (UserMessage("Hi"), AssistantMessage(""), ToolMessage("c", "t", "x"), AssistantMessage("Hello."))
     assert [(each["kind"], each.get("prompt", each.get("text"))) for each in page_events(HistoryGiven(before))] == [
-        ("begun", "Hi"),
-        ("said", "Hello."),
+        ("started", "Hi"),
+        ("message", "Hello."),
     ]
 
 

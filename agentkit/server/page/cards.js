@@ -120,13 +120,13 @@ export function pendingCall(run, pending, send) {
   const id = `waiting-${pending.id}`;
   const text = make("input", { id, type: "text", maxlength: "4000", autocomplete: "off" });
   const answerWith = (answer) => () => send({ run, answers: { [pending.id]: { answer, text: text.value } } }, node);
-  const buttons = pending.needs_words
-    ? [button("Answer", "main", answerWith("words"))]
+  const buttons = pending.needs_text
+    ? [button("Answer", "main", answerWith("text"))]
     : [button("Allow once", "main", answerWith("once")), button("Deny", "deny", answerWith("no"))];
   enableLater(buttons);
   const node = make("section", { class: "question" },
     make("h3", {}, make("code", {}, pending.name), " is waiting for you"), make("pre", { dir: "auto", tabindex: "0" }, pending.question),
-    make("p", { class: "reason-row" }, make("label", { for: id }, pending.needs_words ? "Your answer" : "Reason for the model"), text),
+    make("p", { class: "reason-row" }, make("label", { for: id }, pending.needs_text ? "Your answer" : "Reason for the model"), text),
     make("div", { class: "buttons" }, buttons));
   return node;
 }

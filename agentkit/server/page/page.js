@@ -72,9 +72,9 @@ function announce(text, place = "status") {
 
 function handleEvent(event) {
   stickToEnd(() => {
-    if (event.kind === "begun" || !state.run) {
+    if (event.kind === "started" || !state.run) {
       state.run?.finish();
-      state.run = new Run(event.kind === "begun" ? event.prompt : "", actions);
+      state.run = new Run(event.kind === "started" ? event.prompt : "", actions);
       log.append(state.run.node);
     }
     state.run.handle(event);
@@ -159,10 +159,10 @@ function setRunning(running) {
 async function startRun(document, path = "/page/run") {
   try {
     const options = { ...(state.session ? { session: state.session } : {}), ...(model.value.trim() ? { model: model.value.trim() } : {}) };
-    const begun = await post(path, { ...document, ...options });
+    const started = await post(path, { ...document, ...options });
     const isNew = !state.session;
-    if (isNew) setSession(begun.session);
-    streamEvents(begun.session, begun.serial);
+    if (isNew) setSession(started.session);
+    streamEvents(started.session, started.serial);
     if (isNew) listSessions().catch((error) => announce(failure(error), "alert"));
     return true;
   } catch (error) {

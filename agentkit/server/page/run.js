@@ -41,14 +41,14 @@ export class Run {
     this.showProgress("Writing");
   }
 
-  on_said({ text, reasoning }) {
+  on_message({ text, reasoning }) {
     if (reasoning) this.add(make("details", { class: "reasoning" }, make("summary", {}, "Reasoning"), make("pre", { dir: "auto" }, reasoning)));
     if (text) this.write(text, true);
     this.lastAnswer = this.answer;
     this.answer = null;
   }
 
-  on_amended({ text }) {
+  on_replaced({ text }) {
     this.answer = this.lastAnswer ?? null;
     this.write(text, true);
   }
@@ -87,7 +87,7 @@ export class Run {
     this.showProgress(`Using ${event.name}`);
   }
 
-  on_asked(event) {
+  on_question(event) {
     const node = this.add(question(event, this.page.sendAnswer, this.page.removeCard));
     this.questions.set(event.question, node); // two workers can ask about calls with the same id
     requestAnimationFrame(() => this.page.reveal(node));
@@ -121,23 +121,23 @@ export class Run {
     this.plan.replaceChildren(make("ol", {}, steps));
   }
 
-  on_waits(event) {
+  on_waiting(event) {
     this.call(event).showPending(event.name); // possibly a call made by a program, which has no other card
   }
 
-  on_note({ what, words }) {
-    this.lastNote = { words, node: this.note(words ? `${what}: ${words}` : what) };
+  on_note({ title, text }) {
+    this.lastNote = { text, node: this.note(text ? `${title}: ${text}` : title) };
   }
 
-  on_resumed({ prompt: words }) {
+  on_resumed({ prompt }) {
     this.isFinished = false;
     for (const node of this.steps.querySelectorAll(".question")) node.remove();
-    if (words) this.add(make("div", { class: "user-prompt", dir: "auto" }, words));
+    if (prompt) this.add(make("div", { class: "user-prompt", dir: "auto" }, prompt));
   }
 
   on_ended(event) {
     this.finish();
-    if (event.error && this.lastNote?.words === event.error) this.lastNote.node.remove(); // it would be shown twice
+    if (event.error && this.lastNote?.text === event.error) this.lastNote.node.remove(); // it would be shown twice
     if (event.error) this.note(event.error, "bad");
     if (event.status === "interrupted") this.note("Interrupted. Completed work is stored.");
     if (event.changes) this.add(changes(event, this.page.undo));
