@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import math
+import os
 import re
 import sys
 import tempfile
@@ -263,14 +264,17 @@ def searched(chunks: int, folder: Path) -> float:
     return cpu_milliseconds(lambda: knowledge.search("the answer of the server"))
 
 
-def judged_commands(count: int, _: Path) -> float:
-    """Judge different simple shell commands, the first ones of a fresh process, per command."""
+def judged_commands(count: int, folder: Path) -> float:
+    """Judge different simple shell commands in an empty workspace, the first ones of a fresh process, per command."""
+    workspace = folder / "empty"
+    workspace.mkdir(exist_ok=True)
     with ProcessPoolExecutor(1, get_context("spawn")) as processes:
-        return processes.submit(milliseconds_of_judgements, count).result()
+        return processes.submit(milliseconds_of_judgements, count, workspace).result()
 
 
-def milliseconds_of_judgements(count: int) -> float:
+def milliseconds_of_judgements(count: int, workspace: Path) -> float:
     """Judge `count` different commands in this process, per command."""
+    os.chdir(workspace)
     commands = [{"command": f"grep -rn word{number} src"} for number in range(count)]
     return cpu_milliseconds(lambda: [shell_tool.judge(command) for command in commands]) / count
 
