@@ -193,12 +193,12 @@ def _shared_libraries(library_folder: str) -> list[str]:
 def _folder_libraries(folder: str) -> list[str]:
     """The libraries in a folder, by the names that programs request, such as libz.so.1."""
     parts = {name: name.partition(".so.") for name in sorted(os.listdir(folder))}
-    asked = [
+    requested = [
         name
         for name, (base, _, version) in parts.items()
         if base in _LIBRARIES and 0 < len(version) < _MAX_SONAME_VERSION
     ]
-    return [f"{folder}/{name}" for name in asked if os.path.isfile(f"{folder}/{name}")]
+    return [f"{folder}/{name}" for name in requested if os.path.isfile(f"{folder}/{name}")]
 
 
 def home_folders() -> list[str]:

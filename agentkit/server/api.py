@@ -52,10 +52,10 @@ class ChatAPI:
     listening: ConcurrencyLimit
     session: str = ""
 
-    async def sign_in(self, asked: HTTPRequest) -> HTTPResponse:
+    async def sign_in(self, request: HTTPRequest) -> HTTPResponse:
         """Exchange the token for the cookie and the key that authenticate the page."""
-        document = await asked.document(_MAX_SIGN_IN_BYTES)
-        cookie, key = self.auth.sign_in(document.get("token"), is_secure=asked.is_secure)
+        document = await request.document(_MAX_SIGN_IN_BYTES)
+        cookie, key = self.auth.sign_in(document.get("token"), is_secure=request.is_secure)
         return json_response({"key": key}, headers={"set-cookie": cookie})
 
     async def about(self, _asked: HTTPRequest) -> HTTPResponse:
@@ -77,14 +77,14 @@ class ChatAPI:
             }
         )
 
-    async def sessions(self, asked: HTTPRequest) -> HTTPResponse:
+    async def sessions(self, request: HTTPRequest) -> HTTPResponse:
         """List the sessions, or those that contain the words of a query, the newest change first."""
-        query = asked.query.get("query", "")
+        query = request.query.get("query", "")
         return json_response({"sessions": await asyncio.to_thread(self.chats.list_sessions, query)})
 
-    async def state(self, asked: HTTPRequest) -> HTTPResponse:
+    async def state(self, request: HTTPRequest) -> HTTPResponse:
         """Return the serial number of the newest run of a session, and whether it is in progress."""
-        return json_response(self.chats.find(asked.query.get("name")).state)
+        return json_response(self.chats.find(request.query.get("name")).state)
 
     async def models(self, _asked: HTTPRequest) -> HTTPResponse:
         """List the models of the provider; only the one in use if it does not list them."""
@@ -95,30 +95,30 @@ class ChatAPI:
             names = []
         return json_response({"models": names or [llm.model]})
 
-    async def rename(self, asked: HTTPRequest) -> HTTPResponse:
+    async def rename(self, request: HTTPRequest) -> HTTPResponse:
         """Rename a session."""
-        document = await asked.document(_MAX_BYTES)
+        document = await request.document(_MAX_BYTES)
         return json_response({"name": self.chats.rename(document.get("session"), document.get("name"))})
 
-    async def delete(self, asked: HTTPRequest) -> HTTPResponse:
+    async def delete(self, request: HTTPRequest) -> HTTPResponse:
         """Delete a session."""
-        document = await asked.document(_MAX_BYTES)
+        document = await request.document(_MAX_BYTES)
         self.chats.delete(document.get("session"))
         return json_response({})
 
-    async def retry(self, asked: HTTPRequest) -> HTTPResponse:
+    async def retry(self, request: HTTPRequest) -> HTTPResponse:
         """Ask the last prompt of a session again, without its answer."""
-        document = await asked.document(_MAX_BYTES)
+        document = await request.document(_MAX_BYTES)
         chat = self.chats.find(document.get("session"))
         return json_response({"session": chat.name, "serial": chat.retry()}, 202)
 
-    async def session_document(self, asked: HTTPRequest) -> HTTPResponse:
+    async def session_document(self, request: HTTPRequest) -> HTTPResponse:
         """Return a session with its entries so far."""
-        return json_response(await self.chats.find(asked.query.get("name")).document())
+        return json_response(await self.chats.find(request.query.get("name")).document())
 
-    async def run(self, asked: HTTPRequest) -> HTTPResponse:
+    async def run(self, request: HTTPRequest) -> HTTPResponse:
         """Start a run with a prompt, or resume a run by its id, with answers by tool call id."""
-        document = await asked.document(_MAX_RUN_BYTES)
+        document = await request.document(_MAX_RUN_BYTES)
         work, model = _work(document), document.get("model", "")
         if not isinstance(model, str):
             raise invalid_value("model is the name of a model.", "model")
@@ -126,27 +126,27 @@ class ChatAPI:
         chat = self.chats.find(new_name(prompt) if name == "" and isinstance(prompt, str) else name)
         return json_response({"session": chat.name, "serial": chat.start(work, model)}, 202)
 
-    async def events(self, asked: HTTPRequest) -> HTTPResponse:
+    async def events(self, request: HTTPRequest) -> HTTPResponse:
         """Stream the events of a run as JSON lines until it ends."""
-        serial, after = _number(asked.query, "serial"), _number(asked.query, "after")
-        chat = self.chats.find(asked.query.get("session"))
+        serial, after = _number(request.query, "serial"), _number(request.query, "after")
+        chat = self.chats.find(request.query.get("session"))
         return stream_response(chat.lines(serial, after), "application/x-ndjson", self.listening)
 
-    async def answer(self, asked: HTTPRequest) -> HTTPResponse:
+    async def answer(self, request: HTTPRequest) -> HTTPResponse:
         """Answer an approval request of the current run."""
-        document = await asked.document(_MAX_BYTES)
+        document = await request.document(_MAX_BYTES)
         self.chats.find(document.get("session")).answer(document.get("question"), parse_answer(document))
         return json_response({})
 
-    async def stop(self, asked: HTTPRequest) -> HTTPResponse:
+    async def stop(self, request: HTTPRequest) -> HTTPResponse:
         """Stop the current run."""
-        document = await asked.document(_MAX_BYTES)
+        document = await request.document(_MAX_BYTES)
         await self.chats.find(document.get("session")).stop()
         return json_response({})
 
-    async def undo(self, asked: HTTPRequest) -> HTTPResponse:
+    async def undo(self, request: HTTPRequest) -> HTTPResponse:
         """Undo the changes of a run of the session."""
-        document = await asked.document(_MAX_BYTES)
+        document = await request.document(_MAX_BYTES)
         done = await self.chats.find(document.get("session")).undo(str(document.get("record") or ""))
         return json_response({"done": done})
 
@@ -272,13 +272,13 @@ class Dashboard:
         self._store, self._chats = store, chats
         self._cached: dict[str, tuple[SessionSummary, list[RunRow]]] = {}
 
-    async def runs(self, asked: HTTPRequest) -> HTTPResponse:
+    async def runs(self, request: HTTPRequest) -> HTTPResponse:
         """The runs that pass the filters of the query, the newest first, with totals. Raises HTTPError."""
         try:
-            days = float(asked.query.get("days") or "inf")
+            days = float(request.query.get("days") or "inf")
         except ValueError:
             raise invalid_value("days is a number.", "days") from None
-        filters = {name: asked.query.get(name, "") for name in _FILTERS}
+        filters = {name: request.query.get(name, "") for name in _FILTERS}
         rows = await asyncio.to_thread(self._rows)
         chosen = [row for row in rows if row.matches(filters, time.time() - days * _DAY_SECONDS)]
         now = [
@@ -295,9 +295,9 @@ class Dashboard:
             }
         )
 
-    async def recording(self, asked: HTTPRequest) -> HTTPResponse:
+    async def recording(self, request: HTTPRequest) -> HTTPResponse:
         """The recorded run as text, without secrets: prompts, answers, calls, decisions, changes. Raises HTTPError."""
-        session, run = asked.query.get("session", ""), asked.query.get("run", "")
+        session, run = request.query.get("session", ""), request.query.get("run", "")
         text = await asyncio.to_thread(self._text, session, run)
         if not text:
             raise HTTPError(404, f"The session {session[:100]!r} has no run {run[:64]!r}.", code="not_found")

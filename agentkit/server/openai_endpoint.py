@@ -300,9 +300,9 @@ class Completions:
         """List the only model: the agent."""
         return json_response({"object": "list", "data": [self._model]})
 
-    async def model(self, asked: HTTPRequest) -> HTTPResponse:
+    async def model(self, request: HTTPRequest) -> HTTPResponse:
         """Describe the agent as a model. Raises HTTPError for another name."""
-        if asked.path.get("model") != self.agent.name:
+        if request.path.get("model") != self.agent.name:
             text = f"The model does not exist; the agent is named {self.agent.name!r}."
             raise HTTPError(404, text, code="model_not_found", parameter="model")
         return json_response(self._model)
@@ -311,16 +311,16 @@ class Completions:
     def _model(self) -> dict[str, Any]:
         return {"id": self.agent.name, "object": "model", "created": self.created, "owned_by": "agentkit"}
 
-    async def complete(self, asked: HTTPRequest) -> HTTPResponse:
+    async def complete(self, request: HTTPRequest) -> HTTPResponse:
         """Answer the last message. A disconnect cancels the run. Raises HTTPError and ClientDisconnected."""
-        completion = parse_request(await asked.document(), self.agent.name)
+        completion = parse_request(await request.document(), self.agent.name)
         headers = {"x-agentkit-ignored": ", ".join(completion.ignored)} if completion.ignored else {}
         work = _CompletionRun(self, completion)
         if completion.stream:
             response = stream_response(work.chunks(), "text/event-stream", self.limit, beat=SSE_BEAT, headers=headers)
             return replace(response, last=_event(server_stopped().document))
         with self.limit.header():
-            return json_response(await cancel_on_disconnect(asked.receive, work.whole()), headers=headers)
+            return json_response(await cancel_on_disconnect(request.receive, work.whole()), headers=headers)
 
 
 class _CompletionRun:
