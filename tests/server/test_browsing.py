@@ -300,7 +300,7 @@ def test_conversations_are_listed_and_switched(page):
     tab.until("document.querySelector('#empty') && document.activeElement?.id === 'prompt'")
     tab.type("Second question")
     tab.until("document.querySelectorAll('#names li').length === 2")
-    assert tab.js("document.querySelector('#names [aria-current] .title').textContent") == "Second question"
+    tab.until("document.querySelector('#names [aria-current] .title')?.textContent === 'Second question'")
     tab.js(
         "[...document.querySelectorAll('#names button')].find((each) => each.textContent.startsWith('First')).click()"
     )

@@ -217,7 +217,8 @@ def test_results_are_shown_after_an_open_question(at_terminal):
         chat.until("Allow it?")
         for _ in range(3):
             chat.type("x\r")
-            assert "Over." not in chat.until("Allow it?")
+            assert "Over." not in chat.until("Answer with one of the letters")
+            chat.until("Allow it?")
         chat.type("n\r")
         chat.until("Over.")
         chat.until("Over.")
