@@ -515,7 +515,7 @@ def test_conversations_are_searched_renamed_and_deleted(page):
     tab.until("!!document.querySelector('#empty')")
     tab.type("What colour is grass?")
     tab.until("document.querySelectorAll('#names li').length === 2")
-    assert tab.js("document.querySelector('#names [aria-current] .title').textContent") == "What colour is grass?"
+    tab.until("document.querySelector('#names [aria-current] .title')?.textContent === 'What colour is grass?'")
     assert tab.js("document.querySelector('#names .date').textContent")
     tab.js(
         "const field = document.getElementById('search'); field.value = 'blue'; field.dispatchEvent(new Event('input'))"
@@ -527,7 +527,7 @@ def test_conversations_are_searched_renamed_and_deleted(page):
     tab.call("Input.insertText", text="Sky")
     tab.press("Enter")
     tab.until("document.querySelector('#names .title')?.textContent === 'Sky'")
-    assert tab.js("document.activeElement.className") == "pick"
+    tab.until("document.activeElement.className === 'pick'")
     tab.js("document.querySelector('#names .more').open = true")
     tab.click("Delete")
     assert tab.js("document.activeElement.textContent") == "Cancel"
