@@ -525,8 +525,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     ) -> None:
         given = locals()  # each argument by its name
         with short_traceback:
-            if unknown:
-                agent_options.refuse_unknown("Agent", unknown, _ARGUMENTS)
+            agent_options.refuse_unknown("Agent", unknown, _ARGUMENTS)
             own = vars(self)  # bypass __setattr__, as each value is validated already
             own.update(agent_options.attributes_from(given))
             own["_context_budget"] = ContextBudget(own.pop("_window"))

@@ -408,8 +408,10 @@ class ContextBudget:
         available = self.window.available_tokens(known, used_tokens)
         return None if available is None else self.calibration.to_estimate(available)
 
-    def recall(self, summary: Summary, history: Sequence[Message]) -> None:
+    def recall(self, summary: Summary | None, history: Sequence[Message]) -> None:
         """Adopt another agent's or process's summary of the conversation if it covers more than the current one."""
+        if summary is None:
+            return
         messages = [*history, _NEXT_PROMPT]
         own = self.summary.count if self.summary is not None and self.summary.covers(messages) else 0
         if summary.covers(messages) and summary.count > own:

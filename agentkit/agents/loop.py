@@ -76,8 +76,7 @@ class RunLoop:
         inbox: Inbox | None = None,
     ) -> None:
         self.run, self.budget = run, budget
-        if run.summary is not None:
-            config.context_budget.recall(run.summary, run.history)
+        config.context_budget.recall(run.summary, run.history)
         self.requester = ModelRequester(config, run, budget, HostedToolUse(run, budget))
         self.owner = config.active_agent if owner is None else owner
         self.progress = run.progress
@@ -90,7 +89,7 @@ class RunLoop:
         self.error: AgentKitError | None = None
         self.value: Any = None
         self.withheld = self.has_passed = False
-        self.inbox = inbox
+        self.inbox = Inbox() if inbox is None else inbox
         self.refused_by = ""
 
     @property
@@ -158,7 +157,7 @@ class RunLoop:
         """Execute tool calls, read what was sent into the run, take the answer or query the model."""
         if self.progress.steps:
             yield from self._use_tools()
-        elif self.inbox is not None and (message := self.inbox.take()) is not None:
+        elif (message := self.inbox.take()) is not None:
             yield from self._read(message)
         elif self.progress.is_answered:
             yield from self._conclude()
@@ -227,8 +226,7 @@ class RunLoop:
         """The configuration of the agent that takes over; an earlier agent of this run keeps its approvals."""
         self.grants[id(self.config.active_agent)] = self.config.policy_context.grants
         config = target.config_from(self.config)
-        if self.run.summary is not None:
-            config.context_budget.recall(self.run.summary, self.run.history)
+        config.context_budget.recall(self.run.summary, self.run.history)
         grants = self.grants.get(id(target), config.policy_context.grants)
         return replace(config, policy_context=replace(config.policy_context, grants=grants))
 
@@ -281,7 +279,7 @@ class RunLoop:
             yield from self._end_at_limit(self.requester.narrowed or LimitReached("output_tokens", ANSWER_CUT))
             return
         if refusal is None:
-            if self.inbox is None or self.inbox.close_if_empty():
+            if self.inbox.close_if_empty():
                 yield from self._end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.config.answers.retries:
             self._withhold()
@@ -353,15 +351,14 @@ class RunLoop:
 
     def _end(self, status: RunStatus) -> Steps:
         """End the run. Messages that were sent into it and not read yet stay in the conversation."""
-        for message in self.inbox.close() if self.inbox is not None else ():
+        for message in self.inbox.close():
             yield from emit(self.run, InputReceived(message))
         changes = self.config.policy_context.workspace.changes
         yield from emit(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
 
     def failed(self, error: AgentKitError) -> RunFinished[Any]:
         """The result so far as that of a failed run, after an exception from outside of the loop."""
-        if self.inbox is not None:
-            self.inbox.close()
+        self.inbox.close()
         result = replace(self._result(), status="failed", error=error)
         if isinstance(error, RunError):
             error.result = result

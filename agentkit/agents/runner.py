@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Generic, Literal, Self, TypedDict, Unpack
 
@@ -124,7 +124,10 @@ class ActiveRun:
         key = (loop.config.active_agent, agent, name, loop.iteration, self._request_seconds)
         if self._origin[0] != key:  # built once for all events of an iteration
             described = getattr(loop.config.active_agent, "description", None) or ""
-            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, False, described, key[-1])
+            seconds = self._request_seconds
+            origin = Origin(
+                loop.run.id, agent, self._parent, name, loop.iteration, description=described, request_seconds=seconds
+            )
             self._origin = key, origin
         return self._origin[1]
 
@@ -501,16 +504,14 @@ class Runner(HandoffTarget):
     def _stream_events(self, prompt: Work, **arguments: Unpack[RunArguments]) -> RunStream[Any]:
         """The events of a run with the text as it is written. Raises ConfigError in a durable function."""
         self._refuse_durable(arguments)
-        inbox = Inbox()
-        task = replace(self._task(prompt, **arguments), inbox=inbox)
-        return RunStream(self._run_events(task, streaming=True), inbox, options.content_from)
+        task = self._task(prompt, **arguments)
+        return RunStream(self._run_events(task, streaming=True), task.inbox, options.content_from)
 
     def _astream_events(self, prompt: Work, **arguments: Unpack[RunArguments]) -> AsyncRunStream[Any]:
         """Async version of `_stream_events`."""
         self._refuse_durable(arguments)
-        inbox = Inbox()
-        task = replace(self._task(prompt, **arguments), inbox=inbox)
-        return AsyncRunStream(self._arun_events(task, streaming=True), inbox, options.content_from)
+        task = self._task(prompt, **arguments)
+        return AsyncRunStream(self._arun_events(task, streaming=True), task.inbox, options.content_from)
 
     def _refuse_durable(self, arguments: Mapping[str, Any]) -> None:
         if durable_scope(arguments.get("session")) is not None:
@@ -709,8 +710,8 @@ class _Task:
     llm: Callable[[], LLM]
     rules: AnswerValidator | None = None
     max_iterations: int | None = None
-    inbox: Inbox | None = None
-    """The messages sent into a run that the program streams."""
+    inbox: Inbox = field(default_factory=Inbox)
+    """The messages sent into the run by a program that streams it."""
 
 
 class ResumingAgent(HandoffTarget):

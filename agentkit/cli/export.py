@@ -74,7 +74,7 @@ def card(step: TranscriptStep | CallTranscript, answer: str = "") -> Markup:
         is_answer = bool(answer) and response.text == answer and not response.tool_calls
         return element("article", list(_response(step, response)), class_="card answer" if is_answer else "card")
     description = step.event.describe()
-    text = element("p", description.text, class_="said") if description.text else None
+    text = element("p", description.text, class_="text") if description.text else None
     kind = "card bad" if description.severity == "error" else "card"
     return element("article", element("h3", description.title), text, class_=kind)
 
@@ -83,14 +83,14 @@ def _response(step: TranscriptStep, response: Response) -> Iterator[Markup]:
     figures = f"{seconds_text(step.seconds)} · {tokens_text(response.usage)}"
     yield element("h3", response.model or "model", element("small", figures))
     if response.text:
-        yield element("p", response.text, class_="said")
+        yield element("p", response.text, class_="text")
     if response.finish_reason == "length":
         yield element("p", "The answer was cut off here.", class_="remark")
     if response.tool_calls:
         names = [element("code", call.name) for call in response.tool_calls]
         yield element("p", "calls ", _comma_separated(names), class_="requested")
     if response.message.reasoning:
-        yield _collapsible("Reasoning", [element("p", response.message.reasoning, class_="said")])
+        yield _collapsible("Reasoning", [element("p", response.message.reasoning, class_="text")])
     if step.request is not None:
         yield _collapsible(f"Request: {_request_summary(step)}", list(_request(step.request, step.new)))
 
@@ -303,7 +303,7 @@ def _end(run: RunTranscript) -> Iterator[Markup]:
     if run.end.error:
         yield element("div", element("h3", "Reason for the end"), element("p", run.end.error), class_="outcome failed")
     if run.end.output and run.end.output not in [response.text for response in run.responses]:
-        yield element("div", element("h3", "Answer"), element("p", run.end.output, class_="said"), class_="outcome")
+        yield element("div", element("h3", "Answer"), element("p", run.end.output, class_="text"), class_="outcome")
     if run.end.changes:
         lines = [_diff_line(line) for line in split_lines(run.end.changes)]
         shown = element("pre", element("code", lines), class_="diff", tabindex="0")

@@ -31,19 +31,22 @@ from agentkit.usage import Usage
 _FINISHED = "finished"
 
 
-class LocalRunLocks(set[str]):
-    """The locked runs of a session without a store, by id."""
+class LocalRunLocks:
+    """The locks on the runs of a session without a store."""
+
+    def __init__(self) -> None:
+        self._locked: set[str] = set()
 
     def lock(self, _session: str, run: str) -> Release | None:
         """Lock a run until it is released; None if it is locked already."""
-        if run in self:
+        if run in self._locked:
             return None
-        self.add(run)
-        return partial(self.discard, run)
+        self._locked.add(run)
+        return partial(self._locked.discard, run)
 
     def is_locked(self, _session: str, run: str) -> bool:
         """Whether the run is locked."""
-        return run in self
+        return run in self._locked
 
 
 class SessionRun:
@@ -190,7 +193,7 @@ class Session:
         self._lock = threading.RLock()
         self._run_locks = LocalRunLocks() if store is None else store
         self.resumed: dict[str, int] = {}  # how often runs were resumed, including runs removed since
-        self.conversation, self._position = Conversation(), START
+        self._forget()
 
     @classmethod
     def open(cls, store: StoreLocation = None, name: str = "default") -> Session:

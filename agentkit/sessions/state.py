@@ -446,7 +446,7 @@ def _new_messages(
     A call gets a new id if `owners` says that a run in another process has used its id in the meantime.
     """
     messages = progress.valid_messages()
-    call_ids = [call.id for each in messages if isinstance(each, AssistantMessage) for call in each.tool_calls]
+    call_ids = [call.id for call in calls_in(messages)]
     clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in call_ids if owners.get(call_id, run) != run}
     new: Sequence[Message] = messages[entered:]
     new = [_with_new_ids(message, clashing) for message in new] if clashing else new

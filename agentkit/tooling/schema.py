@@ -447,9 +447,11 @@ class FunctionParameters:
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Bind the arguments of a Python call by name, without validation. Raises TypeError."""
-        named, required = self._named
-        if not args and required <= kwargs.keys() <= named:  # most calls; `inspect` takes as long as the rest of a call
-            return Bound({**self.defaults, **kwargs}, {})
+        named = self._named_defaults
+        if named is not None and not args and kwargs.keys() <= named.keys():
+            values = {**named, **kwargs}  # most calls; `inspect` takes as long as the rest of a call
+            if not any(value is REQUIRED for value in values.values()):
+                return Bound(values, {})
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -460,13 +462,13 @@ class FunctionParameters:
         return Bound({name: value for name, value in bound.arguments.items() if name in names}, others)
 
     @functools.cached_property
-    def _named(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The parameters that a call can name, and those without a default; no call fits if others are possible."""
-        names, declared = frozenset(each.name for each in self._parameters), self._signature.parameters
+    def _named_defaults(self) -> Mapping[str, Any] | None:
+        """All parameters with their defaults or REQUIRED; None if a call cannot be bound by these names alone."""
+        declared = self._signature.parameters
         by_place = any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in declared.values())
-        if self._plain is None or self._is_spread or by_place or names != declared.keys():
-            return frozenset(), frozenset(("",))
-        return names, frozenset(each.name for each in self._parameters if each.required)
+        if self._plain is None or self._is_spread or by_place or len(self._parameters) < len(declared):
+            return None
+        return {each.name: each.default for each in self._parameters}
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
         """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""

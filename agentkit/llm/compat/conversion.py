@@ -432,30 +432,6 @@ class _ConvertedTool:
     renamed: Mapping[str, str]
 
 
-_OBJECT_KEYWORDS = frozenset({"type", "properties", "required", "additionalProperties"})
-_SCALAR_KEYWORDS = frozenset({"type", "title", "description", "default"})
-_SCALARS = frozenset({"string", "integer", "number", "boolean"})
-
-
-def _has_only_scalars(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema describes an object of scalars, which receivers without special rules accept unchanged."""
-    properties, required = schema.get("properties"), schema.get("required", [])
-    if not isinstance(properties, dict) or schema.get("type") != "object" or not schema.keys() <= _OBJECT_KEYWORDS:
-        return False
-    is_distinct = isinstance(required, list) and len(properties.keys() & map(str, required)) == len(required)
-    return (
-        is_distinct
-        and schema.get("additionalProperties") in (None, False)
-        and all(
-            isinstance(inner, dict)
-            and inner.keys() <= _SCALAR_KEYWORDS
-            and str(inner.get("type")) in _SCALARS
-            and inner.get("default", "") is not None
-            for inner in properties.values()
-        )
-    )
-
-
 class Converter:
     """Converts requests for one receiver. Converted tools are cached, so that their encodings can be, too.
 
@@ -465,7 +441,6 @@ class Converter:
 
     def __init__(self, receiver: Receiver, origin: str = "", *, is_strict: bool = True) -> None:
         self.receiver, self._origin, self._is_strict = receiver, origin, is_strict
-        self._keeps_scalars = not (receiver.adapts_schemas or receiver.property_names)
         self._tools: dict[int, tuple[ToolSpec, _ConvertedTool]] = {}
         self._outputs: dict[int, tuple[OutputSchema, OutputSchema, Mapping[str, str]]] = {}
 
@@ -543,16 +518,10 @@ class Converter:
     def _convert_tool(self, tool: ToolSpec) -> _ConvertedTool:
         if tool.hosted is not None:
             return _ConvertedTool(tool, "", {})
-        receiver, rewriter, note = self.receiver, None, ""
-        if self._keeps_scalars and _has_only_scalars(tool.parameters):
-            # unknown arguments are refused when a call is validated
-            parameters = {name: value for name, value in tool.parameters.items() if name != "additionalProperties"}
-        else:
-            rewriter = SchemaRewriter(receiver)
-            parameters, note = rewriter.arguments(tool.parameters)
+        receiver, rewriter = self.receiver, SchemaRewriter(self.receiver)
+        parameters, note = rewriter.arguments(tool.parameters)
         strict, strict_schema = None, tool.strict if self._is_strict else None
         if strict_schema is not None and not note and tool.name not in receiver.lenient_tools:
-            rewriter = rewriter or SchemaRewriter(receiver)
             strict = rewriter.rewrite(strict_schema)
         description, remainder = f"{tool.description} {note}".strip() if note else tool.description, ""
         if 0 < receiver.description_chars < len(description):
@@ -561,8 +530,7 @@ class Converter:
         original = (tool.name, tool.description, tool.parameters, strict_schema)
         if (name, description, parameters, strict) == original:
             return _ConvertedTool(tool, "", {})
-        spec = ToolSpec(name, description, parameters, strict)
-        return _ConvertedTool(spec, remainder, {} if rewriter is None else rewriter.renamed)
+        return _ConvertedTool(ToolSpec(name, description, parameters, strict), remainder, rewriter.renamed)
 
     def _output(self, output: OutputSchema) -> tuple[OutputSchema, OutputSchema, Mapping[str, str]]:
         cached = self._outputs.get(id(output))

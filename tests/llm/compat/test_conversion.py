@@ -576,8 +576,8 @@ SCALAR_SCHEMAS = (
 
 
 @pytest.mark.for_each("schema", SCALAR_SCHEMAS)
-def test_objects_of_scalars_are_converted_like_all_others(schema):
-    """The shortcut for tools with scalar parameters gives the schema that the general conversion gives."""
+def test_tool_with_scalar_parameters_has_the_rewritten_schema(schema):
+    """The schema of a converted tool with scalar parameters is the one that the rewriter gives."""
     receiver = Receiver()
     sent, _ = Converter(receiver).request(Request([], tools=(ToolSpec("demo", "Do.", schema),)))
     assert json.dumps(sent.tools[0].parameters) == json.dumps(SchemaRewriter(receiver).arguments(schema)[0])
